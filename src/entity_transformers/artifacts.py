@@ -1,0 +1,131 @@
+"""The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines, CSV and arrays."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that replaces it when the block ends well and vanishes when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside ``path`` that takes its place when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        shutil.rmtree(path, ignore_errors=True)
+        temporary.replace(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _finite(value: Any, where: str) -> Any:
+    """``value`` in plain JSON types; a NaN or an infinity anywhere inside raises ValueError with its key path."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where} is {value}: a metrics file holds finite numbers only (use n = 0 and null where there is nothing)")
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity raises ValueError."""
+    write_text(path, json.dumps(_finite(value, path.name), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object; a file that holds no JSON object raises ValueError with its name."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: holds a {type(value).__name__}, expected a JSON object")
+    return value
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write one object a line; returns how many."""
+    count = 0
+    with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+            count += 1
+    return count
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None) -> None:
+    """Write named arrays as one safetensors file; ``metadata`` is kept as JSON text, key by key."""
+    from safetensors.numpy import save_file
+
+    texts = {key: json.dumps(value, ensure_ascii=False) for key, value in (metadata or {}).items()}
+    with atomic(path) as temporary:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary, metadata=texts)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped file."""
+    raw = np.memmap(path, dtype=np.uint8, mode="r")
+    length = int.from_bytes(bytes(raw[:8]), "little")
+    header = json.loads(bytes(raw[8 : 8 + length]))
+    metadata = {key: json.loads(text) for key, text in header.pop("__metadata__", {}).items()}
+    body = raw[8 + length :]
+    return {name: _view(body, entry) for name, entry in header.items()}, metadata
+
+
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _view(body: np.ndarray, entry: Mapping[str, Any]) -> np.ndarray:
+    start, end = entry["data_offsets"]
+    return body[start:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file atomically."""
+    with atomic(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
+    """Let a library that wants a file name write atomically (``writer`` gets the temporary path)."""
+    with atomic(path) as temporary:
+        writer(temporary)

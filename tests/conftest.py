@@ -1,0 +1,26 @@
+"""Fixtures for the whole suite: two threads, no network, and the real corpora where a checkout has them beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real corpora beside the checkout; the test is skipped where there is none."""
+    if not SHARED.is_dir():
+        pytest.skip(f"needs the real corpora in {SHARED}")
+    return SHARED
