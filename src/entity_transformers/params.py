@@ -54,6 +54,7 @@ class CorpusParams(Section):
 
     format: Annotated[Format, Field(description="how the corpus is written; sample: generated on the spot")]
     path: Annotated[str | None, Field(description="local file or folder, relative to the study; null: download")]
+    splits: Annotated[tuple[Split, ...], Field(min_length=1, description="splits to prepare; documents of others are left out and counted")]
     exclude: Annotated[tuple[str, ...], Field(description="document names to leave out, as glob patterns")]
     bad_documents: Annotated[Literal["strict", "skip"], Field(description="strict: stop at a bad document; skip: leave it out and count it")]
     nested_mentions: Annotated[Literal["outermost", "innermost", "drop"], Field(description="which of nested mentions gives a word its entity")]
@@ -101,6 +102,7 @@ class LmParams(Section):
     warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")]
     weight_decay: Annotated[NonNegative, Field(description="AdamW weight decay, on matrices only")]
     clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
+    final_weights: Annotated[Literal["last", "best"], Field(description="weights that the study goes on with: of the last step or of the lowest dev loss")]
     validate_every: Annotated[PositiveInt, Field(description="steps between validations")]
     validation_documents: Annotated[PositiveInt | None, Field(description="first documents of dev used in validation; null: all")]
     checkpoint_every: Annotated[PositiveInt, Field(description="steps between resumable checkpoints")]
@@ -185,6 +187,9 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
+        for name, wanted in (("perplexity", self.perplexity.splits), ("embeddings", self.embeddings.splits), ("corpus", ("train", "dev", "test"))):
+            if absent := set(wanted) - set(self.corpus.splits):
+                raise ValueError(f"{name} needs split(s) {', '.join(sorted(absent))}, which corpus.splits lacks")
         if self.perplexity.stride > self.lm.window:
             raise ValueError(f"perplexity.stride {self.perplexity.stride} is more than lm.window {self.lm.window}")
         return self
@@ -203,12 +208,20 @@ def _shown(error: Any) -> str:
     return "none given" if error["type"] == "missing" else repr(error["input"])[:80]
 
 
+
 def load(path: Path) -> Params:
     """Read a params.yaml; anything wrong with it raises ParamsError."""
+    return parse(read_values(path), str(path))
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The sections of a params.yaml, not checked yet; ParamsError if it is no YAML mapping."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ParamsError(f"{path}: {error.strerror}: give the params.yaml of a study") from None
+        raise ParamsError(f"{path}: {error.strerror}: name a study's params.yaml") from None
     except yaml.YAMLError as error:
         raise ParamsError(f"{path}: not YAML: {error}") from None
-    return parse(values, str(path))
+    if not isinstance(values, dict):
+        raise ParamsError(f"{path}: holds no sections: copy one of the studies' params.yaml")
+    return values

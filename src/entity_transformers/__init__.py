@@ -1,0 +1,31 @@
+"""E.T.: Entity-Transformers. The public names load torch and transformers only when they are first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from entity_transformers.lm.adapter import add_entity_attention
+    from entity_transformers.lm.gpt2e import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
+    from entity_transformers.lm.memory import EntityMemory
+
+__all__ = ["EntityMemory", "GPT2EConfig", "GPT2EForCausalLM", "GPT2EModel", "add_entity_attention"]
+
+_HOMES = {
+    "EntityMemory": "entity_transformers.lm.memory",
+    "GPT2EConfig": "entity_transformers.lm.gpt2e",
+    "GPT2EForCausalLM": "entity_transformers.lm.gpt2e",
+    "GPT2EModel": "entity_transformers.lm.gpt2e",
+    "add_entity_attention": "entity_transformers.lm.adapter",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

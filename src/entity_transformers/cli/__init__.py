@@ -1,0 +1,147 @@
+"""The command line: one thin subcommand a rule, in the order of the paper's method. Only here and in artifacts.py are files opened.
+
+Subcommands are looked up by name in the module of their step and imported when they run, so that ``--help`` costs no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..params import Params, parse, read_values
+
+FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
+FILE = {"metavar": "FILE", "type": Path, "required": True}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: the module of this package that holds its function, what it does, its flags and the params it may override."""
+
+    module: str
+    help: str
+    flags: dict[str, dict[str, Any]]
+    sections: tuple[str, ...] = ()
+
+
+CORPUS = {"--corpus": FOLDER | {"help": "the prepared corpus (results/corpus)"}}
+OUTPUT = {"--output": FOLDER | {"help": "where the results go"}}
+RUN = {
+    "--model": {"required": True, "help": "gpt2, gpt2e or a control (study.models)"},
+    "--seed": {"required": True, "type": int, "help": "seed of the training run (study.seeds)"},
+}
+LM = CORPUS | {"--lm": FOLDER | {"help": "the trained model (results/lm/MODEL/SEED)"}} | RUN
+RESULTS = {"--results": FOLDER | {"help": "the study's results"}}
+
+COMMANDS: dict[str, Command] = {
+    "check-params": Command("corpus", "check a params.yaml and print it, every value typed", {}),
+    "download-corpus": Command("corpus", "[4.2] fetch the corpus, or find it on disk, and list its files with checksums",
+        {"--cache": FOLDER | {"help": "downloads and generated files"}, "--output": FILE | {"help": "the list (JSON)"}}, ("corpus",)),
+    "download-lambada": Command("corpus", "[4.2] the same for the LAMBADA passages",
+        {"--cache": FOLDER | {"help": "downloads and generated files"}, "--output": FILE | {"help": "the list (JSON)"}}, ("lambada",)),
+    "prepare-corpus": Command("corpus", "[4.2] read documents with chains, tags and named entities, split by split, and count them",
+        {"--source": FILE | {"help": "list of download-corpus"}} | OUTPUT, ("corpus",)),
+    "prepare-lambada": Command("corpus", "[4.2] read the LAMBADA passages and find their target words",
+        {"--source": FILE | {"help": "list of download-lambada"}} | OUTPUT, ("lambada",)),
+    "train-tokenizer": Command("corpus", "[4.1] learn a byte-pair encoder from the training split, or take GPT-2's own",
+        CORPUS | {"--cache": FOLDER | {"help": "downloads"}, "--output": FILE | {"help": "tokenizer.json"}}, ("tokenizer", "corpus")),
+    "align-corpus": Command("corpus", "[4.2, table 1] encode the words and give every piece the entity of its word",
+        CORPUS | {"--tokenizer": FILE | {"help": "tokenizer.json"}} | OUTPUT, ("corpus",)),
+    "train-lm": Command("lm", "[3, 4.1, figures 2 and 3] train GPT2, GPT2E or a control; called again it goes on where it stopped",
+        CORPUS | RUN | {"--work": FOLDER | {"help": "resumable state"}} | OUTPUT, ("lm",)),
+    "score-perplexity": Command("perplexity", "[5, table 2] perplexity on the corpus, entities on, off and shuffled", LM | OUTPUT, ("perplexity",)),
+    "score-lambada": Command("perplexity", "[5, table 3] perplexity and accuracy on LAMBADA", LM | OUTPUT, ("perplexity",)),
+    "extract-embeddings": Command("embeddings", "[4.1] vectors of words, mentions and entities", LM | OUTPUT, ("embeddings",)),
+    "score-similarity": Command("similarity", "[5, table 4] cosine similarity of mentions and entities by part of speech",
+        {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("similarity",)),
+    "train-ner": Command("ner", "[4.1] train the BiLSTM-CRF tagger on the frozen vectors",
+        CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("ner",)),
+    "score-ner": Command("ner", "[5, table 5] precision, recall and F1 of the tagger, by span and by tag",
+        CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}, "--tagger": FILE | {"help": "tagger.safetensors"}} | RUN | OUTPUT, ("ner",)),
+    "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
+    "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
+    "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),
+    "show-tables": Command("report", "print the tables in the terminal", {"--tables": FOLDER | {"help": "results/report/tables"}}),
+    "inspect-corpus": Command("corpus", "count documents, chains, mentions, tags and named entities of any supported corpus", {
+        "path": {"type": Path, "metavar": "PATH", "help": "a file or folder"},
+        "--format": {"default": "auto", "help": "auto, ontonotes, ontogum, litbank or jsonl"},
+        "--nested-mentions": {"default": "outermost", "choices": ("outermost", "innermost", "drop"), "help": "policy that the kept counts follow"},
+        "--bad-documents": {"default": "strict", "choices": ("strict", "skip"), "help": "stop at a bad document, or leave it out and count it"},
+        "--exclude": {"action": "append", "default": [], "metavar": "PATTERN", "help": "document names to leave out (may be repeated)"},
+        "--json": {"action": "store_true", "help": "print a JSON object instead of a table"}}),
+}  # fmt: skip
+WITHOUT_PARAMS = ("inspect-corpus", "show-tables")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one subcommand. Errors a user can mend are one message and exit code 2; a stopped training exits with 75."""
+    logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    arguments = vars(make_parser().parse_args(argv))
+    name, command = arguments["command"], COMMANDS[arguments.pop("command")]
+    try:
+        if name not in WITHOUT_PARAMS:
+            arguments["params"] = read_params(arguments.pop("params"), arguments, command.sections)
+        function = getattr(importlib.import_module(f".{command.module}", __name__), name.replace("-", "_"))
+        function(**arguments)
+    except (ValueError, OSError) as error:
+        sys.exit(_fail(name, error))
+
+
+def _fail(name: str, error: Exception) -> int:
+    print(f"entity-transformers {name}: {error}", file=sys.stderr)
+    return 2
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All subcommands with their flags; ``--params`` first, then files, then one flag for each value of its params sections."""
+    parser = argparse.ArgumentParser("entity-transformers", description="Language models with a memory of a text's entities: the paper's method, step by step.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(name, help=command.help, description=command.help)
+        if name not in WITHOUT_PARAMS:
+            sub.add_argument("--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="the study's params.yaml (default: %(default)s)")
+        for flag, options in command.flags.items():
+            sub.add_argument(flag, **options)
+        for section in command.sections:
+            _add_overrides(sub, section)
+    return parser
+
+
+def _add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
+    group = parser.add_argument_group(f"values of section {section}", "each overrides params.yaml")
+    for key, field in _fields(section).items():
+        group.add_argument(f"--{section}.{key}", dest=f"{section}.{key}", metavar="VALUE", type=yaml.safe_load, help=(field.description or "").replace("%", "%%"))
+
+
+def _fields(section: str) -> dict[str, Any]:
+    return Params.model_fields[section].annotation.model_fields  # type: ignore[union-attr]
+
+
+def read_params(path: Path, arguments: dict[str, Any], sections: tuple[str, ...]) -> Params:
+    """The study's params with the command line's values put over them (and taken out of ``arguments``).
+
+    Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError.
+    """
+    values = read_values(path)
+    given = {key: arguments.pop(key) for section in sections for key in (f"{section}.{name}" for name in _fields(section))}
+    for name, value in given.items():
+        if value is not None:
+            section, key = name.split(".")
+            values.setdefault(section, {})[key] = value
+    return _resolve_paths(parse(values, str(path)), path.parent)
+
+
+def _resolve_paths(params: Params, folder: Path) -> Params:
+    def resolve(section: Any, key: str) -> Any:
+        value = getattr(section, key)
+        return section if value is None else section.model_copy(update={key: str(folder / Path(value).expanduser())})
+
+    paths = {"corpus": "path", "lambada": "path", "tokenizer": "path", "lm": "initial_weights"}
+    return params.model_copy(update={name: resolve(getattr(params, name), key) for name, key in paths.items()})

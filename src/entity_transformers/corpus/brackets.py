@@ -1,0 +1,133 @@
+"""Bracketed annotations: chains ``(12|(3``, ``12)``, ``(7)`` (one stack a chain) and flat typed spans ``(ORG*``, ``*)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .document import CorpusError, Mention, NamedEntity
+from .lines import shown
+
+ONTONOTES_TYPES = frozenset(
+    [
+        "PERSON",
+        "NORP",
+        "FAC",
+        "ORG",
+        "GPE",
+        "LOC",
+        "PRODUCT",
+        "DATE",
+        "TIME",
+        "PERCENT",
+        "MONEY",
+        "QUANTITY",
+        "ORDINAL",
+        "CARDINAL",
+        "EVENT",
+        "WORK_OF_ART",
+        "LAW",
+        "LANGUAGE",
+    ]
+)
+"""The 18 named-entity types of OntoNotes 5.0."""
+
+_BRACKET = re.compile(r"(\()?([0-9]{1,18})(\))?")
+_TYPE = re.compile(r"(\(([^()*\s]+))?(\*)?(\))?")
+
+Bracket = tuple[bool, int, bool]
+"""Opens here, chain, closes here."""
+
+
+class BracketError(CorpusError):
+    """A bracket expression that can't be read; ``word`` is the word that it stands at."""
+
+    def __init__(self, word: int, message: str) -> None:
+        super().__init__(message)
+        self.word = word
+
+
+def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
+    """The brackets of one word in the order they are written; ``separator`` None: none between them (OntoGUM).
+
+    ValueError where anything is left over.
+    """
+    brackets, at = [], 0
+    while at < len(cell):
+        match = _BRACKET.match(cell, at)
+        if not match or not (match[1] or match[3]):
+            raise ValueError(
+                f"chain brackets {shown(cell)}: expected such as (3, 3) or (3){f' joined by {separator}' if separator else ''}"
+            )
+        brackets.append((bool(match[1]), int(match[2]), bool(match[3])))
+        at = match.end()
+        if separator and at < len(cell):
+            if cell[at] != separator or at + 1 == len(cell):
+                raise ValueError(f"chain brackets {shown(cell)}: expected brackets joined by {separator}")
+            at += 1
+    return tuple(brackets)
+
+
+def match_chains(cells: Iterable[tuple[int, str]], separator: str | None) -> tuple[list[Mention], list[BracketError]]:
+    """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
+
+    One stack a chain, so chains may cross and a chain may nest in itself (the inner span closes first).
+    A cell that is no bracket expression raises BracketError.
+    """
+    cache: dict[str, tuple[Bracket, ...]] = {}
+    stacks: dict[int, list[int]] = {}
+    mentions: list[Mention] = []
+    unmatched: list[BracketError] = []
+    for word, cell in cells:
+        brackets = cache.get(cell)
+        if brackets is None:
+            try:
+                brackets = cache[cell] = parse_chain_cell(cell, separator)
+            except ValueError as error:
+                raise BracketError(word, str(error)) from None
+        for opens, chain, closes in brackets:
+            if opens and closes:
+                mentions.append(Mention(word, word + 1, chain))
+            elif opens:
+                stacks.setdefault(chain, []).append(word)
+            elif stacks.get(chain):
+                mentions.append(Mention(stacks[chain].pop(), word + 1, chain))
+            else:
+                unmatched.append(BracketError(word, f"{chain}) closes a mention of chain {chain} that was never opened in this document"))
+    unmatched += [
+        BracketError(
+            word, f"({chain} opens a mention of chain {chain} that is never closed in this document (no mention crosses documents)"
+        )
+        for chain, words in stacks.items()
+        for word in words
+    ]
+    return sorted(mentions, key=_reading_order), sorted(unmatched, key=lambda error: error.word)
+
+
+def _reading_order(mention: Mention) -> tuple[int, int, int]:
+    return (mention.start, -mention.end, mention.chain)
+
+
+def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
+    """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. BracketError for any other shape, type or nesting."""
+    entities: list[NamedEntity] = []
+    opened: tuple[int, str] | None = None
+    for word, cell in cells:
+        match = _TYPE.fullmatch(cell)
+        label = match and match[2]
+        if not match or not (label or match[4]) or not (match[3] or match[4]):
+            raise BracketError(word, f"named-entity brackets {shown(cell)}: expected such as (ORG*, *), (ORG) or *")
+        if label and label not in ONTONOTES_TYPES:
+            raise BracketError(word, f"named-entity type {shown(label)}: expected one of {', '.join(sorted(ONTONOTES_TYPES))}")
+        if label and opened:
+            raise BracketError(word, f"({label} opens inside ({opened[1]} of word {opened[0] + 1}: expected flat spans")
+        if label:
+            opened = (word, label)
+        if match[4]:
+            if not opened:
+                raise BracketError(word, f"{shown(cell)} closes a named entity that was never opened")
+            entities.append(NamedEntity(opened[0], word + 1, opened[1]))
+            opened = None
+    if opened:
+        raise BracketError(opened[0], f"({opened[1]} opens a named entity that is never closed in this document")
+    return entities

@@ -1,0 +1,72 @@
+"""What a reading leaves out, and why: the one place that decides about excluded, bad and repeated documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal, get_args
+
+from .document import CorpusError, Document
+
+Policy = Literal["strict", "skip"]
+
+
+@dataclass
+class Ledger:
+    """Record of one pass over a corpus.
+
+    policy    ``strict``: the first bad document stops the reading; ``skip``: it is left out and written down here
+    exclude   glob patterns of document names that are left out before anything of them is read
+    excluded  ids (or names, where a whole file is passed over) left out by a pattern
+    bad       id of each document left out because it can't be read: the reason
+    counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``, ``files_in_other_languages``, ...)
+    """
+
+    policy: Policy = "strict"
+    exclude: tuple[str, ...] = ()
+    excluded: list[str] = field(default_factory=list)
+    bad: dict[str, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    _sources: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(Policy):
+            raise CorpusError(f"bad_documents is {self.policy!r}, expected one of {', '.join(get_args(Policy))}")
+
+    def admits(self, name: str, part: int | None = None) -> bool:
+        """Whether no exclude pattern matches the document's name; one that does is written down."""
+        if not any(fnmatchcase(name, pattern) for pattern in self.exclude):
+            return True
+        self.excluded.append(name if part is None else f"{name}#{part}")
+        return False
+
+    def reject(self, document: str, error: CorpusError) -> None:
+        """Stop at a bad document (strict) or write it down (skip)."""
+        if self.policy == "strict":
+            raise error
+        key, copies = document, 2
+        while key in self.bad:
+            key, copies = f"{document} ({copies})", copies + 1
+        self.bad[key] = str(error)
+
+    def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
+        """The documents of one file, without those whose (name, part) was read before."""
+        for document in documents:
+            earlier = self._sources.get(document.id)
+            if earlier is None:
+                self._sources[document.id] = source
+                yield document
+            else:
+                where = "twice in this file" if earlier == source else f"also in {earlier}"
+                self.reject(document.id, CorpusError(f"{source}: document {document.id} stands {where}: keep one copy"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad`` and the counts by kind."""
+        return {
+            "documents_read": len(self._sources),
+            "excluded": list(self.excluded),
+            "bad": dict(self.bad),
+            "counts": dict(sorted(self.counts.items())),
+        }

@@ -1,0 +1,69 @@
+"""Lines of untrusted text files: opened the same way for every format and checked before anything is made of them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .document import CorpusError
+
+LONGEST_LINE = 1_000_000
+"""Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def open_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 text file, ``.gz`` or not, with their line ends as they stand.
+
+    Bytes that are no UTF-8 come back as surrogates and are refused by `check_lines`, which knows document and line.
+    """
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(
+            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n"
+        ) as file:
+            yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorpusError(f"{path}: not a whole gzip file ({error}): fetch it again") from None
+    except OSError as error:
+        raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
+
+
+def check_lines(lines: Sequence[str], source: str, first: int) -> None:
+    """Refuse what no corpus file may hold; ``first`` is the number of the first line.
+
+    CorpusError for bytes that are not UTF-8, NUL, a carriage return, or a line of more than `LONGEST_LINE` characters.
+    """
+    text = "".join(lines)
+    clean = "\0" not in text and "\r" not in text and (text.isascii() or not _SURROGATE.search(text))
+    if clean and (len(text) <= LONGEST_LINE or max(map(len, lines)) <= LONGEST_LINE):
+        return
+    for number, line in enumerate(lines, first):
+        _check_line(line, f"{source}, line {number}")
+
+
+def _check_line(line: str, where: str) -> None:
+    if len(line) > LONGEST_LINE:
+        raise CorpusError(f"{where}: a line of {len(line)} characters, expected at most {LONGEST_LINE}: is this file a corpus?")
+    if (column := line.find("\0")) >= 0:
+        raise CorpusError(f"{where}, character {column + 1}: a NUL byte, expected UTF-8 text: the file is damaged or UTF-16")
+    if match := _SURROGATE.search(line):
+        code = ord(match[0])
+        shown = f"byte 0x{code - 0xDC00:02x} is" if 0xDC80 <= code <= 0xDCFF else f"surrogate U+{code:04X} is"
+        raise CorpusError(f"{where}, character {match.start() + 1}: {shown} not UTF-8: convert the file (iconv -t UTF-8)")
+    if (column := line.find("\r")) >= 0:
+        raise CorpusError(f"{where}, character {column + 1}: a carriage return, expected LF line ends: convert the file (dos2unix)")
+
+
+def is_html(text: str) -> bool:
+    """Whether a file's first characters are those of a web page."""
+    return text.lstrip("\ufeff \t\r\n").lower().startswith(("<!doctype html", "<html", "<?xml"))
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """A value as an error message quotes it: never longer than ``longest`` characters."""
+    text = value if isinstance(value, str) and len(value) < 10 * longest else str(value)[: 10 * longest]
+    return ascii(text) if len(text) <= longest else ascii(text[:longest]) + "..."

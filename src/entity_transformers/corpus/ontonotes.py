@@ -1,0 +1,238 @@
+"""CoNLL-2012 / OntoNotes 5.0 rows, and the corpora that are written in them (WinoBias, LitBank).
+
+Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, the last one coreference. There
+are at least 12 and as many more as a sentence has predicates. Facts: `OntoNotes 5.0 release notes, CoNLL-2012 task`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from .brackets import BracketError, match_chains, match_types
+from .document import CorpusError, Document, Mention, NamedEntity
+from .ledger import Ledger
+from .lines import check_lines, is_html, shown
+
+FEWEST_COLUMNS = 12
+SKELETON = "[WORD]"
+_HEADER = re.compile(r"#begin document \((.+)\);(?: part ([0-9]{1,9}))?\s*")
+_SPACES = re.compile(r"[ \t]+")
+_UNKNOWN = frozenset(("-", "_"))
+_ORIGINALS = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "-AMP-": "&", "/.": ".", "/?": "?",
+}  # fmt: skip
+
+
+def _is_blank(line: str) -> bool:
+    return line == "\n" or not line.strip(" \n")
+
+
+@dataclass
+class Block:
+    """The lines of one document as they stand in a file: ``first`` is the number of the header's line."""
+
+    source: str
+    first: int
+    header: str
+    lines: list[str] = field(default_factory=list)
+    ended: bool = False
+
+    def line_of(self, word: int) -> int:
+        """Number of the line that holds the word."""
+        rows = (number for number, line in enumerate(self.lines, self.first + 1) if not _is_blank(line))
+        return next(number for index, number in enumerate(rows) if index == word)
+
+    def fault(self, word: int, message: str, column: int | str) -> CorpusError:
+        """The error at a word's row."""
+        return CorpusError(f"{self.source}, line {self.line_of(word)}, column {column}: {message}")
+
+
+def read_rows(lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None) -> Iterator[Document]:
+    """Documents of one CoNLL-2012 file given as lines; ``source`` names it in errors.
+
+    A bad document raises CorpusError or, where the ledger says skip, is written down and left out.
+    """
+    ledger = ledger or Ledger()
+    return ledger.accept(_read_blocks(split_documents(lines, source, ledger), split, ledger), source)
+
+
+def _read_blocks(blocks: Iterable[Block], split: str, ledger: Ledger) -> Iterator[Document]:
+    for block in blocks:
+        label = f"{block.source}, line {block.first}"
+        try:
+            name, part = parse_header(block)
+            label = f"{name}#{part}"
+            if ledger.admits(name, part):
+                yield parse_block(block, name, part, split)
+        except CorpusError as error:
+            ledger.reject(label, error)
+
+
+def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
+    """The documents of a file, unread. Lines outside any document, and a file without one, are bad."""
+    block: Block | None = None
+    found, strayed = False, False
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#begin document"):
+            if block:
+                yield block
+            found, strayed = True, False
+            block = Block(source, number, line)
+        elif line.startswith("#end document"):
+            if block:
+                block.ended = True
+                yield block
+                block = None
+        elif block:
+            block.lines.append(line)
+        elif not strayed and not _is_blank(line):
+            strayed = True
+            ledger.reject(f"{source}, line {number}", _stray(line, source, number))
+    if block:
+        yield block
+    elif not found and not strayed:
+        ledger.reject(source, CorpusError(f"{source}: no document in this file, expected a line #begin document (NAME); part N"))
+
+
+def _stray(line: str, source: str, number: int) -> CorpusError:
+    try:
+        check_lines([line], source, number)
+    except CorpusError as error:
+        return error
+    where = f"{source}, line {number}"
+    if is_html(line):
+        return CorpusError(f"{where}: a web page ({shown(line)}), expected CoNLL-2012 rows: download the file itself")
+    return CorpusError(f"{where}: {shown(line)} stands outside any document, expected #begin document (NAME); part N first")
+
+
+def parse_header(block: Block) -> tuple[str, int]:
+    """Name and part of the ``#begin document`` line."""
+    check_lines([block.header], block.source, block.first)
+    match = _HEADER.fullmatch(block.header)
+    if not match:
+        raise CorpusError(f"{block.source}, line {block.first}: {shown(block.header)}, expected #begin document (NAME); part N")
+    return match[1], int(match[2] or 0)
+
+
+def parse_block(block: Block, name: str, part: int, split: str) -> Document:
+    """The document of a block; CorpusError names line, column and value of whatever is wrong with it."""
+    check_lines(block.lines, block.source, block.first + 1)
+    if not block.ended:
+        last = block.first + len(block.lines)
+        raise CorpusError(f"{block.source}, line {last}: document {name} has no #end document: the file was cut, fetch it again")
+    rows, starts = split_rows(block)
+    if not rows:
+        raise CorpusError(f"{block.source}, line {block.first}: document {name} has no words: remove it")
+    _check_rows(block, rows, starts)
+    words = _words(block, rows)
+    tags = _tags(rows)
+    genre = name.partition("/")[0] if "/" in name else ""
+    entities = _named_entities(block, rows, annotated=genre != "pt")
+    return Document(
+        name=name, part=part, split=split, genre=genre, words=words, sentence_starts=tuple(starts), mentions=_mentions(block, rows),
+        tags=tags, named_entities=None if tags is None and not entities else entities,
+    )  # fmt: skip
+
+
+def split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
+    """The fields of every word, and the index of each sentence's first word. Tabs keep empty fields, spaces do not."""
+    rows: list[list[str]] = []
+    starts: list[int] = []
+    fresh = True
+    for line in block.lines:
+        if _is_blank(line):
+            fresh = True
+            continue
+        if fresh:
+            starts.append(len(rows))
+            fresh = False
+        if "\t" in line:
+            rows.append(line.rstrip("\n").split("\t"))
+        else:
+            rows.append(line.split() if line.isascii() else _SPACES.split(line.strip(" \n")))
+    return rows, starts
+
+
+def _check_rows(block: Block, rows: Sequence[Sequence[str]], starts: Sequence[int]) -> None:
+    """Enough columns, as many in each row of a sentence, one document, one part, numbered words."""
+    widths = [len(row) for row in rows]
+    if min(widths) < FEWEST_COLUMNS:
+        word = next(i for i, width in enumerate(widths) if width < FEWEST_COLUMNS)
+        message = f"a row of {widths[word]} columns ({shown(' '.join(rows[word]))}), expected at least {FEWEST_COLUMNS}: was the row cut?"
+        raise block.fault(word, message, widths[word])
+    if len(set(widths)) > 1:
+        _check_widths(block, widths, starts)
+    for column in (0, 1):
+        values = [row[column] for row in rows]
+        if len(set(values)) > 1:
+            word = next(i for i, value in enumerate(values) if value != values[0])
+            message = f"{shown(values[word])} after {shown(values[0])}, expected one document and part between #begin and #end"
+            raise block.fault(word, message, column + 1)
+    for word, row in enumerate(rows):
+        if not row[2].isdigit():
+            raise block.fault(word, f"word number {shown(row[2])}, expected digits: has the row lost a column?", 3)
+
+
+def _check_widths(block: Block, widths: Sequence[int], starts: Sequence[int]) -> None:
+    for start, end in zip(starts, (*starts[1:], len(widths)), strict=True):
+        for word in range(start + 1, end):
+            if widths[word] != widths[start]:
+                message = f"a row of {widths[word]} columns, expected {widths[start]} as in the sentence's first row"
+                raise block.fault(word, message, widths[word])
+
+
+def _words(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    words = [row[3] for row in rows]
+    try:
+        return restore_words(words, block.source)
+    except CorpusError:
+        word = next(i for i, value in enumerate(words) if value == SKELETON or value.split() != [value])
+        raise block.fault(word, _word_fault(words[word]), 4) from None
+
+
+def restore_words(words: Sequence[str], where: str) -> tuple[str, ...]:
+    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for. A word may hold no white space."""
+    restored = [_ORIGINALS.get(word, word) for word in words]
+    if SKELETON in restored or " ".join(restored).split() != restored:
+        word = next(i for i, value in enumerate(restored) if value == SKELETON or value.split() != [value])
+        raise CorpusError(f"{where}, word {word + 1}: {_word_fault(restored[word])}")
+    return tuple(restored)
+
+
+def _word_fault(word: str) -> str:
+    if word == SKELETON:
+        return f"the word is {SKELETON}, a skeleton without text: run skeleton2conll with the LDC's OntoNotes release first"
+    return f"the word is {shown(word)}, expected one without white space"
+
+
+def _tags(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are."""
+    tags = [row[4] for row in rows]
+    if _UNKNOWN.issuperset(tags):
+        return None
+    return tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
+
+
+def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...]:
+    cells = [(word, cell) for word, row in enumerate(rows) if (cell := row[-1]) not in {"-", "", "_"}]
+    try:
+        mentions, unmatched = match_chains(cells, "|")
+    except BracketError as error:
+        raise block.fault(error.word, str(error), "coreference (the last)") from None
+    if unmatched:
+        raise block.fault(unmatched[0].word, f"{unmatched[0]}", "coreference (the last)")
+    return tuple(mentions)
+
+
+def _named_entities(block: Block, rows: Sequence[Sequence[str]], *, annotated: bool) -> tuple[NamedEntity, ...] | None:
+    if not annotated:
+        return None
+    cells = [(word, cell) for word, row in enumerate(rows) if (cell := row[10]) != "*"]
+    if len(cells) == len(rows) and all(cell in _UNKNOWN for _, cell in cells):
+        return None
+    try:
+        return tuple(match_types(cells))
+    except BracketError as error:
+        raise block.fault(error.word, str(error), 11) from None

@@ -1,0 +1,242 @@
+"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`): one row a document, its sentences a list of records.
+
+Fields of a sentence: part_id, words, pos_tags (label numbers), named_entities (label numbers, BIO), coref_spans
+([chain, first, last], both inclusive, within the sentence). Chains are numbered per part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from .brackets import ONTONOTES_TYPES
+from .document import CorpusError, Document, Mention, NamedEntity
+from .ledger import Ledger
+from .lines import shown
+from .ontonotes import restore_words
+
+_FIELDS = ("part_id", "words", "pos_tags", "named_entities", "coref_spans")
+_TAGS_V4 = [
+    "XX",
+    "``",
+    "$",
+    "''",
+    ",",
+    "-LRB-",
+    "-RRB-",
+    ".",
+    ":",
+    "ADD",
+    "AFX",
+    "CC",
+    "CD",
+    "DT",
+    "EX",
+    "FW",
+    "HYPH",
+    "IN",
+    "JJ",
+    "JJR",
+    "JJS",
+    "LS",
+    "MD",
+    "NFP",
+    "NN",
+    "NNP",
+    "NNPS",
+    "NNS",
+    "PDT",
+    "POS",
+    "PRP",
+    "PRP$",
+    "RB",
+    "RBR",
+    "RBS",
+    "RP",
+    "SYM",
+    "TO",
+    "UH",
+    "VB",
+    "VBD",
+    "VBG",
+    "VBN",
+    "VBP",
+    "VBZ",
+    "WDT",
+    "WP",
+    "WP$",
+    "WRB",
+]
+_TAGS_V12 = [*_TAGS_V4[:4], "*", *_TAGS_V4[4:45], "VERB", *_TAGS_V4[45:]]
+_TYPES = [
+    "PERSON",
+    "NORP",
+    "FAC",
+    "ORG",
+    "GPE",
+    "LOC",
+    "PRODUCT",
+    "DATE",
+    "TIME",
+    "PERCENT",
+    "MONEY",
+    "QUANTITY",
+    "ORDINAL",
+    "CARDINAL",
+    "EVENT",
+    "WORK_OF_ART",
+    "LAW",
+    "LANGUAGE",
+]
+_LABELS = ["O", *(f"{prefix}-{label}" for label in _TYPES for prefix in "BI")]
+
+
+def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
+    """Documents of one parquet file, part by part. A bad part raises CorpusError or is written down in the ledger."""
+    return ledger.accept(_read_parts(path, split, ledger), str(path))
+
+
+def _read_parts(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            tags, labels = label_names(file.schema_arrow.metadata or {}, str(path))
+            for batch in file.iter_batches(batch_size=32, columns=["document_id", "sentences"]):
+                for name, sentences in _rows(batch, str(path)):
+                    yield from _read_document(name, sentences, (tags, labels), split, str(path), ledger)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise CorpusError(f"{path}: not a parquet file of conll2012_raw ({str(error).splitlines()[0][:120]}): fetch it again") from None
+
+
+def label_names(metadata: Mapping[bytes, bytes], source: str) -> tuple[list[str], list[str]]:
+    """Names of the numbers in pos_tags and named_entities: the file's own (Hugging Face feature metadata), else the card's order."""
+    tags, labels = (_TAGS_V12 if "v12" in source else _TAGS_V4), _LABELS
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))
+    except ValueError:
+        return tags, labels
+    return _find_names(features, "pos_tags") or tags, _find_names(features, "named_entities") or labels
+
+
+def _find_names(features: Any, key: str) -> list[str] | None:
+    """The first ``names`` list below ``key``, however deep: the layout of the metadata changed with datasets' versions."""
+    if isinstance(features, list):
+        return next((found for item in features if (found := _find_names(item, key))), None)
+    if not isinstance(features, dict):
+        return None
+    if key == "names":
+        names = features.get("names")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    elif key in features:
+        return _find_names(features[key], "names")
+    return next((found for item in features.values() if (found := _find_names(item, key))), None)
+
+
+def _rows(batch: Any, source: str) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+    """Document id and sentences of each row; only the needed fields become Python objects."""
+    import pyarrow
+
+    sentences = batch.column("sentences")
+    kind = sentences.type
+    record = getattr(kind, "value_type", None)
+    missing = [name for name in _FIELDS if record is None or not pyarrow.types.is_struct(record) or record.get_field_index(name) < 0]
+    if missing:
+        raise CorpusError(f"{source}, column sentences: no field {', '.join(missing)}, expected the form of coref-data/conll2012_raw")
+    flat = sentences.flatten()
+    columns = {name: flat.field(name).to_pylist() for name in _FIELDS}
+    names, lengths = batch.column("document_id").to_pylist(), sentences.value_lengths().to_pylist()
+    at = 0
+    for name, length in zip(names, lengths, strict=True):
+        end = at + (length or 0)
+        yield name, [{key: values[i] for key, values in columns.items()} for i in range(at, end)]
+        at = end
+
+
+def _read_document(
+    name: Any, sentences: Sequence[Mapping[str, Any]], names: tuple[list[str], list[str]], split: str, source: str, ledger: Ledger
+) -> Iterator[Document]:
+    for part, group in groupby(sentences, key=lambda sentence: sentence["part_id"]):
+        where = f"{source}, document {shown(name)}, part {shown(part)}"
+        try:
+            if not isinstance(name, str) or not name or not isinstance(part, int) or part < 0:
+                raise CorpusError(f"{where}: expected a document_id and a part_id")
+            if ledger.admits(name, part):
+                yield make_document(name, part, list(group), names, split, where)
+        except CorpusError as error:
+            ledger.reject(f"{name}#{part}", error)
+
+
+def make_document(
+    name: str, part: int, sentences: Sequence[Mapping[str, Any]], names: tuple[list[str], list[str]], split: str, where: str
+) -> Document:
+    """The document of one part's sentences; CorpusError names sentence, field and value."""
+    words: list[str] = []
+    tags: list[str] = []
+    labels: list[str] = []
+    starts: list[int] = []
+    mentions: list[Mention] = []
+    for number, sentence in enumerate(sentences):
+        here = f"{where}, sentence {number}"
+        size = _check_lengths(sentence, here)
+        if not size:
+            continue
+        starts.append(len(words))
+        mentions += _spans(sentence["coref_spans"] or [], len(words), size, here)
+        words += sentence["words"]
+        tags += _name(sentence["pos_tags"], names[0], f"{here}, pos_tags")
+        labels += _name(sentence["named_entities"], names[1], f"{here}, named_entities")
+    if not words:
+        raise CorpusError(f"{where}: no words: leave it out with corpus.exclude")
+    genre = name.partition("/")[0] if "/" in name else ""
+    return Document(
+        name=name, part=part, split=split, genre=genre, words=restore_words(words, where), sentence_starts=tuple(starts),
+        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=tuple(tags),
+        named_entities=None if genre == "pt" else spans_of_labels(labels, where),
+    )  # fmt: skip
+
+
+def _check_lengths(sentence: Mapping[str, Any], where: str) -> int:
+    sizes = {key: len(sentence[key] or ()) for key in ("words", "pos_tags", "named_entities")}
+    if len(set(sizes.values())) > 1:
+        raise CorpusError(f"{where}: {sizes} values, expected as many of each")
+    if not all(isinstance(word, str) for word in sentence["words"] or ()):
+        raise CorpusError(f"{where}, words: {shown(sentence['words'])}, expected texts")
+    return sizes["words"]
+
+
+def _name(numbers: Sequence[Any], names: Sequence[str], where: str) -> list[str]:
+    for number in numbers:
+        if not isinstance(number, int | str) or (isinstance(number, int) and not 0 <= number < len(names)):
+            raise CorpusError(f"{where}: label {shown(number)}, expected 0 to {len(names) - 1}")
+    return [number if isinstance(number, str) else names[number] for number in numbers]
+
+
+def _spans(spans: Sequence[Any], offset: int, size: int, where: str) -> Iterator[Mention]:
+    for span in spans:
+        whole = span is not None and len(span) == 3 and all(isinstance(value, int) for value in span)
+        if not whole or span[0] < 0 or not 0 <= span[1] <= span[2] < size:
+            raise CorpusError(f"{where}, coref_spans: {shown(span)}, expected [chain, first, last] inside the {size} words of the sentence")
+        yield Mention(offset + span[1], offset + span[2] + 1, span[0])
+
+
+def spans_of_labels(labels: Sequence[str], where: str) -> tuple[NamedEntity, ...]:
+    """Typed spans of BIO labels. An I- without its B- raises CorpusError: the label numbers would mean something else."""
+    entities: list[NamedEntity] = []
+    start, kind = 0, ""
+    for word, label in enumerate([*labels, "O"]):
+        prefix, _, current = label.partition("-")
+        if prefix == "I" and current == kind:
+            continue
+        if kind:
+            entities.append(NamedEntity(start, word, kind))
+        if (prefix, current) != ("O", "") and (prefix != "B" or current not in ONTONOTES_TYPES):
+            message = f"label {shown(label)} after {shown(labels[word - 1] if word else 'O')}, expected O, B-TYPE or I- of the same type"
+            raise CorpusError(f"{where}, word {word + 1}, named_entities: {message}: is the order of the labels another one?")
+        start, kind = word, current
+    return tuple(entities)

@@ -1,0 +1,137 @@
+"""The people, places and things of a story: drawn anew for each document, so that no name carries a fact from one to the next."""
+
+from __future__ import annotations
+
+import random
+
+from entity_transformers.corpus.sample import names
+from entity_transformers.corpus.sample.grammar import Entity
+
+KIN = {"she": "sister mother aunt niece daughter".split(), "he": "brother father uncle nephew son".split()}
+PLURAL_NAMES = frozenset("Mountains Games Stalls Parks Meals".split())
+FIRM_NOUNS = {"House": "firm", "Herald": "newspaper"}
+EVENT_NOUNS = {"Week": "event", "Night": "concert"}
+
+
+def proper(text: str) -> str:
+    """A proper name as a template: each word tagged NNP or NNPS."""
+    return " ".join(f"{word}/{'NNPS' if word in PLURAL_NAMES else 'NNP'}" for word in text.split())
+
+
+def name(label: str, text: str) -> str:
+    """A proper name marked as a named entity."""
+    return f"{{{label} {proper(text)} }}"
+
+
+def draw_cast(rng: random.Random, people: int = 4) -> dict[str, Entity]:
+    """Entities by role: people P0, P1, ... and the story's TOWN, FAC, LOC, ORG, EVENT, LAW, WORK and PROD."""
+    towns = iter(rng.sample(names.TOWNS, people + 1))
+    stock = _draw_stock(rng, people)
+    cast = {f"P{index}": _draw_person(rng, next(towns), *facts) for index, facts in enumerate(stock)}
+    return cast | _draw_setting(rng, next(towns))
+
+
+def _draw_stock(rng: random.Random, people: int) -> list[tuple]:
+    """What must differ between the people of one story: first names of two, surname, trade, pet, thing, tastes."""
+    women, men = (iter(rng.sample(pool, 2 * people)) for pool in (names.WOMEN, names.MEN))
+    genders = [rng.choice(["she", "he"]) for _ in range(2 * people)]
+    first = [(gender, next(women if gender == "she" else men)) for gender in genders]
+    pools = (names.SURNAMES, names.TRADES, names.NATIONS, names.PETS, names.PET_NAMES, names.ITEMS, names.COLORS)
+    tastes = (names.FOODS, names.INSTRUMENTS, names.FLOWERS, names.FEARS, names.HOBBIES)
+    drawn = [rng.sample(pool, people) for pool in (*pools, *tastes)]
+    return list(zip(first[:people], first[people:], *drawn, strict=True))
+
+
+def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_name: tuple[str, str], *rest: tuple) -> Entity:
+    surname, (trade, work, good, goods, tool, made), (country, norp, language), pet, pet_name, item, color, *tastes = rest
+    pronoun, first = self_name
+    title = "Ms./NNP" if pronoun == "she" else "Mr./NNP"
+    person = name("PERSON", first)
+    full = name("PERSON", f"{first} {surname}")
+    forms = {
+        "new": full,
+        "first": person,
+        "full": full,
+        "intro": f"{full} , a {trade}/NN from @town ,",
+        "introend": f"{full} , a {trade}/NN from @town",
+        "aged": f"{full} , {{DATE {rng.randrange(21, 79)} }} ,",
+        "trade": f"the {trade}/NN",
+    }
+    entity = Entity(pronoun, forms, (person,) * 8 + (f"{title} {name('PERSON', surname)}", f"the {trade}/NN"))
+    entity.facts = {
+        "trade": f"{trade}/NN", "work": f"{work}/NN", "good": f"{good}/NN", "goods": f"{goods}/NNS", "tool": f"{tool}/NN", "made": f"{made}/VBD",
+        "norp": name("NORP", norp), "language": name("LANGUAGE", language), "species": f"{pet}/NN", "petname": f"{pet_name}/NNP",
+        "thing": f"{item}/NN", "color": f"{color}/JJ", "speaker": f"{first}_{surname}", "trades": f"{trade}s/NNS",
+        **{key: _tagged(text, tag) for (key, tag), text in zip(TASTES, tastes, strict=True)},
+    }  # fmt: skip
+    entity.links = {
+        "town": place("GPE", town), "country": place("GPE", country), "kin": _draw_kin(rng, entity, kin_name),
+        "pet": _owned(entity, f"@owner:p {pet}/NN {pet_name}/NNP", (f"{pet_name}/NNP", f"{pet_name}/NNP", f"the {pet}/NN"),
+                      a=f"a {pet}/NN named {pet_name}/NNP"),
+        "item": _owned(entity, f"@owner:p {color}/JJ {item}/NN", (f"the {item}/NN", f"the {color}/JJ {item}/NN"),
+                       a=f"a {color}/JJ {item}/NN"),
+    }  # fmt: skip
+    return entity
+
+
+TASTES = (("food", "NN"), ("instrument", "NN"), ("flower", "NN"), ("fear", "NNS"), ("hobby", "NN"))
+
+
+def _tagged(text: str, tag: str) -> str:
+    return " ".join(word if "/" in word else f"{word}/{_mass(word, tag)}" for word in text.split())
+
+
+def _mass(word: str, tag: str) -> str:
+    return "NN" if word in ("thunder", "darkness") else tag
+
+
+def _draw_kin(rng: random.Random, owner: Entity, kin_name: tuple[str, str]) -> Entity:
+    pronoun, first = kin_name
+    relation = rng.choice(KIN[pronoun])
+    person = name("PERSON", first)
+    forms = {"new": f"@owner:p {relation}/NN {person}", "first": person}
+    return Entity(pronoun, forms, (person, person, f"@owner:p {relation}/NN"), {"owner": owner}, {"relation": f"{relation}/NN"})
+
+
+def _owned(owner: Entity, new: str, again: tuple[str, ...], **forms: str) -> Entity:
+    return Entity("it", {"new": new, "the": again[-1], "short": again[0], **forms}, again, {"owner": owner})
+
+
+def place(label: str, text: str, article: str = "", again: tuple[str, ...] = (), pronoun: str = "it") -> Entity:
+    """A place, firm, event or work: its name, which later mentions repeat or shorten to ``again``."""
+    full = f"{{{label} {article + ' ' if article else ''}{proper(text)} }}"
+    return Entity(pronoun, {"new": full, "name": full}, (full, *again, *again), reduced=False)
+
+
+def _draw_setting(rng: random.Random, town: str) -> dict[str, Entity]:
+    spots = iter(rng.sample(names.PLACE_NAMES, 3))
+    facility, region, firm = rng.choice(names.FACILITIES), rng.choice(names.REGIONS), rng.choice(names.FIRMS)
+    law, event = rng.choice(names.LAWS), rng.choice(names.EVENTS)
+    make = f"{rng.choice(names.PRODUCT_MAKES)} {rng.randrange(2, 10)}00"
+    title = f"The {rng.choice(names.TITLE_ADJECTIVES)} {rng.choice(names.TITLE_NOUNS)}".replace("The ", "")
+    firm_noun, event_noun = firm.split()[-1], event.split()[-1]
+    return {
+        "TOWN": place("GPE", town, again=("the town",)),
+        "FAC": place("FAC", f"{next(spots)} {facility}", "the", (f"the {facility.lower()}/NN",)),
+        "LOC": place("LOC", f"{next(spots)} {region}", "the", (f"the {region.lower()}/{'NNS' if region == 'Mountains' else 'NN'}",),
+                     "they" if region == "Mountains" else "it"),
+        "ORG": place("ORG", f"{next(spots)} {firm}", "the", (f"the {FIRM_NOUNS.get(firm_noun, firm_noun.lower())}/NN",)),
+        "EVENT": place("EVENT", event, "the", (f"the {EVENT_NOUNS.get(event_noun, event_noun.lower())}/{'NNS' if event_noun == 'Games' else 'NN'}",),
+                       "they" if event_noun == "Games" else "it"),
+        "LAW": place("LAW", law, "the", ("the law",)),
+        "WORK": _draw_work(rng, title),
+        "PROD": _draw_product(rng, make),
+    }  # fmt: skip
+
+
+def _draw_work(rng: random.Random, title: str) -> Entity:
+    kind = rng.choice(["novel", "play", "film", "song"])
+    full = f"`` {{WORK_OF_ART The/DT {proper(title)} }} ''"
+    return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN", f"the {kind}/NN"), facts={"kind": f"{kind}/NN"}, reduced=False)
+
+
+def _draw_product(rng: random.Random, make: str) -> Entity:
+    model, number = make.split()
+    kind = rng.choice(["tractor", "van", "phone", "engine"])
+    full = f"the {{PRODUCT {model}/NNP {number}/CD }}"
+    return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN"), facts={"kind": f"{kind}/NN"}, reduced=False)

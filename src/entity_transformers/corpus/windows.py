@@ -1,0 +1,118 @@
+"""Which pieces a training step sees: a pure function of (corpus, seed, step), so that resuming needs no loader state.
+
+Each of B lanes reads documents one after another, in an order drawn anew each epoch, and is cut into windows without a
+gap, so nothing is padded. Where a document ends inside a window the next one begins: positions restart at 0, attention
+stays within a document, and its entities get rows of the memory that no other document of the window uses.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from .alignment import AlignedCorpus
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The documents that one lane reads: K document indices, where each starts in the lane and its first memory row less 1."""
+
+    documents: np.ndarray
+    starts: np.ndarray
+    rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of B lanes side by side; T pieces each.
+
+    pieces, targets, entities, positions  int64 [B, T]: inputs, next pieces, rows of the lane's memory (0: none), place in the document's window
+    new_rows   bool [B, rows + 1]: rows whose document starts in this window, to be reset to ones first
+    documents  names of the documents read, lane by lane
+    """
+
+    pieces: np.ndarray
+    targets: np.ndarray
+    entities: np.ndarray
+    positions: np.ndarray
+    new_rows: np.ndarray
+    documents: tuple[str, ...]
+
+    @property
+    def packed(self) -> bool:
+        """Does a lane hold pieces of more than one document?"""
+        return bool((self.positions[:, 1:] == 0).any())
+
+
+class WindowPlan:
+    """The windows of a training run: ``plan[i]`` is the i-th window of all lanes."""
+
+    def __init__(self, corpus: AlignedCorpus, *, lanes: int, window: int, windows: int, seed: int) -> None:
+        self.corpus, self.window = corpus, window
+        self.lengths = np.diff(corpus.offsets) - 1
+        if not (self.lengths > 0).any():
+            raise ValueError(f"split {corpus.split!r} holds no document with words: nothing to train on")
+        entities = [int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
+        self.entities = np.array(entities, np.int64)
+        self.lanes = plan_lanes(self.lengths, self.entities, lanes=lanes, window=window, pieces=windows * window, seed=seed)
+        self.rows = max(int((lane.rows + self.entities[lane.documents]).max()) for lane in self.lanes)
+
+    def __getitem__(self, index: int) -> Window:
+        lanes = [self._lane_window(lane, index * self.window) for lane in self.lanes]
+        stacked = {name: np.stack([lane[name] for lane in lanes]) for name in ("pieces", "targets", "entities", "positions", "new_rows")}
+        return Window(**stacked, documents=tuple(name for lane in lanes for name in lane["documents"]))
+
+    def _lane_window(self, lane: Lane, start: int) -> dict:
+        end, corpus = start + self.window, self.corpus
+        first, last = np.searchsorted(lane.starts, [start, end - 1], side="right") - 1
+        spans, new_rows, entities, positions = [], np.zeros(self.rows + 1, bool), [], []
+        for k in range(first, last + 1):
+            document, row, begin = int(lane.documents[k]), int(lane.rows[k]), int(lane.starts[k])
+            low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
+            source = int(corpus.offsets[document]) + low - begin
+            spans.append(np.arange(source, source + high - low))
+            entity = corpus.entities[source : source + high - low].astype(np.int64)
+            entities.append(np.where(entity > 0, entity + row, 0))
+            positions.append(np.arange(high - low))
+            if begin >= start:
+                new_rows[row + 1 : row + 1 + int(self.entities[document])] = True
+        where = np.concatenate(spans)
+        return {
+            "pieces": corpus.pieces[where].astype(np.int64),
+            "targets": corpus.pieces[where + 1].astype(np.int64),
+            "entities": np.concatenate(entities),
+            "positions": np.concatenate(positions),
+            "new_rows": new_rows,
+            "documents": [corpus.names[d] for d in lane.documents[first : last + 1]],
+        }
+
+
+def plan_lanes(lengths: np.ndarray, entities: np.ndarray, *, lanes: int, window: int, pieces: int, seed: int) -> list[Lane]:
+    """Deal documents to lanes, epoch after epoch, each to the shortest lane, until every lane holds ``pieces`` predictions."""
+    dealt: list[list[int]] = [[] for _ in range(lanes)]
+    totals = [(0, lane) for lane in range(lanes)]
+    epoch = 0
+    while totals[0][0] < pieces:
+        for document in np.random.default_rng([seed, epoch]).permutation(len(lengths)):
+            if lengths[document] > 0:
+                total, lane = heapq.heappop(totals)
+                dealt[lane].append(int(document))
+                heapq.heappush(totals, (total + int(lengths[document]), lane))
+        epoch += 1
+    return [_place(np.array(documents), lengths, entities, window) for documents in dealt]
+
+
+def _place(documents: np.ndarray, lengths: np.ndarray, entities: np.ndarray, window: int) -> Lane:
+    """Starts of a lane's documents, and for each the lowest memory rows free in the window where it starts."""
+    starts = np.concatenate([[0], np.cumsum(lengths[documents])[:-1]])
+    rows = np.zeros(len(documents), np.int64)
+    taken: list[tuple[int, int, int]] = []  # (row, end row, end position) of the documents that the present window holds
+    for k, (document, start) in enumerate(zip(documents, starts, strict=True)):
+        taken = sorted(t for t in taken if t[2] > start // window * window)
+        for low, high, _ in taken:
+            if rows[k] + entities[document] > low and rows[k] < high:
+                rows[k] = high
+        taken.append((int(rows[k]), int(rows[k] + entities[document]), int(start + lengths[document])))
+    return Lane(documents, starts, rows)

@@ -1,0 +1,231 @@
+"""Entity attention (section 3.1, figure 1): queries from the hidden states, keys from the entities, values from the hidden states.
+
+Dimensions: B batch, T pieces, P pieces in the cache before them, R rows of the memory, H heads, D width of a head, W = H * D.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
+from transformers.pytorch_utils import Conv1D
+
+from .memory import gather_rows
+
+BLOCK = 32
+
+
+class Entities(NamedTuple):
+    """What the blocks are told of a window's entities; made once by the model, the same for every block.
+
+    ``rows`` [B, R, W] are vectors and ``index`` [B, T] picks one for each piece from ``rows`` laid flat (`flat_rows`); without
+    an index ``rows`` is [B, T, W], one vector a piece; no ``rows``: no entities, so every vector is ones. ``uniform`` says that
+    then the only mask is the causal one, within documents that begin at ``starts`` [B, T] (of each piece; None: at 0).
+    """
+
+    rows: Tensor | None = None
+    index: Tensor | None = None
+    uniform: bool = False
+    starts: Tensor | None = None
+
+
+class EntityAttention(nn.Module):
+    """The layer behind a transformer block: [B, T, W] to [B, T, W] and the attention weights [B, H, T, P + T] (eager only).
+
+    ``residual``, ``layer_norm``, ``gate`` (``none`` or ``zero``) and ``values`` (``hidden``, ``entity``, ``both``) are the switches
+    of PAPER.md. Without entities every key is the same, so that the attention is the mean of the values: then no query, key or
+    softmax is computed, unless dropout of attention weights or a mask of padding asks for the weights one by one.
+    """
+
+    def __init__(
+        self,
+        config: Any,
+        slot: int,
+        *,
+        width: int,
+        heads: int,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+        scaling: float | None = None,
+        is_causal: bool = True,
+        residual: bool = True,
+        layer_norm: bool = False,
+        gate: str = "none",
+        values: str = "hidden",
+        epsilon: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width {width} is not divisible by heads {heads}")
+        self.config = config
+        self.slot = slot
+        self.heads = heads
+        self.attention_dropout = attention_dropout
+        self.scaling = (width // heads) ** -0.5 if scaling is None else scaling
+        self.is_causal = is_causal
+        self.residual = residual
+        self.ln = nn.LayerNorm(width, eps=epsilon) if layer_norm else None
+        self.q_attn = Conv1D(width, width)
+        self.k_attn = Conv1D(width, width)
+        self.v_attn = Conv1D(width, width) if values in ("hidden", "both") else None
+        self.e_attn = Conv1D(width, width) if values in ("entity", "both") else None
+        self.c_proj = Conv1D(width, width)
+        self.gate = nn.Parameter(torch.zeros(1)) if gate == "zero" else None
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        entities: Entities,
+        attention_mask: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Hidden states [B, T, W] after the layer, and the attention weights where they were computed and the kernel gives them."""
+        inputs = hidden if self.ln is None else self.ln(hidden)
+        weights = None
+        if self._is_mean(entities, past_key_values):
+            output = self._average(inputs, entities, past_key_values)
+        else:
+            output, weights = self._attend(inputs, entities, attention_mask, past_key_values, **kwargs)
+        output = self.dropout(output)
+        if self.gate is not None:
+            output = output * self.gate
+        return (hidden + output if self.residual else output), weights
+
+    def _is_mean(self, entities: Entities, cache: Cache | None) -> bool:
+        dropped = self.training and self.attention_dropout > 0
+        return entities.rows is None and entities.uniform and not dropped and (cache is None or _is_empty(cache, self.slot))
+
+    def _average(self, inputs: Tensor, entities: Entities, cache: Cache | None) -> Tensor:
+        """Attention to equal keys, [B, T, W]: the mean of the values of all pieces so far."""
+        batch, length, width = inputs.shape
+        if cache is not None:
+            values = self._values(inputs, entities)
+            self._cached(self._split(self._keys(entities, batch, length)), self._split(values), cache)
+            return self.c_proj(mean_so_far(values, entities.starts, self.is_causal))
+        bias = self._constant_value()
+        if self.v_attn is None:
+            return self.c_proj(bias).expand_as(inputs)
+        means = mean_so_far(inputs, entities.starts, self.is_causal)
+        if batch * length <= width:
+            return self.c_proj(F.linear(means, self.v_attn.weight.T, bias))
+        # Two matrices in a row are one: their product costs less than applying both to so many pieces.
+        return F.linear(means, (self.v_attn.weight @ self.c_proj.weight).T, self.c_proj(bias))
+
+    def _constant_value(self) -> Tensor:
+        """What does not depend on the hidden states in the value of a piece without entity, [W]."""
+        bias = self._nothing() if self.v_attn is None else self.v_attn.bias + self._nothing()
+        return bias if self.e_attn is None else bias + self.e_attn(torch.ones_like(self.e_attn.bias))
+
+    def _nothing(self) -> Tensor:
+        """0, through which the parameters that equal keys make useless get a gradient of 0, and not none.
+
+        Optimizers and DistributedDataParallel then do what they do in the plain form.
+        """
+        unused = [*self.q_attn.parameters(), *self.k_attn.parameters(), *([] if self.ln is None else self.ln.parameters())]
+        return 0 * torch.stack([parameter.flatten()[0] for parameter in unused]).sum()
+
+    def _attend(
+        self, inputs: Tensor, entities: Entities, attention_mask: Tensor | None, cache: Cache | None, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """The plain form: softmax(Q K' * scaling) V over the visible pieces, [B, T, W]."""
+        value = self._split(self._values(inputs, entities))
+        if entities.rows is None and cache is None:  # equal keys: whatever the query, the weights of the visible pieces are equal
+            query = key = self._nothing().expand(value.shape).contiguous()
+        else:
+            query = self._split(self.q_attn(inputs))
+            key, value = self._cached(self._split(self._keys(entities, *inputs.shape[:2])), value, cache)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        if self.config._attn_implementation == "eager" and attention_mask is None and self.is_causal and query.shape[2] > 1:
+            attention_mask = _causal_mask(query, key)
+        dropout = self.attention_dropout if self.training else 0.0
+        output, weights = attend(self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
+        return self.c_proj(output.reshape(*inputs.shape).contiguous()), weights
+
+    def _keys(self, entities: Entities, batch: int, length: int) -> Tensor:
+        """Keys [B, T, W]: each row of the memory is projected once and then handed to its pieces."""
+        return _project(self.k_attn, entities, batch, length)
+
+    def _values(self, inputs: Tensor, entities: Entities) -> Tensor:
+        """Values [B, T, W] from the hidden states, the entities or both."""
+        hidden = None if self.v_attn is None else self.v_attn(inputs)
+        vectors = None if self.e_attn is None else _project(self.e_attn, entities, *inputs.shape[:2])
+        if hidden is None or vectors is None:
+            return vectors if hidden is None else hidden
+        return hidden + vectors
+
+    def _split(self, states: Tensor) -> Tensor:
+        """[B, T, W] as heads, [B, H, T, D]."""
+        return states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def _cached(self, key: Tensor, value: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor]:
+        """Keys and values [B, H, P + T, D] with those of the pieces before."""
+        if cache is None:
+            return key, value
+        _extend(cache, self.slot + 1)
+        return cache.update(key, value, self.slot)
+
+
+def _project(projection: Conv1D, entities: Entities, batch: int, length: int) -> Tensor:
+    if entities.rows is None:
+        constant = projection(projection.weight.new_ones(1, 1, projection.weight.shape[0]))
+        return constant.expand(batch, length, -1).contiguous()
+    projected = projection(entities.rows)
+    return projected if entities.index is None else gather_rows(projected, entities.index)
+
+
+def _is_empty(cache: Cache, slot: int) -> bool:
+    """Has the cache nothing in this slot yet? (A static cache counts on the device: there the plain form is taken.)"""
+    if len(cache.layers) <= slot:
+        return not isinstance(cache.layers[0] if cache.layers else None, StaticLayer)
+    return isinstance(cache.layers[slot], DynamicLayer) and cache.layers[slot].get_seq_length() == 0
+
+
+def _extend(cache: Cache, slots: int) -> None:
+    """Give the cache, which has one layer a block, layers for the second attention of each block too."""
+    while len(cache.layers) < slots:
+        first = cache.layers[0] if cache.layers else None
+        cache.layers.append(StaticLayer(first.max_cache_len) if isinstance(first, StaticLayer) else DynamicLayer())
+
+
+def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
+    """Additive mask [T, P + T] for the eager form where the model passed none."""
+    shape = query.shape[2], key.shape[2]
+    hidden = torch.ones(shape, dtype=torch.bool, device=query.device).triu(shape[1] - shape[0] + 1)
+    return torch.zeros(shape, dtype=query.dtype, device=query.device).masked_fill(hidden, torch.finfo(query.dtype).min)
+
+
+def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
+    """Mean [B, T, W] over the pieces of ``states`` [B, T, W] up to each one, from the start [B, T] of its document on.
+
+    Not causal: the mean over all pieces. Sums are float32, in blocks (float64 where documents are packed).
+    """
+    if not is_causal:
+        return states.mean(1, keepdim=True).expand_as(states)
+    positions = torch.arange(states.shape[1], device=states.device)
+    if starts is None:
+        return (_sum_so_far(states.float()) / (positions + 1).unsqueeze(1)).to(states.dtype)
+    sums = F.pad(states.double().cumsum(1), (0, 0, 1, 0))
+    before = sums.gather(1, starts.unsqueeze(-1).expand_as(states))
+    counts = (positions - starts + 1).unsqueeze(-1)
+    return ((sums[:, 1:] - before) / counts).to(states.dtype)
+
+
+def _sum_so_far(states: Tensor) -> Tensor:
+    """Running sum [B, T, W] over the pieces: a small triangular product inside blocks, then the sums of the blocks before.
+
+    Twice as fast as ``cumsum`` forward and backward on a CPU, and its rounding error does not grow with T.
+    """
+    batch, length, width = states.shape
+    blocks = F.pad(states, (0, 0, 0, -length % BLOCK)).view(batch, math.ceil(length / BLOCK), BLOCK, width)
+    with torch.autocast(states.device.type, enabled=False):
+        within = torch.ones(BLOCK, BLOCK, dtype=states.dtype, device=states.device).tril() @ blocks
+    before = F.pad(within[:, :-1, -1], (0, 0, 1, 0)).cumsum(1).unsqueeze(2)
+    return (within + before).view(batch, -1, width)[:, :length]

@@ -1,0 +1,94 @@
+"""Resumable training state on disk: atomic folders of safetensors and JSON, never a pickle."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..artifacts import atomic_folder, read_json, write_json
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a run needs to go on: named tensors (weights, optimizer, memory, random state) and plain values."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+class CheckpointStore:
+    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+        for leftover in folder.glob(".*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def save(self, step: int, snapshot: Snapshot, kind: str = "step") -> None:
+        """Write the snapshot of ``step`` and drop all but the newest ``keep`` (of kind ``best``: the newest one)."""
+        with atomic_folder(self.folder / f"{kind}-{step:09d}") as temporary:
+            save_file({key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}, temporary / "tensors.safetensors")
+            write_json(temporary / "values.json", snapshot.values)
+        for old in self._folders(kind)[: -self.keep if kind == "step" else -1]:
+            shutil.rmtree(old)
+
+    def latest(self, kind: str = "step") -> Snapshot | None:
+        """The newest snapshot of a kind, or None before the first."""
+        folders = self._folders(kind)
+        return self._read(folders[-1]) if folders else None
+
+    def at(self, step: int, kind: str) -> Snapshot:
+        """The snapshot of ``step``; FileNotFoundError where there is none."""
+        return self._read(self.folder / f"{kind}-{step:09d}")
+
+    def _folders(self, kind: str) -> list[Path]:
+        return sorted(self.folder.glob(f"{kind}-*"))
+
+    def _read(self, folder: Path) -> Snapshot:
+        return Snapshot(load_file(folder / "tensors.safetensors"), read_json(folder / "values.json"))
+
+
+def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Names under ``prefix/``, tensors detached on the CPU."""
+    return {f"{prefix}/{name}": tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+
+
+def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names lie under ``prefix/``, without it."""
+    return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's per-parameter state as named tensors (``<index>/<key>``)."""
+    state = optimizer.state_dict()["state"]
+    return pack("optimizer", {f"{i}/{key}": torch.as_tensor(value) for i, entry in state.items() for key, value in entry.items()})
+
+
+def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put the state of `pack_optimizer` back into ``optimizer``."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in unpack("optimizer", tensors).items():
+        index, key = name.split("/")
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def pack_random_state() -> dict[str, Tensor]:
+    """The states of torch's generators (the CPU's and each CUDA device's)."""
+    devices = {f"cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())} if torch.cuda.is_available() else {}
+    return pack("random", {"cpu": torch.get_rng_state(), **devices})
+
+
+def unpack_random_state(tensors: dict[str, Tensor]) -> None:
+    """Put the states of `pack_random_state` back."""
+    for name, state in unpack("random", tensors).items():
+        if name == "cpu":
+            torch.set_rng_state(state)
+        elif torch.cuda.is_available():
+            torch.cuda.set_rng_state(state, int(name.removeprefix("cuda")))

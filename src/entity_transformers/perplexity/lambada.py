@@ -1,0 +1,168 @@
+"""LAMBADA (table 3): last word, last piece and whole passage, each passage in one window, batched by length.
+
+The last-word score is lm-evaluation-harness's ``lambada`` rule, re-derived here: the context is all before the last space
+without trailing white space, the target is the rest; both are cut from one encoding of the passage; no ``<|endoftext|>``
+is put before; of a passage longer than the window the last ``window`` inputs are kept; perplexity is
+exp(-mean over passages of the target's summed log-probability); a passage is right if every target piece is the argmax.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from ..lm.step import compute_hidden, compute_losses
+from .corpus import exp_or_none
+from .reading import batch_by_length, gather, lay_out
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An encoded passage of n pieces: ``pieces`` int32 [n], each one's white-space word ``words`` int32 [n], first piece of the target."""
+
+    pieces: np.ndarray
+    words: np.ndarray
+    target: int
+
+
+@dataclass(frozen=True)
+class PassageScores:
+    """What each of P passages scored, in nats (float64 [P]) and counts (int64 [P]).
+
+    target_*  the last word: nats, pieces, target pieces that are not the argmax
+    last_*    the last piece: nats, not the argmax (0 or 1)
+    passage_* every piece but the first that the window holds
+    word_*    the pieces of words that the window holds whole, and how many such words (the first word's first piece is never predicted)
+    truncated was the passage longer than the window
+    """
+
+    target_nll: np.ndarray
+    target_pieces: np.ndarray
+    target_misses: np.ndarray
+    last_nll: np.ndarray
+    last_misses: np.ndarray
+    passage_nll: np.ndarray
+    passage_pieces: np.ndarray
+    word_nll: np.ndarray
+    word_count: np.ndarray
+    truncated: np.ndarray
+
+
+def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, source: str = "lambada.jsonl") -> list[Passage]:
+    """Encode rows of ``text`` and ``target_start``; a passage without a context or a target raises ValueError with its line."""
+    encodings = tokenizer.encode_batch([row["text"] for row in rows], add_special_tokens=False)
+    return [_cut(row, encoding, f"{source}, line {i}") for i, (row, encoding) in enumerate(zip(rows, encodings, strict=True), start=1)]
+
+
+def _cut(row: Mapping[str, Any], encoding: Any, where: str) -> Passage:
+    text, context = row["text"], row["text"][: row["target_start"]].rstrip()
+    if not context or not text[row["target_start"] :].strip():
+        raise ValueError(f"{where}: {text[:60]!r} has no word before its last one: a passage needs a context and a target; remove it")
+    ends = np.array([end for _, end in encoding.offsets])
+    word_starts = [match.start() for match in re.finditer(r"\S+", text)]
+    words = np.searchsorted(word_starts, ends - 1, side="right") - 1
+    return Passage(np.array(encoding.ids, np.int32), words.astype(np.int32), int((ends <= len(context)).sum()))
+
+
+@torch.inference_mode()
+def score_passages(model: Any, passages: Sequence[Passage], *, window: int, batch: int) -> PassageScores:
+    """Score every passage without entities, ``batch`` of similar length at a time, padded on the right.
+
+    A target of more pieces than the window raises ValueError.
+    """
+    for i, passage in enumerate(passages, start=1):
+        if len(passage.pieces) - passage.target > window:
+            raise ValueError(f"passage {i}: its last word has {len(passage.pieces) - passage.target} pieces, the window only {window}")
+    lengths = np.array([len(passage.pieces) for passage in passages], np.int64)
+    kept = np.minimum(lengths, window + 1)
+    columns = {name: np.zeros(len(passages)) for name in PassageScores.__dataclass_fields__}
+    for rows in batch_by_length(kept, batch):
+        for name, values in _score_batch(model, [passages[i] for i in rows], kept[rows]).items():
+            columns[name][rows] = values
+    columns["truncated"] = lengths > window + 1
+    return PassageScores(**{name: values if name.endswith("nll") else values.astype(np.int64) for name, values in columns.items()})
+
+
+def _score_batch(model: Any, passages: Sequence[Passage], kept: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of `PassageScores` [B] for one batch; ``kept`` [B] pieces at the end of each passage are in the window."""
+    cuts = [slice(len(p.pieces) - k, None) for p, k in zip(passages, kept, strict=True)]
+    pieces = np.concatenate([p.pieces[cut] for p, cut in zip(passages, cuts, strict=True)])
+    words = np.concatenate([p.words[cut] - p.words[cut][0] for p, cut in zip(passages, cuts, strict=True)])
+    targets = np.array([p.target - cut.start for p, cut in zip(passages, cuts, strict=True)])
+    where, valid = lay_out(np.cumsum(kept) - kept, kept - 1)
+    row, step = np.nonzero(valid)
+    nll, missed = _score_pieces(model, pieces, where, valid, in_target := step + 1 >= targets[row])
+    return _sum_columns(row, nll, missed, in_target, step + 2 == kept[row], words[where[valid] + 1], len(passages))
+
+
+def _score_pieces(
+    model: Any, pieces: np.ndarray, where: np.ndarray, valid: np.ndarray, judged: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nats of the piece after each valid position, and whether it is not the argmax (looked at only where ``judged``)."""
+    hidden = compute_hidden(model, gather(pieces, where, valid, model.device))[torch.from_numpy(valid).to(model.device)]
+    following = torch.from_numpy(pieces[where[valid] + 1].astype(np.int64)).to(model.device)
+    nll = compute_losses(model, hidden[None], following[None])[0].double().cpu().numpy()
+    looked = torch.from_numpy(judged).to(model.device)
+    missed = np.zeros(len(nll), bool)
+    missed[judged] = (model.get_output_embeddings()(hidden[looked]).argmax(-1) != following[looked]).cpu().numpy()
+    return nll, missed
+
+
+def _sum_columns(
+    row: np.ndarray, nll: np.ndarray, missed: np.ndarray, target: np.ndarray, last: np.ndarray, words: np.ndarray, count: int
+) -> dict[str, np.ndarray]:
+    def add(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        return np.bincount(row[where], weights=values[where], minlength=count)
+
+    ones, everything, whole = np.ones(len(row)), np.ones(len(row), bool), words > 0
+    return {
+        "target_nll": add(nll, target), "target_pieces": add(ones, target), "target_misses": add(missed, target),
+        "last_nll": add(nll, last), "last_misses": add(missed, last),
+        "passage_nll": add(nll, everything), "passage_pieces": add(ones, everything),
+        "word_nll": add(nll, whole), "word_count": add(words, last),
+    }  # fmt: skip
+
+
+def summarise_passages(scores: PassageScores, text: str) -> dict[str, Any]:
+    """lambada.json without model and seed; ``text`` names the variant of the passages. Without passages every mean is None."""
+    n = len(scores.target_nll)
+    pieces, words = int(scores.passage_pieces.sum()), int(scores.word_count.sum())
+    return {
+        "text": text,
+        "passages": n,
+        "truncated": int(scores.truncated.sum()),
+        "last_word": {
+            "nll": float(scores.target_nll.sum()),
+            "pieces": int(scores.target_pieces.sum()),
+            "perplexity": _perplexity(scores.target_nll, n),
+            "accuracy": float((scores.target_misses == 0).mean()) if n else None,
+        },
+        "last_piece": {
+            "perplexity": _perplexity(scores.last_nll, n),
+            "accuracy": float((scores.last_misses == 0).mean()) if n else None,
+        },
+        "passage": {
+            "pieces": pieces,
+            "words": words,
+            "perplexity_piece": _perplexity(scores.passage_nll, pieces),
+            "perplexity_word": _perplexity(scores.word_nll, words),
+        },
+    }
+
+
+def _perplexity(nll: np.ndarray, count: int) -> float | None:
+    return exp_or_none(float(nll.sum()) / count) if count else None
+
+
+def passage_rows(scores: PassageScores, split: str = "lambada") -> list[dict[str, Any]]:
+    """Rows as of documents.csv, one a passage and one target a row, for bootstraps over passages (entities do not occur: on = off)."""
+    return [
+        {"split": split, "document": str(i), "pieces": 1, "nll_on": nll, "nll_off": nll, "nll_shuffled": nll}
+        for i, nll in enumerate(scores.target_nll.tolist(), start=1)
+    ]

@@ -1,0 +1,113 @@
+"""Differences between two models with their intervals: a paired bootstrap over documents, or Student's interval over seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from entity_transformers.report.cells import Number
+from entity_transformers.report.results import Results, Value, attempt, uses_entities
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Loss of ``model`` minus loss of ``against`` in nats a piece, with the interval and p of a paired bootstrap over documents.
+
+    Conditions are "on" or "off": entities given or not. ``low``, ``high`` and ``p`` are None where documents are too few.
+    """
+
+    split: str
+    model: str
+    condition: str
+    against: str
+    against_condition: str
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    documents: int
+
+    @property
+    def beats(self) -> bool:
+        """Is ``model`` better beyond the interval?"""
+        return self.high is not None and self.high < 0
+
+    @property
+    def cell(self) -> Number:
+        """The difference as a cell."""
+        return Number(self.value, 4, low=self.low, high=self.high, signed=True)
+
+
+def judged_split(results: Results) -> str | None:
+    """The split that claims are judged on: test, else dev, else the first that has scores per document."""
+    splits = [split for run in results.runs if run.documents is not None for split in np.unique(run.documents.split).tolist()]
+    return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
+
+
+def total_nll(results: Results, model: str, split: str, condition: str) -> tuple[list[str], np.ndarray, np.ndarray] | None:
+    """Names, predicted pieces and nats of each document, the nats averaged over the model's seeds; None where nothing was scored."""
+    scored = [run.documents for run in results.of(model) if run.documents is not None and (run.documents.split == split).any()]
+    if not scored:
+        return None
+    chosen = [documents.split == split for documents in scored]
+    names = [documents.document[at].tolist() for documents, at in zip(scored, chosen, strict=True)]
+    if any(other != names[0] for other in names):
+        raise ValueError(f"documents.csv: seeds of {model} scored different documents of {split}: score them again")
+    nll = np.mean([getattr(d, f"nll_{condition}")[at] for d, at in zip(scored, chosen, strict=True)], axis=0)
+    return names[0], scored[0].pieces[chosen[0]], nll
+
+
+def compare(results: Results, split: str, model: str, condition: str, against: str, against_condition: str) -> Difference | None:
+    """Paired difference of two models on one split; None where one of them has no scores per document."""
+    ours, theirs = total_nll(results, model, split, condition), total_nll(results, against, split, against_condition)
+    if ours is None or theirs is None:
+        return None
+    (names, pieces, nll), (other_names, other_pieces, other_nll) = ours, theirs
+    if names != other_names or not np.array_equal(pieces, other_pieces):
+        raise ValueError(f"documents.csv: {model} and {against} scored different documents or pieces of {split}: score them again")
+    value, low, high, p = _bootstrap(nll, other_nll, pieces, results.bootstrap_samples)
+    return Difference(split, model, condition, against, against_condition, value, low, high, p, len(names))
+
+
+def _bootstrap(
+    nll: np.ndarray, other: np.ndarray, pieces: np.ndarray, samples: int
+) -> tuple[float, float | None, float | None, float | None]:
+    raise NotImplementedError
+
+
+def better_condition(results: Results, model: str, split: str) -> str:
+    """The condition, entities on or off, in which a model has the lower loss: a control is met at its best."""
+    if not uses_entities(model):
+        return "off"
+    scores = {condition: total_nll(results, model, split, condition) for condition in ("on", "off")}
+    return min(scores, key=lambda condition: math.inf if scores[condition] is None else float(scores[condition][2].sum()))  # type: ignore[index]
+
+
+def compare_all(results: Results, split: str) -> tuple[Difference, ...]:
+    """GPT2E with entities against GPT2, against itself without entities, and against every control at its best."""
+    pairs = [("gpt2", "off"), ("gpt2e", "off")]
+    pairs += [(model, better_condition(results, model, split)) for model in results.trained if model not in ("gpt2", "gpt2e")]
+    found = [compare(results, split, "gpt2e", "on", against, condition) for against, condition in pairs]
+    return tuple(difference for difference in found if difference is not None)
+
+
+def seed_interval(differences: list[float]) -> tuple[float, float] | None:
+    """95 % Student interval of the mean of paired differences, one a seed; None for fewer than two seeds."""
+    from scipy import stats
+
+    if len(differences) < 2:
+        return None
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(differences) - 1) * np.std(differences, ddof=1) / math.sqrt(len(differences)))
+    mean = float(np.mean(differences))
+    return mean - half, mean + half
+
+
+def pair_seeds(results: Results, first: tuple[str, Value], second: tuple[str, Value]) -> list[float]:
+    """Differences first - second of (model, value) pairs, one for each seed that has both."""
+    ours, theirs = ({run.seed: attempt(value, run) for run in results.of(model)} for model, value in (first, second))
+    pairs = [(ours.get(seed), theirs.get(seed)) for seed in results.seeds]
+    return [a - b for a, b in pairs if a is not None and b is not None]

@@ -1,0 +1,77 @@
+"""Every number that the paper prints, under the table or section it stands in. Nothing here is measured by this project."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Score(NamedTuple):
+    """One row of table 5: fractions between 0 and 1."""
+
+    f1: float
+    precision: float
+    recall: float
+
+
+class LanguageModel(NamedTuple):
+    """One half row of table 2: perplexity and loss (nats) per piece, seconds of a step."""
+
+    perplexity: float
+    loss: float
+    seconds: float
+
+
+TRAINING_STEPS = 100_000  # section 4.1, "10e5": 0.008 s a step adding 12 min 6 s is about 90,750 steps
+VALIDATION_INTERVAL = 1_000  # section 4.1, "10e3"
+PARAMETERS = 117_000_000  # section 4.1, GPT2-small
+
+WORDS = {"train": 1_300_000, "test": 170_000}  # section 4.2: "over 1.3 million" and "170 thousand"
+CHAINS = {"train": 35_143, "test": 4_532}  # section 4.2 calls them "entity mentions"; CoNLL-2012 counts that many chains
+NOUN_PRONOUN_SHARE = {"train": 0.90, "test": 0.90}  # section 4.2: common nouns, pronouns and proper nouns
+LAMBADA_NOUN_SHARE = 0.85  # section 4.2: target words that are proper or common nouns
+
+TABLE1_WORDS = (
+    ("“ The U.S. underestimated Noriega all along ” says Ambler Moss", "; 73 73 ; 82 ; ; ; ; 50 50"),
+    ("a former Ambassador to Panama . “ He has mastered the art", "50 50 50 50 50 ; ; 82 ; ; ; ;"),
+)
+
+TABLE2 = {
+    ("gpt2e", "train"): LanguageModel(5.52, 1.71, 0.290),
+    ("gpt2", "train"): LanguageModel(4.80, 1.57, 0.298),
+    ("gpt2e", "dev"): LanguageModel(1.20, 0.187, 0.290),
+    ("gpt2", "dev"): LanguageModel(1.19, 0.184, 0.298),
+}
+EXTRA_SECONDS_PER_STEP = 0.008  # section 5: what entity attention adds to a step
+WORD_PERPLEXITIES = {"EntityNLM": 161.64, "YangLM": 114.0, "SetLM": 107.0}  # section 5, per word of 10,000-word vocabularies
+
+TABLE3 = {"gpt2e": 196.81, "gpt2": 219.97}
+
+# table 4: (group, measure) -> (GPT2E without entities, GPT2E with entities, GPT2)
+TABLE4 = {
+    ("nouns", "mention_similarity"): (0.7117, 0.7117, 0.6971),
+    ("nouns", "entity_similarity"): (0.0489, 0.0513, -0.0164),
+    ("pronouns", "mention_similarity"): (0.8250, 0.8250, 0.7928),
+    ("pronouns", "entity_similarity"): (0.0619, 0.0566, -0.0173),
+}
+TABLE4_TAGS = {"nouns": ("NN", "NNS", "NNP", "NNPS"), "pronouns": ("PRP", "PRP$")}
+
+OVERALL = "Overall"
+TABLE5 = {
+    ("gpt2", "PERSON"): Score(0.480, 0.955, 0.325),
+    ("gpt2e", "PERSON"): Score(0.515, 0.940, 0.355),
+    ("gpt2", "PRODUCT"): Score(0.080, 0.330, 0.045),
+    ("gpt2e", "PRODUCT"): Score(0.235, 0.900, 0.135),
+    ("gpt2", "EVENT"): Score(0.230, 0.835, 0.135),
+    ("gpt2e", "EVENT"): Score(0.150, 0.750, 0.085),
+    ("gpt2", "CARDINAL"): Score(0.280, 0.815, 0.175),
+    ("gpt2e", "CARDINAL"): Score(0.340, 0.750, 0.230),
+    ("gpt2", "NORP"): Score(0.445, 0.725, 0.360),
+    ("gpt2e", "NORP"): Score(0.480, 0.790, 0.395),
+    ("gpt2", OVERALL): Score(0.540, 0.870, 0.390),
+    ("gpt2e", OVERALL): Score(0.570, 0.880, 0.420),
+}
+TABLE5_LABELS = ("PERSON", "PRODUCT", "EVENT", "CARDINAL", "NORP")
+
+ONTONOTES_LABELS = frozenset(
+    "PERSON NORP FAC ORG GPE LOC PRODUCT EVENT WORK_OF_ART LAW LANGUAGE DATE TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL".split()
+)

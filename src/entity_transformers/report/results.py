@@ -1,0 +1,194 @@
+"""What every step of a study left behind, in one typed structure: the only input of tables, figures and page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from entity_transformers.report.spans import Example
+
+NAMES = {
+    "gpt2": "GPT2",
+    "gpt2e": "GPT2E",
+    "gpt2e-null": "GPT2E null",
+    "gpt2e-shuffled": "GPT2E shuffled",
+    "gpt2e-first-only": "GPT2E first-only",
+    "gpt2-wide": "GPT2 wide",
+}
+CONTROLS = ("gpt2e-null", "gpt2e-shuffled", "gpt2-wide")
+CURVE_COLUMNS = ("step", "pieces", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """Mean and sample standard deviation over ``n`` seeds; ``std`` is None for fewer than two, both are None for none."""
+
+    mean: float | None
+    std: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """documents.csv of one model and seed, one entry a document: split, name, predicted pieces, nats with and without entities."""
+
+    split: np.ndarray
+    document: np.ndarray
+    pieces: np.ndarray
+    nll_on: np.ndarray
+    nll_off: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class MentionVectors:
+    """Vectors [mentions, width] and, for each, the entity it refers to (any text or number unique to the entity)."""
+
+    vectors: np.ndarray
+    entities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The metrics of one model and seed, as their files hold them; what was not measured is None."""
+
+    model: str
+    seed: int
+    training: Mapping[str, Any] | None = None
+    timing: Mapping[str, Any] | None = None
+    curve: Mapping[str, np.ndarray] = field(default_factory=dict)
+    perplexity: Mapping[str, Any] | None = None
+    documents: Documents | None = None
+    lambada: Mapping[str, Any] | None = None
+    similarity: Mapping[str, Any] | None = None
+    ner: Mapping[str, Any] | None = None
+    mentions: MentionVectors | None = None
+
+
+Value = Callable[[Run], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A whole study. ``runs`` holds what exists of models x seeds; ``manifest`` says where the numbers come from."""
+
+    title: str
+    models: tuple[str, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[Run, ...]
+    statistics: Mapping[str, Any] | None = None
+    alignment: Mapping[str, Any] | None = None
+    lambada_passages: int | None = None
+    example: Example | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    pictured_entities: int = 8
+    bootstrap_samples: int = 10_000
+
+    def of(self, model: str) -> tuple[Run, ...]:
+        """The runs of one model in the order of the seeds; empty if it was not trained."""
+        return tuple(run for seed in self.seeds for run in self.runs if run.model == model and run.seed == seed)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Models that have at least one run, in the study's order."""
+        return tuple(model for model in self.models if self.of(model))
+
+    @property
+    def pair(self) -> tuple[str, ...]:
+        """The models that the paper compares, GPT2E before GPT2 as in its tables; the first two trained where neither exists."""
+        paper = tuple(model for model in ("gpt2e", "gpt2") if model in self.trained)
+        return paper or self.trained[:2]
+
+    def statistic(self, model: str, value: Value) -> Statistic:
+        """Mean and standard deviation over the seeds for which ``value`` gives a number (missing keys and None give none)."""
+        return summarise(attempt(value, run) for run in self.of(model))
+
+
+def summarise(values: Iterable[float | None]) -> Statistic:
+    """Mean and sample standard deviation (n - 1) of the values that are numbers."""
+    numbers = [value for value in values if value is not None]
+    if not numbers:
+        return Statistic(None, None, 0)
+    return Statistic(float(np.mean(numbers)), float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None, len(numbers))
+
+
+def attempt(value: Value, run: Run) -> float | None:
+    """``value(run)``, None where a section or key of the metrics is missing."""
+    try:
+        number = value(run)
+    except (KeyError, TypeError):
+        return None
+    return None if number is None or not math.isfinite(number) else float(number)
+
+
+def name_model(model: str) -> str:
+    """The name a model has in tables and figures."""
+    return NAMES.get(model, model)
+
+
+def uses_entities(model: str) -> bool:
+    """Does entity attention exist in this model, so that entities on and off can differ?"""
+    return model.startswith("gpt2e")
+
+
+def exp(loss: float | None) -> float | None:
+    """Perplexity of a loss in nats; None stays None."""
+    return None if loss is None else math.exp(loss)
+
+
+def read_loss(split: str, condition: str, key: str = "loss") -> Value:
+    """A score of a whole split; condition "on" or "off"."""
+    return lambda run: run.perplexity["splits"][split][condition][key]  # type: ignore[index]
+
+
+def read_class(split: str, name: str, condition: str, key: str = "loss", by: str = "by_class") -> Value:
+    """A score of the pieces of one class (outside, first, later) or, ``by`` "by_group", of one part of speech."""
+    return lambda run: run.perplexity["splits"][split][by][name][condition][key]  # type: ignore[index]
+
+
+def read_similarity(group: str, context: str, condition: str, measure: str) -> Value:
+    """A number of table 4; context "words" (none) or "context"."""
+    return lambda run: run.similarity["groups"][group][context][condition][measure]  # type: ignore[index]
+
+
+def read_ner(*keys: str) -> Value:
+    """A number of the NER scores on the test split."""
+
+    def read(run: Run) -> float | None:
+        value: Any = run.ner["test"]  # type: ignore[index]
+        for key in keys:
+            value = value[key]
+        return value  # type: ignore[no-any-return]
+
+    return read
+
+
+def parse_curve(text: str, source: str = "curve.csv") -> dict[str, np.ndarray]:
+    """Columns of a training curve as float64 arrays, empty cells as NaN. Missing columns raise ValueError naming ``source``."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    _require(rows, CURVE_COLUMNS, source)
+    return {name: np.array([float(row[name]) if row[name] else math.nan for row in rows]) for name in CURVE_COLUMNS}
+
+
+def parse_documents(text: str, source: str = "documents.csv") -> Documents:
+    """Scores per document. Missing columns raise ValueError naming ``source``."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    _require(rows, ("split", "document", "pieces", "nll_on", "nll_off"), source)
+    return Documents(
+        split=np.array([row["split"] for row in rows]),
+        document=np.array([row["document"] for row in rows]),
+        pieces=np.array([int(row["pieces"]) for row in rows], dtype=np.int64),
+        nll_on=np.array([float(row["nll_on"]) for row in rows]),
+        nll_off=np.array([float(row["nll_off"]) for row in rows]),
+    )
+
+
+def _require(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> None:
+    missing = [name for name in columns if rows and name not in rows[0]]
+    if missing:
+        raise ValueError(f"{source}: no column {', '.join(missing)}; expected {','.join(columns)}: run the step that writes it again")

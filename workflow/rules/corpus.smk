@@ -1,0 +1,108 @@
+"""Step corpus (section 4.2).
+
+in:  a licensed, downloaded, local or generated corpus with chains; LAMBADA; GPT-2's byte-pair encoder or none
+out: results/corpus/{split}.jsonl (documents), {split}.safetensors (pieces with entity ids), lambada.jsonl, tokenizer.json, counts
+"""
+
+
+rule download_corpus:
+    """Fetch the corpus, or find it on disk, and list its files with checksums."""
+    input:
+        code=code("corpus"),
+    output:
+        "results/corpus/source.json",
+    params:
+        digest=digest("corpus"),
+    log:
+        "logs/corpus/download_corpus.log",
+    benchmark:
+        "logs/corpus/download_corpus.tsv"
+    shell:
+        "entity-transformers download-corpus --params params.yaml --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
+
+
+rule download_lambada:
+    """The same for the LAMBADA passages."""
+    input:
+        code=code("corpus"),
+    output:
+        "results/corpus/lambada_source.json",
+    params:
+        digest=digest("corpus"),
+    log:
+        "logs/corpus/download_lambada.log",
+    benchmark:
+        "logs/corpus/download_lambada.tsv"
+    shell:
+        "entity-transformers download-lambada --params params.yaml --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
+
+
+rule prepare_corpus:
+    """Documents, chains, parts of speech and named entities, split by split, and their counts."""
+    input:
+        source="results/corpus/source.json",
+        code=code("corpus"),
+    output:
+        expand("results/corpus/{split}.jsonl", split=SPLITS),
+        "results/corpus/statistics.json",
+    params:
+        digest=digest("corpus"),
+    log:
+        "logs/corpus/prepare_corpus.log",
+    benchmark:
+        "logs/corpus/prepare_corpus.tsv"
+    shell:
+        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
+
+
+rule prepare_lambada:
+    """Passages and their target words."""
+    input:
+        source="results/corpus/lambada_source.json",
+        code=code("corpus"),
+    output:
+        "results/corpus/lambada.jsonl",
+    params:
+        digest=digest("corpus"),
+    log:
+        "logs/corpus/prepare_lambada.log",
+    benchmark:
+        "logs/corpus/prepare_lambada.tsv"
+    shell:
+        "entity-transformers prepare-lambada --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
+
+
+rule train_tokenizer:
+    """Learn a byte-pair encoder from the training split, or take GPT-2's own."""
+    input:
+        train="results/corpus/train.jsonl",
+        code=code("corpus"),
+    output:
+        "results/corpus/tokenizer.json",
+    params:
+        digest=digest("corpus"),
+    log:
+        "logs/corpus/train_tokenizer.log",
+    benchmark:
+        "logs/corpus/train_tokenizer.tsv"
+    shell:
+        "entity-transformers train-tokenizer --params params.yaml --corpus results/corpus --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
+
+
+rule align_corpus:
+    """Encode the words and give every piece the entity of its word (table 1)."""
+    input:
+        documents=expand("results/corpus/{split}.jsonl", split=SPLITS),
+        tokenizer="results/corpus/tokenizer.json",
+        code=code("corpus"),
+    output:
+        expand("results/corpus/{split}.safetensors", split=SPLITS),
+        "results/corpus/alignment.json",
+    params:
+        digest=digest("corpus"),
+    log:
+        "logs/corpus/align_corpus.log",
+    benchmark:
+        "logs/corpus/align_corpus.tsv"
+    shell:
+        "entity-transformers align-corpus --params params.yaml --corpus results/corpus --tokenizer {input.tokenizer:q} --output results/corpus 2>&1 | tee {log:q}"

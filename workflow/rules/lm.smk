@@ -1,0 +1,29 @@
+"""Step lm (sections 3 and 4.1, figures 2 and 3).
+
+in:  pieces with entity ids
+out: results/lm/{model}/{seed}/: the model as transformers saves it, its learning curve, metrics and timing
+Resumable state lies in work/lm, outside the outputs, which Snakemake and DVC delete before a step runs.
+"""
+
+
+rule train_lm:
+    """Train GPT2, GPT2E or a control; called again it goes on where it stopped."""
+    input:
+        train="results/corpus/train.safetensors",
+        dev="results/corpus/dev.safetensors",
+        tokenizer="results/corpus/tokenizer.json",
+        code=code("lm"),
+    output:
+        multiext(f"results/lm/{RUN}/", "config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json"),
+    params:
+        digest=digest("lm"),
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    log:
+        f"logs/lm/train_lm/{RUN}.log",
+    benchmark:
+        f"logs/lm/train_lm/{RUN}.tsv"
+    shell:
+        "entity-transformers train-lm --params params.yaml --corpus results/corpus"
+        " --model {wildcards.model:q} --seed {wildcards.seed:q} --work work/lm --output results/lm/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,50 @@
+"""Step ner (sections 4.1 and 5, table 5).
+
+in:  documents with named entities, frozen word vectors
+out: results/ner/{model}/{seed}/: tagger.safetensors, history.csv, metrics.json
+"""
+
+
+rule train_ner:
+    """Train the BiLSTM-CRF tagger on the frozen vectors."""
+    input:
+        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev"]),
+        words=f"results/embeddings/{RUN}/words.safetensors",
+        code=code("ner"),
+    output:
+        multiext(f"results/ner/{RUN}/", "tagger.safetensors", "history.csv"),
+    params:
+        digest=digest("ner"),
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    log:
+        f"logs/ner/train_ner/{RUN}.log",
+    benchmark:
+        f"logs/ner/train_ner/{RUN}.tsv"
+    shell:
+        "entity-transformers train-ner --params params.yaml --corpus results/corpus --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
+        " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/ner/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
+
+
+rule score_ner:
+    """Precision, recall and F1 of the tagger, by span and by tag."""
+    input:
+        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev", "test"]),
+        words=f"results/embeddings/{RUN}/words.safetensors",
+        tagger=f"results/ner/{RUN}/tagger.safetensors",
+        history=f"results/ner/{RUN}/history.csv",
+        code=code("ner"),
+    output:
+        f"results/ner/{RUN}/metrics.json",
+    params:
+        digest=digest("ner"),
+    threads: PARAMS.run.threads
+    log:
+        f"logs/ner/score_ner/{RUN}.log",
+    benchmark:
+        f"logs/ner/score_ner/{RUN}.tsv"
+    shell:
+        "entity-transformers score-ner --params params.yaml --corpus results/corpus --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
+        " --tagger {input.tagger:q} --model {wildcards.model:q} --seed {wildcards.seed:q}"
+        " --output results/ner/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
