@@ -11,7 +11,9 @@ from scipy import stats
 Statistic = Callable[..., np.ndarray]
 
 
-def compare_losses(nll_a: np.ndarray, nll_b: np.ndarray, pieces: np.ndarray, *, samples: int, seed: int, confidence: float = 0.95) -> dict[str, Any]:
+def compare_losses(
+    nll_a: np.ndarray, nll_b: np.ndarray, pieces: np.ndarray, *, samples: int, seed: int, confidence: float = 0.95
+) -> dict[str, Any]:
     """Difference of mean loss, model a less model b, in nats a piece, resampling D documents with replacement.
 
     ``nll_*`` [D] nats of each document, ``pieces`` [D] its predictions. Returns `compare`'s keys; negative: a is better.

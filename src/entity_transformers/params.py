@@ -7,7 +7,7 @@ Every value comes from params.yaml: no field has a default. YAML 1.1 (Snakemake)
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
@@ -16,6 +16,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 Model = Literal["gpt2", "gpt2e", "gpt2e-null", "gpt2e-shuffled", "gpt2e-first-only", "gpt2-wide"]
 Split = Literal["train", "dev", "test", "test2"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 Format = Literal["sample", "ontonotes", "ontogum", "litbank", "jsonl"]
 
 
@@ -54,7 +55,6 @@ class CorpusParams(Section):
 
     format: Annotated[Format, Field(description="how the corpus is written; sample: generated on the spot")]
     path: Annotated[str | None, Field(description="local file or folder, relative to the study; null: download")]
-    splits: Annotated[tuple[Split, ...], Field(min_length=1, description="splits to prepare; documents of others are left out and counted")]
     exclude: Annotated[tuple[str, ...], Field(description="document names to leave out, as glob patterns")]
     bad_documents: Annotated[Literal["strict", "skip"], Field(description="strict: stop at a bad document; skip: leave it out and count it")]
     nested_mentions: Annotated[Literal["outermost", "innermost", "drop"], Field(description="which of nested mentions gives a word its entity")]
@@ -128,7 +128,7 @@ class LmParams(Section):
 class PerplexityParams(Section):
     """Perplexity on the corpus and on LAMBADA (tables 2 and 3)."""
 
-    splits: Annotated[tuple[Split, ...], Field(min_length=1, description="splits to score; absent ones are an error")]
+    splits: Annotated[tuple[Split, ...], Field(min_length=1, description="splits to score; one without documents is an error")]
     stride: Annotated[PositiveInt, Field(description="pieces scored by one forward pass, at most lm.window; the rest is context")]
     batch: Annotated[PositiveInt, Field(description="documents or passages of one forward pass")]
 
@@ -187,9 +187,6 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
-        for name, wanted in (("perplexity", self.perplexity.splits), ("embeddings", self.embeddings.splits), ("corpus", ("train", "dev", "test"))):
-            if absent := set(wanted) - set(self.corpus.splits):
-                raise ValueError(f"{name} needs split(s) {', '.join(sorted(absent))}, which corpus.splits lacks")
         if self.perplexity.stride > self.lm.window:
             raise ValueError(f"perplexity.stride {self.perplexity.stride} is more than lm.window {self.lm.window}")
         return self

@@ -16,9 +16,12 @@ CHUNK = 4096
 
 @dataclass(frozen=True)
 class UnitSums:
-    """Sums over the unit vectors of each of E entities: mentions, |S|^2, sum of |u|^2 (float64 [E]), cosines summed; and the sum of all [width].
+    """Sums over the unit vectors u of each of E entities, S being the sum of an entity's; float64 [E] but for the last.
 
-    A zero vector has cosine 0 with everything.
+    counts          mentions
+    squares, selves |S|^2 and the sum of |u|^2 (the mentions, less those with a zero vector, whose cosine is 0 with everything)
+    *_cosines       summed cosines with the entity's memory vector and with the vector of ones
+    total           sum of all unit vectors [width]
     """
 
     counts: np.ndarray
@@ -98,19 +101,19 @@ def sum_units(vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray, centr
     order = np.argsort(entity, kind="stable")
     ids, firsts = np.unique(entity[order], return_index=True)
     bounds = np.append(firsts, len(order))
-    columns = np.zeros((4, len(ids)))
+    squares, selves, memory_cosines, ones_cosines = np.zeros((4, len(ids)))
     total = np.zeros(vectors.shape[1])
     for low, high in _chunk_entities(bounds):
         rows = order[bounds[low] : bounds[high]]
         units = _normalise(vectors[rows] - centre)
         starts = bounds[low:high] - bounds[low]
         sums = np.add.reduceat(units, starts, axis=0)
-        columns[0, low:high] = np.einsum("ew,ew->e", sums, sums)
-        columns[1, low:high] = np.add.reduceat(np.einsum("mw,mw->m", units, units), starts)
-        columns[2, low:high] = np.einsum("ew,ew->e", sums, _normalise(memory[ids[low:high]].astype(np.float64)))
-        columns[3, low:high] = sums.sum(axis=1) / np.sqrt(vectors.shape[1])
+        squares[low:high] = np.einsum("ew,ew->e", sums, sums)
+        selves[low:high] = np.add.reduceat(np.einsum("mw,mw->m", units, units), starts)
+        memory_cosines[low:high] = np.einsum("ew,ew->e", sums, _normalise(memory[ids[low:high]].astype(np.float64)))
+        ones_cosines[low:high] = sums.sum(axis=1) / np.sqrt(vectors.shape[1])
         total += sums.sum(axis=0)
-    return UnitSums(np.diff(bounds).astype(np.float64), *columns, total=total)
+    return UnitSums(np.diff(bounds).astype(np.float64), squares, selves, memory_cosines, ones_cosines, total)
 
 
 def _chunk_entities(bounds: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -20,7 +20,8 @@ try:
 except parameters.ParamsError as error:
     sys.exit(f"snakemake: {error}")
 
-MODELS, SEEDS, SPLITS = PARAMS.study.models, PARAMS.study.seeds, PARAMS.corpus.splits
+MODELS, SEEDS = PARAMS.study.models, PARAMS.study.seeds
+SPLITS = parameters.SPLITS  # one that the corpus lacks is an empty file
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
 

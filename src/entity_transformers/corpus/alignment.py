@@ -46,7 +46,7 @@ def _first_file(folder: Path, *names: str) -> Path:
     raise FileNotFoundError(f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with GPT-2's two files")
 
 
-def train_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
+def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
     """A byte-level BPE of at most ``vocabulary`` pieces (256 bytes and ``<|endoftext|>`` included), learnt from words as they are encoded."""
     tokenizer = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(

@@ -8,29 +8,11 @@ from collections.abc import Iterable
 from .document import CorpusError, Mention, NamedEntity
 from .lines import shown
 
-ONTONOTES_TYPES = frozenset(
-    [
-        "PERSON",
-        "NORP",
-        "FAC",
-        "ORG",
-        "GPE",
-        "LOC",
-        "PRODUCT",
-        "DATE",
-        "TIME",
-        "PERCENT",
-        "MONEY",
-        "QUANTITY",
-        "ORDINAL",
-        "CARDINAL",
-        "EVENT",
-        "WORK_OF_ART",
-        "LAW",
-        "LANGUAGE",
-    ]
-)
-"""The 18 named-entity types of OntoNotes 5.0."""
+ONTONOTES_TYPES = [
+    "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL",
+    "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE",
+]  # fmt: skip
+"""The 18 named-entity types of OntoNotes 5.0, in the order that the hub numbers them."""
 
 _BRACKET = re.compile(r"(\()?([0-9]{1,18})(\))?")
 _TYPE = re.compile(r"(\(([^()*\s]+))?(\*)?(\))?")
@@ -56,16 +38,18 @@ def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
     while at < len(cell):
         match = _BRACKET.match(cell, at)
         if not match or not (match[1] or match[3]):
-            raise ValueError(
-                f"chain brackets {shown(cell)}: expected such as (3, 3) or (3){f' joined by {separator}' if separator else ''}"
-            )
+            raise _cell_fault(cell, separator)
         brackets.append((bool(match[1]), int(match[2]), bool(match[3])))
         at = match.end()
         if separator and at < len(cell):
             if cell[at] != separator or at + 1 == len(cell):
-                raise ValueError(f"chain brackets {shown(cell)}: expected brackets joined by {separator}")
+                raise _cell_fault(cell, separator)
             at += 1
     return tuple(brackets)
+
+
+def _cell_fault(cell: str, separator: str | None) -> ValueError:
+    return ValueError(f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by {separator or 'nothing'}")
 
 
 def match_chains(cells: Iterable[tuple[int, str]], separator: str | None) -> tuple[list[Mention], list[BracketError]]:
@@ -95,9 +79,7 @@ def match_chains(cells: Iterable[tuple[int, str]], separator: str | None) -> tup
             else:
                 unmatched.append(BracketError(word, f"{chain}) closes a mention of chain {chain} that was never opened in this document"))
     unmatched += [
-        BracketError(
-            word, f"({chain} opens a mention of chain {chain} that is never closed in this document (no mention crosses documents)"
-        )
+        BracketError(word, f"({chain} opens a mention of chain {chain} that is never closed in this document (none crosses documents)")
         for chain, words in stacks.items()
         for word in words
     ]

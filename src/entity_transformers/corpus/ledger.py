@@ -52,15 +52,21 @@ class Ledger:
         self.bad[key] = str(error)
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
-        """The documents of one file, without those whose (name, part) was read before."""
-        for document in documents:
-            earlier = self._sources.get(document.id)
-            if earlier is None:
-                self._sources[document.id] = source
-                yield document
-            else:
-                where = "twice in this file" if earlier == source else f"also in {earlier}"
-                self.reject(document.id, CorpusError(f"{source}: document {document.id} stands {where}: keep one copy"))
+        """The documents of one source, without those whose (name, part) was read before; a fault of the whole source counts as one."""
+        try:
+            for document in documents:
+                if document.id in self._sources:
+                    self.reject(document.id, self._repeated(document, source))
+                else:
+                    self._sources[document.id] = source
+                    yield document
+        except CorpusError as error:
+            self.reject(source, error)
+
+    def _repeated(self, document: Document, source: str) -> CorpusError:
+        earlier = self._sources[document.id]
+        where = "twice in this file" if earlier == source else f"also in {earlier}"
+        return CorpusError(f"{source}: document {document.id} stands {where}: keep one copy, or give the folder of one release")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad`` and the counts by kind."""

@@ -22,9 +22,8 @@ def open_lines(path: Path) -> Iterator[str]:
     Bytes that are no UTF-8 come back as surrogates and are refused by `check_lines`, which knows document and line.
     """
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(
-            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n"
-        ) as file:
+        opened = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
             yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CorpusError(f"{path}: not a whole gzip file ({error}): fetch it again") from None
@@ -32,22 +31,23 @@ def open_lines(path: Path) -> Iterator[str]:
         raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
 
 
-def check_lines(lines: Sequence[str], source: str, first: int) -> None:
+def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LONGEST_LINE) -> None:
     """Refuse what no corpus file may hold; ``first`` is the number of the first line.
 
-    CorpusError for bytes that are not UTF-8, NUL, a carriage return, or a line of more than `LONGEST_LINE` characters.
+    CorpusError for bytes that are not UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.
     """
     text = "".join(lines)
     clean = "\0" not in text and "\r" not in text and (text.isascii() or not _SURROGATE.search(text))
-    if clean and (len(text) <= LONGEST_LINE or max(map(len, lines)) <= LONGEST_LINE):
+    if clean and (len(text) <= longest or max(map(len, lines)) <= longest):
         return
     for number, line in enumerate(lines, first):
-        _check_line(line, f"{source}, line {number}")
+        check_text(line, f"{source}, line {number}", longest)
 
 
-def _check_line(line: str, where: str) -> None:
-    if len(line) > LONGEST_LINE:
-        raise CorpusError(f"{where}: a line of {len(line)} characters, expected at most {LONGEST_LINE}: is this file a corpus?")
+def check_text(line: str, where: str, longest: int) -> None:
+    """`check_lines` of one text at the place ``where``."""
+    if len(line) > longest:
+        raise CorpusError(f"{where}, character {longest + 1}: a line of {len(line)} characters, expected at most {longest}: not a corpus?")
     if (column := line.find("\0")) >= 0:
         raise CorpusError(f"{where}, character {column + 1}: a NUL byte, expected UTF-8 text: the file is damaged or UTF-16")
     if match := _SURROGATE.search(line):

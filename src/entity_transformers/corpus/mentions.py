@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal, get_args
 
-from .document import CorpusError, Mention
+from .document import CorpusError, Document, Mention
 
 Nesting = Literal["outermost", "innermost", "drop"]
 
@@ -123,3 +124,9 @@ def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:
         counts["crossing"] += bool(active) and active[0] < end
         insort(active, end)
     return counts
+
+
+def drop_singletons(document: Document) -> Document:
+    """The document without chains of a single mention, which OntoNotes does not annotate."""
+    sizes = Counter(mention.chain for mention in document.mentions)
+    return replace(document, mentions=tuple(mention for mention in document.mentions if sizes[mention.chain] > 1))

@@ -6,7 +6,7 @@ Dimensions: B batch, T pieces, P pieces in the cache before them, R rows of the 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,23 +16,10 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
 from transformers.pytorch_utils import Conv1D
 
+from .entities import Entities
 from .memory import gather_rows
 
 BLOCK = 32
-
-
-class Entities(NamedTuple):
-    """What the blocks are told of a window's entities; made once by the model, the same for every block.
-
-    ``rows`` [B, R, W] are vectors and ``index`` [B, T] picks one for each piece from ``rows`` laid flat (`flat_rows`); without
-    an index ``rows`` is [B, T, W], one vector a piece; no ``rows``: no entities, so every vector is ones. ``uniform`` says that
-    then the only mask is the causal one, within documents that begin at ``starts`` [B, T] (of each piece; None: at 0).
-    """
-
-    rows: Tensor | None = None
-    index: Tensor | None = None
-    uniform: bool = False
-    starts: Tensor | None = None
 
 
 class EntityAttention(nn.Module):
@@ -155,11 +142,10 @@ class EntityAttention(nn.Module):
 
     def _values(self, inputs: Tensor, entities: Entities) -> Tensor:
         """Values [B, T, W] from the hidden states, the entities or both."""
-        hidden = None if self.v_attn is None else self.v_attn(inputs)
-        vectors = None if self.e_attn is None else _project(self.e_attn, entities, *inputs.shape[:2])
-        if hidden is None or vectors is None:
-            return vectors if hidden is None else hidden
-        return hidden + vectors
+        sources = [] if self.v_attn is None else [self.v_attn(inputs)]
+        if self.e_attn is not None:
+            sources.append(_project(self.e_attn, entities, *inputs.shape[:2]))
+        return sources[0] if len(sources) == 1 else sources[0] + sources[1]
 
     def _split(self, states: Tensor) -> Tensor:
         """[B, T, W] as heads, [B, H, T, D]."""
@@ -178,14 +164,15 @@ def _project(projection: Conv1D, entities: Entities, batch: int, length: int) ->
         constant = projection(projection.weight.new_ones(1, 1, projection.weight.shape[0]))
         return constant.expand(batch, length, -1).contiguous()
     projected = projection(entities.rows)
-    return projected if entities.index is None else gather_rows(projected, entities.index)
+    return projected if entities.picks is None else gather_rows(projected, entities.picks)
 
 
 def _is_empty(cache: Cache, slot: int) -> bool:
     """Has the cache nothing in this slot yet? (A static cache counts on the device: there the plain form is taken.)"""
     if len(cache.layers) <= slot:
         return not isinstance(cache.layers[0] if cache.layers else None, StaticLayer)
-    return isinstance(cache.layers[slot], DynamicLayer) and cache.layers[slot].get_seq_length() == 0
+    layer = cache.layers[slot]
+    return isinstance(layer, DynamicLayer) and layer.get_seq_length() == 0
 
 
 def _extend(cache: Cache, slots: int) -> None:
@@ -205,13 +192,13 @@ def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
 def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
     """Mean [B, T, W] over the pieces of ``states`` [B, T, W] up to each one, from the start [B, T] of its document on.
 
-    Not causal: the mean over all pieces. Sums are float32, in blocks (float64 where documents are packed).
+    Not causal: the mean over all pieces. Sums are at least float32 (float64 where documents are packed).
     """
     if not is_causal:
         return states.mean(1, keepdim=True).expand_as(states)
     positions = torch.arange(states.shape[1], device=states.device)
     if starts is None:
-        return (_sum_so_far(states.float()) / (positions + 1).unsqueeze(1)).to(states.dtype)
+        return (_sum_so_far(states.to(torch.promote_types(states.dtype, torch.float32))) / (positions + 1).unsqueeze(1)).to(states.dtype)
     sums = F.pad(states.double().cumsum(1), (0, 0, 1, 0))
     before = sums.gather(1, starts.unsqueeze(-1).expand_as(states))
     counts = (positions - starts + 1).unsqueeze(-1)

@@ -1,28 +1,36 @@
 """GPT2E (section 3): GPT-2 whose every block ends in an entity attention, as a transformers model.
 
 Dimensions: B batch, T pieces, R = entities + 1 rows of the memory, W width (``n_embd``).
+Annotations are not postponed here, because `strict` checks a config's values against them.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
+from huggingface_hub.dataclasses import strict
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, GPT2Model, GPT2PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    GenerationMixin,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Model,
+    GPT2PreTrainedModel,
+)
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions, CausalLMOutputWithCrossAttentions
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Block
 from transformers.utils.output_capturing import OutputRecorder
 
-from .attention import Entities, EntityAttention
-from .memory import EntityMemory, flat_rows, gather_rows
+from .attention import EntityAttention
+from .entities import Entities, EntityContinuation, NewEntities, find_entities, find_no_entities
+from .memory import EntityMemory
 
-NewEntities = int | Callable[[Tensor, Tensor], Tensor]
 
-
+@strict
 class GPT2EConfig(GPT2Config):
     """GPT-2's config and the switches of entity attention, whose defaults are those of PAPER.md."""
 
@@ -62,9 +70,9 @@ class GPT2EBlock(GPT2Block):
             epsilon=config.layer_norm_epsilon,
         )
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
-        hidden_states: Tensor,
+        hidden_states: Any,
         past_key_values: Any = None,
         attention_mask: Tensor | None = None,
         encoder_hidden_states: Tensor | None = None,
@@ -89,6 +97,10 @@ class GPT2EPreTrainedModel(GPT2PreTrainedModel):
         "attentions": OutputRecorder(GPT2Attention, layer_name=".attn", index=1),
         "cross_attentions": OutputRecorder(EntityAttention, index=1),
     }
+
+    def _initialize_weights(self, module: torch.nn.Module, *_: Any) -> None:
+        """As for the library's own models: for classes from elsewhere it skips modules without parameters of their own."""
+        super()._initialize_weights(module)
 
     @torch.no_grad()
     def _init_weights(self, module: torch.nn.Module) -> None:
@@ -142,7 +154,7 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         entities = find_entities(shape, self.config.n_embd, entity_ids, memory, entity_states, self.wte.weight)
         if entities.rows is None and not kwargs.get("output_attentions", self.config.output_attentions):
             cached = past_key_values is not None or (use_cache and not (self.gradient_checkpointing and self.training))
-            entities = _without_entities(attention_mask, None if cached else position_ids)
+            entities = find_no_entities(attention_mask, None if cached else position_ids)
         return super().forward(
             input_ids=input_ids,
             past_key_values=past_key_values,
@@ -199,69 +211,46 @@ class GPT2EForCausalLM(GPT2EPreTrainedModel, GPT2LMHeadModel):
             **kwargs,
         )
 
+    def generate(self, *args: Any, new_entities: NewEntities = 0, **kwargs: Any) -> Any:
+        """As `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] for the prompt and ``memory`` to read them from.
 
-def find_entities(
-    shape: tuple[int, int],
-    width: int,
-    entity_ids: Tensor | None,
-    memory: EntityMemory | None,
-    entity_states: Tensor | None,
-    like: Tensor,
-) -> Entities:
-    """The checked entities of a window of ``shape`` [B, T], on the device and in the dtype of ``like``; ids that are all 0 are none."""
-    if entity_states is not None:
-        _check_states(entity_states, (*shape, width), entity_ids is not None or memory is not None)
-        return Entities(entity_states.to(like.dtype).contiguous())
-    if entity_ids is None:
-        return Entities()
-    if memory is None:
-        raise ValueError(f"entity_ids of shape {list(entity_ids.shape)} came without memory: expected an EntityMemory to read them from")
-    _check_memory(memory, shape[0], width, like)
-    if tuple(entity_ids.shape) != shape:
-        raise ValueError(f"entity_ids has shape {list(entity_ids.shape)}, expected {list(shape)} (batch, pieces)")
-    if memory.check(entity_ids) == 0:
-        return Entities()
-    states = memory.states.to(like.dtype)
-    index = flat_rows(entity_ids, states.shape[1])
-    if states.shape[1] >= shape[1]:  # more rows than pieces: projecting the pieces' vectors is less work
-        return Entities(gather_rows(states, index))
-    return Entities(states, index)
+        ``new_entities`` says which entity each new piece belongs to: one id for all, or a function of the pieces so far [B, t] and
+        the ids of those before the last [B, t - 1] that returns the last one's, int64 [B]. The memory is only read.
+        """
+        pieces = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
+        entity_ids = kwargs.get("entity_ids")
+        if kwargs.get("entity_states") is not None or (entity_ids is not None and pieces is None):
+            raise ValueError("generate takes entity_ids with memory for a prompt of input_ids, neither entity_states nor inputs_embeds")
+        if entity_ids is not None and pieces is not None and entity_ids.shape != pieces.shape:
+            raise ValueError(f"entity_ids has shape {list(entity_ids.shape)}, expected {list(pieces.shape)} (batch, pieces of the prompt)")
+        return GenerationMixin.generate(self, *args, new_entities=EntityContinuation(new_entities), **kwargs)  # type: ignore[arg-type]
 
-
-def _check_states(states: Tensor, shape: tuple[int, int, int], others: bool) -> None:
-    if others:
-        raise ValueError(f"entity_states of shape {list(states.shape)} came with entity_ids or memory: expected one or the other")
-    if tuple(states.shape) != shape:
-        raise ValueError(f"entity_states has shape {list(states.shape)}, expected {list(shape)} (batch, pieces, width)")
-    if not states.is_floating_point():
-        raise ValueError(f"entity_states of shape {list(states.shape)} has type {states.dtype}, expected floating point")
-
-
-def _check_memory(memory: EntityMemory, batch: int, width: int, like: Tensor) -> None:
-    found, expected = list(memory.states.shape), [batch, "entities + 1", width]
-    if found[0] != batch or found[2] != width:
-        raise ValueError(f"memory has shape {found}, expected {expected} (batch, rows, width)")
-    if memory.states.device != like.device:
-        raise ValueError(f"memory of shape {found} is on {memory.states.device}, expected {like.device}, where the model is")
-
-
-def _without_entities(attention_mask: Tensor | None, position_ids: Tensor | None) -> Entities:
-    """No entities: may every block average the values of all earlier pieces? Not where a mask hides some."""
-    if attention_mask is not None:
-        readable = attention_mask.ndim == 2 and not torch.compiler.is_compiling()
-        return Entities(uniform=readable and bool(attention_mask.all()))
-    return Entities(uniform=True, starts=None if position_ids is None else _document_starts(position_ids))
-
-
-def _document_starts(position_ids: Tensor) -> Tensor | None:
-    """Where the document of each piece begins in its row, [B, T]: where positions do not go up by 1; None: one document a row."""
-    first = torch.zeros_like(position_ids[:, :1], dtype=torch.bool)
-    breaks = torch.cat([first, position_ids.diff(dim=-1) != 1], dim=-1)
-    if not torch.compiler.is_compiling() and not breaks.any():
-        return None
-    return torch.where(breaks, torch.arange(breaks.shape[1], device=breaks.device), 0).cummax(1).values
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Any,
+        *args: Any,
+        entity_ids: Tensor | None = None,
+        memory: EntityMemory | None = None,
+        new_entities: EntityContinuation | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The inputs of the next forward pass: entity ids of the pieces that are not in the cache yet, and the memory."""
+        inputs = GenerationMixin.prepare_inputs_for_generation(self, input_ids, *args, **kwargs)  # type: ignore[arg-type]
+        if entity_ids is not None and memory is not None:
+            continued = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
+            inputs["entity_ids"] = continued[:, -inputs["input_ids"].shape[1] :].contiguous()
+            copies = input_ids.shape[0] // memory.batch_size
+            inputs["memory"] = memory if copies == 1 else memory.expand(copies)
+        elif entity_ids is not None:
+            inputs["entity_ids"] = entity_ids
+        return inputs
 
 
 AutoConfig.register("gpt2e", GPT2EConfig, exist_ok=True)
 AutoModel.register(GPT2EConfig, GPT2EModel, exist_ok=True)
 AutoModelForCausalLM.register(GPT2EConfig, GPT2EForCausalLM, exist_ok=True)
+
+# A saved folder gets this file and the two it imports, so that trust_remote_code loads it where this package is absent.
+GPT2EConfig.register_for_auto_class()
+GPT2EModel.register_for_auto_class("AutoModel")
+GPT2EForCausalLM.register_for_auto_class("AutoModelForCausalLM")

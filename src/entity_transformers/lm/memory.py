@@ -19,7 +19,8 @@ def check_entity_ids(ids: Tensor, shape: tuple[int, int], rows: int) -> int | No
     read and None comes back. A tensor with no element has the largest id 0.
     """
     if not isinstance(ids, Tensor) or ids.dtype != torch.int64:
-        raise ValueError(f"entity_ids has type {getattr(ids, 'dtype', type(ids).__name__)}, expected an int64 tensor of shape {list(shape)}")
+        found = getattr(ids, "dtype", type(ids).__name__)
+        raise ValueError(f"entity_ids has type {found}, expected an int64 tensor of shape {list(shape)}")
     if tuple(ids.shape) != tuple(shape):
         raise ValueError(f"entity_ids has shape {list(ids.shape)}, expected {list(shape)} (batch, pieces)")
     if torch.compiler.is_compiling():

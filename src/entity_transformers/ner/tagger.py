@@ -59,7 +59,7 @@ class Tagger(nn.Module):
 
 def state_arrays(tagger: Tagger) -> dict[str, np.ndarray]:
     """The trained weights by name (float32 copies on the CPU), without the frozen vectors."""
-    return {name: np.array(tensor.detach().cpu()) for name, tensor in tagger.state_dict().items()}
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tagger.state_dict().items()}
 
 
 def load_tagger(arrays: Mapping[str, np.ndarray], labels: Sequence[str], vectors: np.ndarray, params: NerParams) -> Tagger:

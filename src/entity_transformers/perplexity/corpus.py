@@ -11,8 +11,8 @@ import torch
 
 from ..corpus.alignment import AlignedCorpus
 from ..corpus.labels import shuffle_labels
-from ..lm.step import compute_losses, has_memory
-from .reading import read_documents
+from ..lm.step import has_memory
+from .reading import compute_piece_losses, read_documents
 
 Scores = Mapping[str, np.ndarray]
 DISTANCES = (1, 16, 64, 256, 1024)
@@ -30,10 +30,8 @@ def score_corpus(model: Any, corpus: AlignedCorpus, *, window: int, stride: int,
     for reading in read_documents(model, corpus, window=window, stride=stride, batch=batch, entities=entities):
         scored = reading.valid & ~last[reading.where]
         where = reading.where[scored] + 1
-        if len(where):
-            targets = torch.from_numpy(corpus.pieces[where].astype(np.int64)).to(model.device)
-            hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
-            nll[where] = compute_losses(model, hidden[None], targets[None])[0].cpu().numpy()
+        hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
+        nll[where] = compute_piece_losses(model, hidden, corpus.pieces[where])
     return nll
 
 
@@ -87,8 +85,8 @@ def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
 def summarise_split(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """One split's entry of perplexity.json; ``scores`` are the nats of each piece by mode, as of `score_modes`.
 
-    Classes, groups and distances are those of the *predicted* piece. A tag in none of the groups counts as ``other``, a word
-    without a tag as ``unknown``. Distances are pieces since the entity's previous mention.
+    Classes, groups and distances are those of the *predicted* piece. A tag in none of the groups counts as ``other``; where
+    words without a tag exist, they are ``unknown``. Distances are pieces since the entity's previous mention.
     """
     predicted = corpus.words >= 0
     words = int((predicted & (corpus.words != np.concatenate([[-1], corpus.words[:-1]]))).sum())
@@ -121,16 +119,15 @@ def _by_mode(scores: Scores, where: np.ndarray) -> dict[str, Any]:
 
 def _split_tags(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
     members = {name: np.isin(corpus.tag_names, tags) for name, tags in groups.items()}
-    members["unknown"] = np.array([tag == "" for tag in corpus.tag_names], bool)
+    if "" in corpus.tag_names:
+        members["unknown"] = np.isin(corpus.tag_names, "")
     members["other"] = ~np.logical_or.reduce(list(members.values()))
     return {name: member[corpus.tags] for name, member in members.items()}
 
 
 def _split_distances(distances: np.ndarray) -> dict[str, np.ndarray]:
     bounds = zip(DISTANCES, (*DISTANCES[1:], None), strict=True)
-    return {
-        f"{low}-{high - 1}" if high else f"{low}+": (distances >= low) & (distances < (high or np.inf)) for low, high in bounds
-    }
+    return {f"{low}-{high - 1}" if high else f"{low}+": (distances >= low) & (distances < (high or np.inf)) for low, high in bounds}
 
 
 def document_rows(corpus: AlignedCorpus, scores: Scores) -> list[dict[str, Any]]:

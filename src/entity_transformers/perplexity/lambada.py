@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from ..lm.step import compute_hidden, compute_losses
+from ..lm.step import compute_hidden
 from .corpus import exp_or_none
-from .reading import batch_by_length, gather, lay_out
+from .reading import batch_by_length, compute_piece_losses, gather, lay_out
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def score_passages(model: Any, passages: Sequence[Passage], *, window: int, batc
     for rows in batch_by_length(kept, batch):
         for name, values in _score_batch(model, [passages[i] for i in rows], kept[rows]).items():
             columns[name][rows] = values
-    columns["truncated"] = lengths > window + 1
+    columns["truncated"] = (lengths > window + 1).astype(np.float64)
     return PassageScores(**{name: values if name.endswith("nll") else values.astype(np.int64) for name, values in columns.items()})
 
 
@@ -106,11 +106,11 @@ def _score_pieces(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nats of the piece after each valid position, and whether it is not the argmax (looked at only where ``judged``)."""
     hidden = compute_hidden(model, gather(pieces, where, valid, model.device))[torch.from_numpy(valid).to(model.device)]
-    following = torch.from_numpy(pieces[where[valid] + 1].astype(np.int64)).to(model.device)
-    nll = compute_losses(model, hidden[None], following[None])[0].double().cpu().numpy()
-    looked = torch.from_numpy(judged).to(model.device)
+    following = pieces[where[valid] + 1]
+    nll = compute_piece_losses(model, hidden, following).astype(np.float64)
+    greedy = model.get_output_embeddings()(hidden[torch.from_numpy(judged).to(model.device)]).argmax(-1).cpu().numpy()
     missed = np.zeros(len(nll), bool)
-    missed[judged] = (model.get_output_embeddings()(hidden[looked]).argmax(-1) != following[looked]).cpu().numpy()
+    missed[judged] = greedy != following[judged]
     return nll, missed
 
 

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from ..corpus.alignment import AlignedCorpus
 from ..lm.memory import EntityMemory
-from ..lm.step import compute_hidden, has_memory
+from ..lm.step import compute_hidden, compute_losses, has_memory
+
+CHUNK = 256
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ def lay_out(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
 def gather(values: np.ndarray, where: np.ndarray, valid: np.ndarray, device: torch.device) -> Tensor:
     """``values[where]`` as int64 [B, T] on the device, 0 at padding (harmless under the causal mask)."""
     return torch.from_numpy(np.where(valid, values[where], 0).astype(np.int64)).to(device)
+
+
+def compute_piece_losses(model: Any, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
+    """Nats of the target pieces [n] after hidden states [n, width], float32 [n]; in chunks whose logits stay in a CPU's cache."""
+    pairs = zip(hidden.split(CHUNK), torch.from_numpy(targets.astype(np.int64)).to(hidden.device).split(CHUNK), strict=True)
+    losses = [compute_losses(model, states[None], following[None])[0] for states, following in pairs]
+    return torch.cat(losses).cpu().numpy() if losses else np.zeros(0, np.float32)
 
 
 def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:

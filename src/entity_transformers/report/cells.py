@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from entity_transformers.report.results import Statistic
 
@@ -23,7 +25,7 @@ class Number:
     std        standard deviation over seeds, None for one seed
     low, high  confidence interval of a difference
     digits     decimals shown; 0 with thousands separators
-    percent    a fraction that is shown times 100 (CSV keeps the fraction)
+    percent    a fraction that is shown in percent (CSV keeps the fraction)
     signed     a difference: shown with its sign
     """
 
@@ -38,8 +40,11 @@ class Number:
     def __str__(self) -> str:
         if self.value is None:
             return MISSING
-        text = self._write(self.value) + ("" if self.std is None else f" ± {self._write(self.std, plain=True)}")
-        return text if self.low is None or self.high is None else f"{text} [{self._write(self.low)}, {self._write(self.high)}]"
+        text, unit = self._write(self.value), "%" if self.percent else ""
+        if self.std is not None and (self.std or self.digits):  # equal counts need no deviation
+            text += f" ± {self._write(self.std, plain=True)}"
+        bounds = "" if self.low is None or self.high is None else f" [{self._write(self.low)}, {self._write(self.high)}]"
+        return text + unit + bounds
 
     def _write(self, value: float, plain: bool = False) -> str:
         scaled = value * 100 if self.percent else value
@@ -86,19 +91,33 @@ def is_paper(column: str) -> bool:
 
 
 def render_text(table: Table) -> str:
-    """Aligned columns for a terminal; stressed rows carry a star."""
-    grid = [list(table.columns), *([str(cell) for cell in row] for row in table.rows)]
+    """Aligned columns for a terminal, long headings broken into lines; stressed rows carry a star."""
+    grid = [[str(cell) for cell in row] for row in table.rows]
     for index in table.marked:
-        grid[index + 1][0] = f"{grid[index + 1][0]} *"
-    widths = [max(len(row[i]) for row in grid) for i in range(len(table.columns))]
-    numeric = [is_numeric(table, i) for i in range(len(table.columns))]
-    lines = ["  ".join(_pad(row[i], widths[i], numeric[i]) for i in range(len(widths))).rstrip() for row in grid]
-    rule = "─" * max(len(line) for line in lines)
-    return "\n".join([table.title, rule, lines[0], rule, *lines[1:], rule, *([table.note] if table.note else [])]) + "\n"
+        grid[index][0] += " *"
+    widths = [_text_width(heading, [row[i] for row in grid]) for i, heading in enumerate(table.columns)]
+    numeric = [is_numeric(table, i) for i in range(len(widths))]
+    lines = [_align(row, widths, numeric) for row in [*_break_headings(table.columns, widths), *grid]]
+    rule = "─" * max(map(len, lines))
+    head = len(lines) - len(grid)
+    note = textwrap.wrap(table.note, max(len(rule), 100))
+    return "\n".join([table.title, rule, *lines[:head], rule, *lines[head:], rule, *note]) + "\n"
 
 
-def _pad(text: str, width: int, right: bool) -> str:
-    return text.rjust(width) if right else text.ljust(width)
+def _text_width(heading: str, cells: Sequence[str]) -> int:
+    return max(map(len, [*cells, *heading.split(), ""]))
+
+
+def _break_headings(columns: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
+    """The lines of the heading, each with a text a column; short headings stand in the last line."""
+    broken = [textwrap.wrap(column, max(width, 1)) for column, width in zip(columns, widths, strict=True)]
+    height = max(map(len, broken))
+    return [[("", *lines)[max(0, i - height + len(lines) + 1)] for lines in broken] for i in range(height)]
+
+
+def _align(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = (text.rjust(width) if to_right else text.ljust(width) for text, width, to_right in zip(row, widths, right, strict=True))
+    return "  ".join(cells).rstrip()
 
 
 def render_markdown(table: Table) -> str:
@@ -144,19 +163,22 @@ def _plain(value: float) -> str:
 
 
 def render_html(table: Table) -> Markup:
-    """The bare <table>, numbers to the right, the paper's columns and stressed rows by class."""
-    kinds = [_html_class(table, i) for i in range(len(table.columns))]
+    """The bare <table> without its title, numbers to the right, the paper's columns and stressed rows by class."""
+    kinds = [_class(number=is_numeric(table, i), paper=is_paper(name)) for i, name in enumerate(table.columns)]
     head = Markup("").join(Markup("<th{}>{}</th>").format(k, c) for k, c in zip(kinds, table.columns, strict=True))
     rows = []
     for index, row in enumerate(table.rows):
         cells = Markup("").join(Markup("<td{}>{}</td>").format(k, str(c)) for k, c in zip(kinds, row, strict=True))
-        rows.append(Markup("<tr{}>{}</tr>").format(Markup(' class="marked"') if index in table.marked else "", cells))
-    caption = Markup("<caption>{}</caption>").format(escape(table.title))
-    return Markup('<table id="{}">{}<thead><tr>{}</tr></thead><tbody>{}</tbody></table>').format(
-        table.name, caption, head, Markup("\n").join(rows)
-    )
+        rows.append(Markup("<tr{}>{}</tr>").format(_class(marked=index in table.marked, start=_starts(table, index)), cells))
+    return Markup('<table id="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>').format(table.name, head, Markup("\n").join(rows))
 
 
-def _html_class(table: Table, column: int) -> Markup | str:
-    names = [name for name, on in (("number", is_numeric(table, column)), ("paper", is_paper(table.columns[column]))) if on]
-    return Markup(' class="{}"').format(" ".join(names)) if names else ""
+def _class(**on: bool) -> Markup:
+    names = " ".join(name for name, is_on in on.items() if is_on)
+    return Markup(' class="{}"').format(names) if names else Markup("")
+
+
+def _starts(table: Table, index: int) -> bool:
+    """Does a block of rows with one first cell start here? Only in a table that consists of such blocks of three rows or more."""
+    blocks = [len(list(rows)) for _, rows in itertools.groupby(str(row[0]) for row in table.rows)]
+    return min(blocks) >= 3 and index in itertools.accumulate(blocks[:-1])

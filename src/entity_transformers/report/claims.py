@@ -11,7 +11,7 @@ import numpy as np
 from entity_transformers.report import paper
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import LEVEL, Difference, compare, compare_all, judged_split, pair_seeds, seed_interval
-from entity_transformers.report.results import CONTROLS, Results, Run, Value, name_model
+from entity_transformers.report.results import CONTROLS, Results, Run, Value, name_model, read_class, read_loss, read_ner, read_similarity
 
 HOLDS, OPEN, FAILS, ABSENT = "holds", "not shown", "contradicted", "not measured"
 
@@ -69,15 +69,14 @@ def _list(items: Iterable[str]) -> str:
 
 def judge(interval: tuple[float | None, float | None] | None, expected: int) -> str:
     """``expected`` sign of a difference (0: none) against its interval."""
-    if interval is None or interval[0] is None or interval[1] is None:
+    low, high = interval or (None, None)
+    if low is None or high is None:
         return OPEN
-    low, high = interval
     if expected == 0:
         return HOLDS if low <= 0 <= high else FAILS
     if low <= 0 <= high:
         return OPEN
     return HOLDS if (low > 0) == (expected > 0) else FAILS
-
 
 
 def compare_seeds(results: Results, first: tuple[str, Value], second: tuple[str, Value], expected: int, unit: str) -> tuple[str, str]:
@@ -135,7 +134,7 @@ def _train_loss(run: Run) -> float | None:
 
 def _time(results: Results) -> Finding:
     seconds = [results.statistic(model, lambda run: run.timing["seconds_per_step"]).mean for model in ("gpt2e", "gpt2")]  # type: ignore[index]
-    claim, source = "Entity attention adds about 2 % to the time of training.", "section 5"
+    claim, source = "Entity attention adds about 2% to the time of training.", "section 5"
     if seconds[0] is None or not seconds[1]:
         return Finding(claim, source, ABSENT, "not measured")
     ratio = seconds[0] / seconds[1]
@@ -148,7 +147,10 @@ def _lambada(results: Results) -> Finding:
 
     passage, word = (
         compare_seeds(results, ("gpt2e", read(*keys)), ("gpt2", read(*keys)), -1, unit)
-        for keys, unit in ((("passage", "perplexity_piece"), "nats per piece of the passage"), (("last_word", "perplexity"), "nats per last word"))
+        for keys, unit in (
+            (("passage", "perplexity_piece"), "nats per piece of the passage"),
+            (("last_word", "perplexity"), "nats per last word"),
+        )
     )
     status = passage[0] if passage[0] == word[0] else OPEN
     text = passage[1] if status == ABSENT else f"{passage[1]}; {word[1]}"
@@ -163,7 +165,7 @@ def _contextless(results: Results) -> Finding:
     claim, source = "Similarity between mentions (words without context) is the same with and without entities.", "section 5, table 4"
     if not gaps:
         return Finding(claim, source, ABSENT, "not measured")
-    return Finding(claim, source, HOLDS if max(gaps) < 5e-5 else FAILS, f"largest gap {max(gaps):.1e}")
+    return Finding(claim, source, HOLDS if max(gaps) < 5e-5 else FAILS, f"largest gap {max(gaps):.5f}")
 
 
 def _similarity(group: str, measure: str, first: tuple[str, str], second: tuple[str, str], expected: int, claim: str) -> Claim:
@@ -176,8 +178,11 @@ def _similarity(group: str, measure: str, first: tuple[str, str], second: tuple[
 
 
 def _ner(results: Results) -> Finding:
-    read = read_ner("span", "micro", "f1")
-    status, text = compare_seeds(results, ("gpt2e", read), ("gpt2", read), 1, "F1 (strict spans, micro)")
+    def read(run: Run) -> float | None:
+        f1 = read_ner("span", "micro", "f1")(run)
+        return None if f1 is None else 100 * f1
+
+    status, text = compare_seeds(results, ("gpt2e", read), ("gpt2", read), 1, "points of micro-F1, strict spans")
     return Finding("GPT2E's word vectors give a better named entity recogniser (+3 points F1).", "section 5, table 5", status, text)
 
 
@@ -194,8 +199,12 @@ CLAIMS: tuple[Claim, ...] = (
         _similarity(group, "mention_similarity", ("gpt2e", "on"), ("gpt2", "off"), 1, f"Mentions that are {group} are more alike in GPT2E.")
         for group in paper.TABLE4_TAGS
     ),
-    _similarity("nouns", "entity_similarity", ("gpt2e", "on"), ("gpt2e", "off"), 1, "Entities bring nouns closer to their entity's vector."),
-    _similarity("pronouns", "entity_similarity", ("gpt2e", "on"), ("gpt2e", "off"), -1, "Entities take pronouns away from their entity's vector."),
+    _similarity(
+        "nouns", "entity_similarity", ("gpt2e", "on"), ("gpt2e", "off"), 1, "Entities bring nouns closer to their entity's vector."
+    ),
+    _similarity(
+        "pronouns", "entity_similarity", ("gpt2e", "on"), ("gpt2e", "off"), -1, "Entities take pronouns away from their entity's vector."
+    ),
     _ner,
 )
 
@@ -232,7 +241,7 @@ _LAMBADA: tuple[str, Value] = (
     lambda run: run.lambada["last_word"]["perplexity"],  # type: ignore[index]
 )
 _NER: tuple[str, Value] = (
-    "Strict span F1 of the named entity recogniser, in %: {}.",
+    "Strict span F1 of the named entity recogniser (in points): {}.",
     lambda run: 100 * run.ner["test"]["span"]["micro"]["f1"],  # type: ignore[index]
 )
 

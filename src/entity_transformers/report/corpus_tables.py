@@ -27,9 +27,9 @@ def build_corpus(results: Results) -> Table:
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
         rows=tuple(rows),
         measures="How much text there is, and how much of it refers to entities.",
-        note="The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the numbers of chains, so they stand in that row. "
-        "Its 90 % is the share of nouns, proper nouns and pronouns among the words. Shares are of words whose part of speech is known; "
-        "“kept” counts what remains after nested mentions are resolved.",
+        note="The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the numbers of chains, so they stand in "
+        "that row. Its 90% is the share of nouns, proper nouns and pronouns among the words. Shares of parts of speech are of the "
+        "words whose part of speech is known; “kept” counts what remains after nested mentions are resolved.",
     )
 
 
@@ -131,15 +131,14 @@ def build_entity_types(results: Results) -> Table:
 
 def build_example(results: Results) -> Table:
     """Table 1: the words X of a passage over their entities E (";" for none), and the pieces that they become."""
-    blank = tuple("" for _ in range(COLUMNS_PER_LINE))
     rows = _example_rows(results.example) if results.example else ()
     return Table(
         name="table1",
         title=f"Table 1: an aligned example{f' ({results.example.document})' if results.example else ''}",
-        columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))) if rows else ("", *blank[:1]),
+        columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))),
         rows=rows,
-        measures="What the models read: words (X), the entity each is part of (E, “;” for none) and the pieces of each word (P); "
-        "all pieces of a word carry its entity.",
+        measures="What the models read: words (X), the entity each is part of (E, “;” for none) and the pieces of each word (P); all "
+        "pieces of a word carry its entity.",
         note="As in the paper's table 1, ids are local to the document and nested mentions are resolved to one id a word.",
     )
 
@@ -166,11 +165,23 @@ def build_models(results: Results) -> Table:
     return Table(
         name="models",
         title="The models and their training",
-        columns=("Model", "Seeds", "Parameters", "Steps", "Pieces seen", "Best dev loss", "at step", "Skipped steps", "s / step", "Pieces / s"),
+        columns=(
+            "Model",
+            "Seeds",
+            "Parameters",
+            "Steps",
+            "Pieces seen",
+            "Best dev loss",
+            "at step",
+            "Skipped steps",
+            "s / step",
+            "Pieces / s",
+        ),
         rows=tuple(row(model) for model in results.trained),
-        measures="Controls are GPT2E trained without labels (null), with labels permuted among a document's mentions (shuffled) or without "
-        "a label on first mentions (first-only), and GPT2 with as many parameters as GPT2E (wide).",
-        note=f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for {paper.TRAINING_STEPS:,} steps; losses in nats per piece.",
+        measures="Controls are GPT2E trained without labels (null), with labels permuted among a document's mentions (shuffled) or "
+        "without a label on first mentions (first-only), and GPT2 with as many parameters as GPT2E (wide).",
+        note=f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for {paper.TRAINING_STEPS:,} steps. Losses are "
+        "in nats per piece.",
     )
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from entity_transformers.bootstrap import compare_losses
 from entity_transformers.report.cells import Number
 from entity_transformers.report.results import Results, Value, attempt, uses_entities
 
 LEVEL = 0.95
+BOOTSTRAP_SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,18 @@ def total_nll(results: Results, model: str, split: str, condition: str) -> tuple
 
 
 def compare(results: Results, split: str, model: str, condition: str, against: str, against_condition: str) -> Difference | None:
-    """Paired difference of two models on one split; None where one of them has no scores per document."""
+    """Paired difference of two models on one split; None where either has no scored document."""
     ours, theirs = total_nll(results, model, split, condition), total_nll(results, against, split, against_condition)
     if ours is None or theirs is None:
         return None
     (names, pieces, nll), (other_names, other_pieces, other_nll) = ours, theirs
     if names != other_names or not np.array_equal(pieces, other_pieces):
         raise ValueError(f"documents.csv: {model} and {against} scored different documents or pieces of {split}: score them again")
-    value, low, high, p = _bootstrap(nll, other_nll, pieces, results.bootstrap_samples)
-    return Difference(split, model, condition, against, against_condition, value, low, high, p, len(names))
-
-
-def _bootstrap(
-    nll: np.ndarray, other: np.ndarray, pieces: np.ndarray, samples: int
-) -> tuple[float, float | None, float | None, float | None]:
-    raise NotImplementedError
+    found = compare_losses(nll, other_nll, pieces, samples=results.bootstrap_samples, seed=BOOTSTRAP_SEED, confidence=LEVEL)
+    if found["difference"] is None:
+        return None
+    low, high = found["interval"] or (None, None)
+    return Difference(split, model, condition, against, against_condition, found["difference"], low, high, found["p"], found["documents"])
 
 
 def better_condition(results: Results, model: str, split: str) -> str:

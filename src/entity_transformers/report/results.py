@@ -47,10 +47,10 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class MentionVectors:
-    """Vectors [mentions, width] and, for each, the entity it refers to (any text or number unique to the entity)."""
+    """Vectors [mentions, width] of mentions and the number of the entity that each refers to [mentions]."""
 
     vectors: np.ndarray
-    entities: tuple[str, ...]
+    entities: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,13 @@ Value = Callable[[Run], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A whole study. ``runs`` holds what exists of models x seeds; ``manifest`` says where the numbers come from."""
+    """A whole study.
+
+    runs          what exists of models x seeds
+    statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl (rows)
+    entity_names  a name for each entity number of the mention vectors
+    manifest      where the numbers come from: params, commit, versions, device, in any order
+    """
 
     title: str
     models: tuple[str, ...]
@@ -84,6 +90,7 @@ class Results:
     statistics: Mapping[str, Any] | None = None
     alignment: Mapping[str, Any] | None = None
     lambada_passages: int | None = None
+    entity_names: Sequence[str] = ()
     example: Example | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
     pictured_entities: int = 8
@@ -163,9 +170,14 @@ def read_ner(*keys: str) -> Value:
         value: Any = run.ner["test"]  # type: ignore[index]
         for key in keys:
             value = value[key]
-        return value  # type: ignore[no-any-return]
+        return value
 
     return read
+
+
+def take_mentions(arrays: Mapping[str, np.ndarray], key: str = "context_on") -> MentionVectors:
+    """The vectors to picture out of the arrays of mentions.safetensors: head words in their document, entities given."""
+    return MentionVectors(arrays[key], arrays["entity"])
 
 
 def parse_curve(text: str, source: str = "curve.csv") -> dict[str, np.ndarray]:

@@ -148,6 +148,27 @@ def list_chains(example: Example) -> list[tuple[str, str, str]]:
     return legend
 
 
+def name_entities(documents: Sequence[Document], corpus: Aligned) -> list[str]:
+    """A name for each entity of a split, numbered through all documents: its shortest mention that is no pronoun, else its first."""
+    names: list[str] = []
+    for number, document in enumerate(documents):
+        labels = label_words(corpus, number, len(document.words))
+        texts: dict[int, list[tuple[bool, int, str]]] = {}
+        for mention in document.mentions:
+            inside = set(labels[mention.start : mention.end].tolist())
+            if len(inside) == 1 and 0 not in inside:
+                texts.setdefault(inside.pop(), []).append(_describe(document, mention))
+        count = int(corpus.entities[corpus.document(number)].max(initial=0))
+        names += [min(texts.get(entity, [(True, 0, f"{document.id} {entity}")]))[-1] for entity in range(1, count + 1)]
+    return names
+
+
+def _describe(document: Document, mention: Mention) -> tuple[bool, int, str]:
+    words = document.words[mention.start : mention.end]
+    pronoun = document.tags is not None and len(words) == 1 and document.tags[mention.start].startswith(("PRP", "WP", "DT"))
+    return pronoun, sum(map(len, words)), " ".join(words)[:28]
+
+
 def _escape(text: str) -> str:
     from markupsafe import escape
 

@@ -9,7 +9,7 @@ A template is a line of tokens separated by spaces:
 - ``@X``, ``@X:o``, ``@X:p``: a mention of X as subject, object, possessor; the writer picks name, description or pronoun;
 - ``@X:S``, ``@X:O``, ``@X:P``, ``@X:self``: a pronoun; ``@X:form``: that form of the entity;
 - ``%X.fact``: a fact about X that is no mention of it;
-- ````` ``X>Y ````` ... ``''``: X speaks to Y, so mentions of X are *I*, of Y *you*.
+- ````` ``X>Y ````` ... ``''``: X speaks to Y, so mentions of X are *I*, of Y *you*; a plain opening quotes the same X again.
 
 X may be a path through an entity's links, as in ``@X.pet``.
 """
@@ -20,7 +20,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from entity_transformers.corpus.sample.lexicon import find_tag
@@ -33,7 +33,8 @@ PRONOUNS: dict[str, dict[str, str]] = {
     "I": {"S": "I/PRP", "O": "me/PRP", "P": "my/PRP$", "self": "myself/PRP"},
     "you": {"S": "you/PRP", "O": "you/PRP", "P": "your/PRP$", "self": "yourself/PRP"},
 }
-HAVE_BE = frozenset("have has had having is are was were be been being".split())
+DEFINITE = ("the", "short")
+HAVE_BE = frozenset(("have", "has", "had", "having", "is", "are", "was", "were", "be", "been", "being"))
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +74,7 @@ class Sentence:
     named_entities: list[tuple[int, int, str]] = field(default_factory=list)
 
 
-@cache
+@lru_cache(maxsize=20_000)
 def compile_template(template: str) -> tuple[Op, ...]:
     """The template's tokens as operations; a word without a tag that the lexicon lacks raises KeyError."""
     return tuple(_compile_token(token) for token in re.findall(r"\[[^\]]*\]|\S+", template))
@@ -90,7 +91,7 @@ def _compile_token(token: str) -> Op:
     if token[0] == "@":
         path, _, form = token[1:].partition(":")
         return Op("ref", path, form or "s")
-    if token[0] == "%":
+    if token[0] == "%" and token[1:2].isalpha():
         path, _, fact = token[1:].rpartition(".")
         return Op("fact", path, fact)
     if token[0] in "{<" or (token[0] == "$" and token[1:2].isalpha()):
@@ -126,11 +127,13 @@ class Writer:
     def write(self, template: str, speaker: str = "", hearer: str = "") -> Sentence:
         """One sentence; ``speaker`` and ``hearer`` are names in the cast where somebody speaks it."""
         self._roles = [(self.cast.get(speaker), self.cast.get(hearer))]
+        self._voices = self._roles[0]
         self._said: dict[str, list[Entity]] = {}
+        self._subjects: dict[str, Entity] = {}
         self._open: list[tuple[int, Entity]] = []
         self._sentence = Sentence(self.cast[speaker].facts["speaker"] if speaker else "-")
         self._expand(compile_template(template))
-        self._topic = {pronoun: said[0] for pronoun, said in self._said.items()}
+        self._topic = self._subjects
         self._capitalise()
         return self._sentence
 
@@ -167,8 +170,9 @@ class Writer:
             start, _, label = sentence.named_entities[-1]
             sentence.named_entities[-1] = (start, here, label)
         elif op.kind == "<":
-            self._open.append((here, self.find(op.text)))
-            self._note(self._open[-1][1])
+            entity = self.find(op.text)
+            self._note(entity, "s")
+            self._open.append((here, entity))
         elif op.kind == ">":
             start, entity = self._open.pop()
             sentence.mentions.append((start, here, entity))
@@ -176,7 +180,9 @@ class Writer:
             self._roles.pop()
             self._emit("''", "''")
         else:
-            self._roles.append((self.find(op.text), self.find(op.extra)) if op.kind == "speech" else self._roles[-1])
+            if op.kind == "speech":
+                self._voices = (self.find(op.text), self.find(op.extra))
+            self._roles.append(self._voices)
             self._emit("``", "``")
 
     def _refer(self, entity: Entity, form: str) -> None:
@@ -185,17 +191,18 @@ class Writer:
         person = "I" if entity is speaker else "you" if entity is hearer else entity.pronoun
         template = self._template(entity, form, person)
         start = len(self._sentence.words)
-        if person == entity.pronoun:
-            self._note(entity)
         self._inside.append(entity)
         self._expand(compile_template(template))
         self._inside.pop()
+        if person == entity.pronoun:
+            self._note(entity, form)
         self._sentence.mentions.append((start, len(self._sentence.words), entity))
 
     def _template(self, entity: Entity, form: str, person: str) -> str:
         automatic = form in ("s", "o", "p")
         if not automatic and form not in PRONOUNS[person]:
-            return entity.forms[form]
+            unknown = form in DEFINITE and "a" in entity.forms and entity not in self._known
+            return entity.forms["new" if unknown else form]
         if not automatic or person != entity.pronoun or self._is_clear(entity, form):
             return PRONOUNS[person][form if form == "self" else form.upper()]
         noun = self.rng.choice(entity.again) if entity in self._known else entity.forms["new"]
@@ -204,20 +211,22 @@ class Writer:
     def _is_clear(self, entity: Entity, form: str) -> bool:
         """Would a pronoun be understood here? If so it is used always within a sentence, mostly across sentences."""
         said = self._said.get(entity.pronoun, [])
-        if entity not in self._known or (form != "s" and not entity.reduced):
+        if entity not in self._known or (not entity.reduced and (form != "s" or self._sentence.words[-1:] not in ([], [","]))):
             return False
         if said:
-            return entity.reduced and (all(other is entity for other in said) or (form == "p" and said[-1] is entity))
+            return entity.reduced and (all(other is entity for other in said) or (form != "s" and said[-1] is entity))
         return self._topic.get(entity.pronoun) is entity and self.rng.random() < (0.65 if entity.reduced else 0.3)
 
-    def _note(self, entity: Entity) -> None:
+    def _note(self, entity: Entity, form: str) -> None:
         self._known.add(entity)
+        if form not in ("p", "P") and not self._open:
+            self._subjects.setdefault(entity.pronoun, entity)
         self._said.setdefault(entity.pronoun, []).append(entity)
 
     def _emit(self, word: str, tag: str) -> None:
         words, tags = self._sentence.words, self._sentence.tags
-        if words and words[-1] == "a" and starts_with_vowel(word):
-            words[-1] = "an"
+        if words and words[-1] in ("a", "A") and tags[-1] == "DT" and starts_with_vowel(word):
+            words[-1] += "n"
         if tag == "VBD":
             before = next((w for w, t in zip(reversed(words), reversed(tags), strict=True) if t != "RB"), "")
             tag = "VBN" if before in HAVE_BE else tag
@@ -225,8 +234,8 @@ class Writer:
         tags.append(tag)
 
     def _capitalise(self) -> None:
-        """Capital letters at the beginning and after each opening quotation mark."""
+        """Capital letters at the beginning and after an opening quotation mark, unless the quotation only goes on."""
         words = self._sentence.words
         for index, word in enumerate(words):
-            if index == 0 or words[index - 1] in ("``", "-LRB-"):
-                words[index] = word[:1].upper() + word[1:] if word[0].isalpha() else word
+            if index == 0 or words[index - 1] in ("?", "!") or (words[index - 1] == "``" and "''" not in words[:index]):
+                words[index] = word[:1].upper() + word[1:]

@@ -1,16 +1,22 @@
 """The people, places and things of a story: drawn anew for each document, so that no name carries a fact from one to the next."""
+# ruff: noqa: SIM905  (lists of words read better as text)
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from entity_transformers.corpus.sample import names
 from entity_transformers.corpus.sample.grammar import Entity
 
-KIN = {"she": "sister mother aunt niece daughter".split(), "he": "brother father uncle nephew son".split()}
+KIN = {"she": "sister mother aunt grandmother cousin".split(), "he": "brother father uncle grandfather cousin".split()}
+VEHICLES = "train bus ferry tram boat taxi carriage ship".split()
+BIRDS = "swallows gulls crows sparrows owls pigeons herons robins finches starlings".split()
+HELPERS = "doctor teacher farmer librarian sailor nurse lawyer waiter neighbor postman policeman gardener".split()
+OFFICIALS = "director manager minister treasurer secretary chairman inspector".split()
+TOWN_OFFICIALS = "mayor judge treasurer secretary".split()
 PLURAL_NAMES = frozenset("Mountains Games Stalls Parks Meals".split())
-FIRM_NOUNS = {"House": "firm", "Herald": "newspaper"}
-EVENT_NOUNS = {"Week": "event", "Night": "concert"}
+PLAIN_NOUNS = {"House": "firm", "Herald": "newspaper", "Week": "event", "Night": "concert"}
 
 
 def proper(text: str) -> str:
@@ -31,7 +37,7 @@ def draw_cast(rng: random.Random, people: int = 4) -> dict[str, Entity]:
     return cast | _draw_setting(rng, next(towns))
 
 
-def _draw_stock(rng: random.Random, people: int) -> list[tuple]:
+def _draw_stock(rng: random.Random, people: int) -> list[tuple[Any, ...]]:
     """What must differ between the people of one story: first names of two, surname, trade, pet, thing, tastes."""
     women, men = (iter(rng.sample(pool, 2 * people)) for pool in (names.WOMEN, names.MEN))
     genders = [rng.choice(["she", "he"]) for _ in range(2 * people)]
@@ -42,7 +48,7 @@ def _draw_stock(rng: random.Random, people: int) -> list[tuple]:
     return list(zip(first[:people], first[people:], *drawn, strict=True))
 
 
-def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_name: tuple[str, str], *rest: tuple) -> Entity:
+def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_name: tuple[str, str], *rest: Any) -> Entity:
     surname, (trade, work, good, goods, tool, made), (country, norp, language), pet, pet_name, item, color, *tastes = rest
     pronoun, first = self_name
     title = "Ms./NNP" if pronoun == "she" else "Mr./NNP"
@@ -54,20 +60,23 @@ def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_
         "full": full,
         "intro": f"{full} , a {trade}/NN from @town ,",
         "introend": f"{full} , a {trade}/NN from @town",
-        "aged": f"{full} , {{DATE {rng.randrange(21, 79)} }} ,",
+        "aged": f"{full} , {{DATE {rng.randrange(21, 79)}/CD }} ,",
         "trade": f"the {trade}/NN",
     }
     entity = Entity(pronoun, forms, (person,) * 8 + (f"{title} {name('PERSON', surname)}", f"the {trade}/NN"))
     entity.facts = {
-        "trade": f"{trade}/NN", "work": f"{work}/NN", "good": f"{good}/NN", "goods": f"{goods}/NNS", "tool": f"{tool}/NN", "made": f"{made}/VBD",
+        "trade": f"{trade}/NN", "work": f"{work}/NN", "good": f"{good}/NN", "goods": f"{goods}/NNS", "tool": f"{tool}/NN",
+        "made": f"{made}/VBD",
         "norp": name("NORP", norp), "language": name("LANGUAGE", language), "species": f"{pet}/NN", "petname": f"{pet_name}/NNP",
-        "thing": f"{item}/NN", "color": f"{color}/JJ", "speaker": f"{first}_{surname}", "trades": f"{trade}s/NNS",
+        "thing": f"{item}/NN", "color": f"{color}/JJ", "speaker": f"{first}_{surname}",
         **{key: _tagged(text, tag) for (key, tag), text in zip(TASTES, tastes, strict=True)},
     }  # fmt: skip
     entity.links = {
         "town": place("GPE", town), "country": place("GPE", country), "kin": _draw_kin(rng, entity, kin_name),
+        "work": _owned(entity, f"@owner:p {work}/NN", (f"the {work}/NN",), own=f"@owner:p {work}/NN"),
+        "tool": _owned(entity, f"@owner:p {tool}/NN", (f"the {tool}/NN",), own=f"@owner:p {tool}/NN"),
         "pet": _owned(entity, f"@owner:p {pet}/NN {pet_name}/NNP", (f"{pet_name}/NNP", f"{pet_name}/NNP", f"the {pet}/NN"),
-                      a=f"a {pet}/NN named {pet_name}/NNP"),
+                      a=f"a {pet}/NN named/VBN {pet_name}/NNP"),
         "item": _owned(entity, f"@owner:p {color}/JJ {item}/NN", (f"the {item}/NN", f"the {color}/JJ {item}/NN"),
                        a=f"a {color}/JJ {item}/NN"),
     }  # fmt: skip
@@ -105,33 +114,55 @@ def place(label: str, text: str, article: str = "", again: tuple[str, ...] = (),
 
 def _draw_setting(rng: random.Random, town: str) -> dict[str, Entity]:
     spots = iter(rng.sample(names.PLACE_NAMES, 3))
-    facility, region, firm = rng.choice(names.FACILITIES), rng.choice(names.REGIONS), rng.choice(names.FIRMS)
-    law, event = rng.choice(names.LAWS), rng.choice(names.EVENTS)
-    make = f"{rng.choice(names.PRODUCT_MAKES)} {rng.randrange(2, 10)}00"
-    title = f"The {rng.choice(names.TITLE_ADJECTIVES)} {rng.choice(names.TITLE_NOUNS)}".replace("The ", "")
-    firm_noun, event_noun = firm.split()[-1], event.split()[-1]
     return {
         "TOWN": place("GPE", town, again=("the town",)),
-        "FAC": place("FAC", f"{next(spots)} {facility}", "the", (f"the {facility.lower()}/NN",)),
-        "LOC": place("LOC", f"{next(spots)} {region}", "the", (f"the {region.lower()}/{'NNS' if region == 'Mountains' else 'NN'}",),
-                     "they" if region == "Mountains" else "it"),
-        "ORG": place("ORG", f"{next(spots)} {firm}", "the", (f"the {FIRM_NOUNS.get(firm_noun, firm_noun.lower())}/NN",)),
-        "EVENT": place("EVENT", event, "the", (f"the {EVENT_NOUNS.get(event_noun, event_noun.lower())}/{'NNS' if event_noun == 'Games' else 'NN'}",),
-                       "they" if event_noun == "Games" else "it"),
-        "LAW": place("LAW", law, "the", ("the law",)),
-        "WORK": _draw_work(rng, title),
-        "PROD": _draw_product(rng, make),
-    }  # fmt: skip
+        "FAC": _named(f"{next(spots)} {rng.choice(names.FACILITIES)}", "FAC"),
+        "LOC": _named(f"{next(spots)} {rng.choice(names.REGIONS)}", "LOC"),
+        "ORG": _named(f"{next(spots)} {rng.choice(names.FIRMS)}", "ORG"),
+        "EVENT": _named(rng.choice(names.EVENTS), "EVENT"),
+        "LAW": place("LAW", rng.choice(names.LAWS), "the", ("the law",)),
+        "WORK": _draw_work(rng),
+        "PROD": _draw_product(rng),
+    }
 
 
-def _draw_work(rng: random.Random, title: str) -> Entity:
-    kind = rng.choice(["novel", "play", "film", "song"])
-    full = f"`` {{WORK_OF_ART The/DT {proper(title)} }} ''"
-    return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN", f"the {kind}/NN"), facts={"kind": f"{kind}/NN"}, reduced=False)
+def _named(text: str, label: str) -> Entity:
+    """A place, firm or event whose last word, or a plainer one, is repeated: the Raven Bridge, the bridge."""
+    last = text.split()[-1]
+    tag, pronoun = ("NNS", "they") if last in PLURAL_NAMES else ("NN", "it")
+    return place(label, text, "the", (f"the {PLAIN_NOUNS.get(last, last.lower())}/{tag}",), pronoun)
 
 
-def _draw_product(rng: random.Random, make: str) -> Entity:
-    model, number = make.split()
+def _draw_work(rng: random.Random) -> Entity:
+    title = f"The/DT {proper(f'{rng.choice(names.TITLE_ADJECTIVES)} {rng.choice(names.TITLE_NOUNS)}')}"
+    kind = rng.choice(["play", "comedy", "tragedy", "drama"])
+    full = f"`` {{WORK_OF_ART {title} }} ''"
+    return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN", f"the {kind}/NN"), reduced=False)
+
+
+def _draw_product(rng: random.Random) -> Entity:
     kind = rng.choice(["tractor", "van", "phone", "engine"])
-    full = f"the {{PRODUCT {model}/NNP {number}/CD }}"
+    full = f"the {{PRODUCT {rng.choice(names.PRODUCT_MAKES)}/NNP {rng.randrange(2, 10)}00/CD }}"
     return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN"), facts={"kind": f"{kind}/NN"}, reduced=False)
+
+
+def draw_extras(rng: random.Random) -> dict[str, Entity]:
+    """People without a name and a vehicle, for one scene: an OFFICIAL of a firm, a MAYOR or the like, a HELPER, BIRDS and a VEHICLE."""
+    birds = rng.choice(BIRDS)
+    return {
+        "OFFICIAL": _draw_stranger(rng, OFFICIALS),
+        "MAYOR": _draw_stranger(rng, TOWN_OFFICIALS),
+        "HELPER": _draw_stranger(rng, HELPERS),
+        "BIRDS": Entity("they", {"new": f"{birds}/NNS", "the": f"the {birds}/NNS"}, (f"the {birds}/NNS",)),
+        "VEHICLE": _unnamed("it", f"{rng.choice(VEHICLES)}/NN"),
+    }
+
+
+def _draw_stranger(rng: random.Random, nouns: list[str]) -> Entity:
+    noun = rng.choice(nouns)
+    pronoun = "he" if noun.endswith("man") else rng.choice(["she", "he"])
+    return _unnamed(pronoun, f"{noun}/NN")
+
+
+def _unnamed(pronoun: str, noun: str) -> Entity:
+    return Entity(pronoun, {"new": f"a {noun}", "the": f"the {noun}"}, (f"the {noun}",), facts={"noun": noun})

@@ -1,0 +1,45 @@
+# Every target sets up .venv by itself. `make sample` and `make test` are all a newcomer needs.
+PYTHON ?= $(shell command -v python3.12 >/dev/null 2>&1 && python3.12 -c '' 2>/dev/null && echo python3.12 || echo python3)
+BIN := .venv/bin
+STUDY ?= sample
+CORES ?= 2
+SHELL := bash
+
+.PHONY: help sample study test check bench pull clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[workflow,dev]'
+	touch $@
+
+sample: STUDY = sample
+sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
+
+study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
+	$(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --quiet rules
+	$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
+	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
+
+test: .venv/ready  ## the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+check: .venv/ready  ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+
+bench: .venv/ready  ## speed and memory against peers, as ratios
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+pull: .venv/ready  ## fetch a study's versioned outputs; Snakemake then takes them as up to date
+	cd studies/$(STUDY) && ../../$(BIN)/dvc pull && PATH="$(CURDIR)/$(BIN):$$PATH" ../../$(BIN)/dvc status --quiet && \
+	../../$(BIN)/snakemake --snakefile ../../Snakefile --touch --forceall --quiet
+
+clean:  ## remove results, state and logs of studies/$(STUDY)
+	rm -rf studies/$(STUDY)/{results,work,logs,.snakemake}

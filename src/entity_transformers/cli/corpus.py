@@ -1,0 +1,146 @@
+"""Opens the files of download-*, prepare-*, train-tokenizer, align-corpus, inspect-corpus and check-params."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from .. import runtime
+from ..artifacts import read_json, read_json_lines, write_arrays, write_json, write_json_lines, write_text, write_with
+from ..corpus.alignment import align_split, load_gpt2_tokenizer, summarise, learn_tokenizer
+from ..corpus.document import CorpusError, Document
+from ..corpus.download import list_files, locate
+from ..corpus.jsonl import from_row, to_row
+from ..corpus.lambada import read_passages
+from ..corpus.lines import open_lines
+from ..corpus.mentions import drop_singletons
+from ..corpus.readers import detect_format, read_corpus
+from ..corpus.sample import generate_corpus, generate_passages
+from ..corpus.statistics import compare_with_conll2012, describe, format_comparison, format_table
+from ..params import SPLITS, Params
+
+log = logging.getLogger(__name__)
+SAMPLE_PASSAGES = 400
+
+
+def check_params(params: Params) -> None:
+    """Print the params as JSON, every value typed."""
+    print(params.model_dump_json(indent=2))
+
+
+def download_corpus(params: Params, cache: Path, output: Path) -> None:
+    """The corpus' files: on disk, downloaded, or generated."""
+    section = params.corpus
+    if section.format == "sample":
+        files = generate_corpus(section.sample_words, section.sample_seed)
+        write_json(output, _write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}"))
+    else:
+        write_json(output, locate(section.format, _path(section.path), cache))
+
+
+def download_lambada(params: Params, cache: Path, output: Path) -> None:
+    """The file of passages: on disk, downloaded, or generated."""
+    if params.lambada.text == "sample":
+        passages = generate_passages(SAMPLE_PASSAGES, params.corpus.sample_seed)
+        write_json(output, _write_sample({"passages.txt": "\n".join(passages) + "\n"}, cache, f"passages-{params.corpus.sample_seed}"))
+    else:
+        write_json(output, locate(f"lambada-{params.lambada.text}", _path(params.lambada.path), cache))
+
+
+def _path(name: str | None) -> Path | None:
+    return None if name is None else Path(name)
+
+
+def _write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, Any]:
+    """Write generated files below a folder named by their content, and list them."""
+    root = cache / f"sample-{name}-{runtime.digest(*files.values())}"
+    for path, text in files.items():
+        write_text(root / path, text)
+    return list_files(root)
+
+
+def prepare_corpus(params: Params, source: Path, output: Path) -> None:
+    """Every split's documents as JSON lines, and statistics.json."""
+    section, listed = params.corpus, _listed(source)
+    reader = "ontonotes" if section.format == "sample" else section.format
+    corpus = read_corpus(reader, listed, exclude=section.exclude, bad_documents=section.bad_documents)
+    splits: dict[str, list[Document]] = {split: [] for split in SPLITS}
+    for document in corpus:
+        splits[document.split].append(document if section.singletons else drop_singletons(document))
+    for split, documents in splits.items():
+        if not documents and split != "test2":
+            raise CorpusError(f"{listed}: no document of split {split!r}: train, dev and test are all needed")
+        write_json_lines(output / f"{split}.jsonl", map(to_row, documents))
+    statistics = describe((d for documents in splits.values() for d in documents), section.nested_mentions)
+    statistics["left_out"] = corpus.ledger.as_dict()
+    write_json(output / "statistics.json", statistics)
+    log.info("%s", format_table(statistics))
+    if section.format == "ontonotes":
+        log.info("%s", format_comparison(compare_with_conll2012(statistics)))
+
+
+def _listed(source: Path) -> Path:
+    """The root of a list of files; one that has gone or changed since raises CorpusError."""
+    listed = read_json(source)
+    root = Path(listed["root"])
+    for file in listed["files"]:
+        path = root / file["path"]
+        if not path.is_file() or path.stat().st_size != file["bytes"]:
+            raise CorpusError(f"{path}: gone or changed since {source} was written: delete {source} and run again")
+    return root
+
+
+def prepare_lambada(params: Params, source: Path, output: Path) -> None:
+    """The passages as JSON lines."""
+    listed = _listed(source)
+    path = listed / read_json(source)["files"][0]["path"]
+    text = "openai" if params.lambada.text == "openai" else "original"
+    count = write_json_lines(output / "lambada.jsonl", read_passages(open_lines(path), str(path), text))
+    log.info("%d passages", count)
+
+
+def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> None:
+    """tokenizer.json: learnt, or GPT-2's own."""
+    if params.tokenizer.kind == "trained":
+        documents = read_documents(corpus / "train.jsonl")
+        tokenizer = learn_tokenizer(documents, params.tokenizer.vocabulary, params.corpus.spacing)
+    else:
+        tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", _path(params.tokenizer.path), cache)["root"]))
+    write_with(output, lambda path: tokenizer.save(str(path)))
+    log.info("%d pieces", tokenizer.get_vocab_size())
+
+
+def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) -> None:
+    """Every split's pieces with entity ids, and their counts."""
+    encoder = Tokenizer.from_file(str(tokenizer))
+    counts: dict[str, Any] = {"tokenizer": {"kind": params.tokenizer.kind, "pieces": encoder.get_vocab_size()}}
+    for split in SPLITS:
+        documents = read_documents(corpus / f"{split}.jsonl")
+        aligned = align_split(documents, encoder, split=split, policy=params.corpus.nested_mentions, spacing=params.corpus.spacing)
+        write_arrays(output / f"{split}.safetensors", *aligned.arrays())
+        counts[split] = summarise(aligned)
+    write_json(output / "alignment.json", counts)
+    log.info("%s", json.dumps(counts, indent=2))
+
+
+def read_documents(path: Path) -> list[Document]:
+    """The documents of a file that prepare-corpus wrote."""
+    return [from_row(row, f"{path}, line {number}") for number, row in enumerate(read_json_lines(path), 1)]
+
+
+def inspect_corpus(path: Path, format: str, nested_mentions: Any, bad_documents: Any, exclude: Iterable[str], json: bool) -> None:
+    """Print the counts of any corpus on disk."""
+    found = detect_format(path) if format == "auto" else format
+    corpus = read_corpus(found, path, exclude=exclude, bad_documents=bad_documents)
+    statistics = describe(corpus, nested_mentions)
+    statistics["left_out"] = corpus.ledger.as_dict()
+    print(_dump(statistics) if json else format_table(statistics))
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)

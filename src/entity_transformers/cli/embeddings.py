@@ -1,0 +1,36 @@
+"""Opens the files of extract-embeddings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from .. import runtime
+from ..artifacts import write_arrays
+from ..corpus.alignment import AlignedCorpus
+from .corpus import read_documents
+from ..embeddings import embed_mentions, embed_splits, join_mentions
+from ..lm.models import load_model
+from ..params import SPLITS, Params
+
+
+def extract_embeddings(params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path) -> None:
+    """Vectors of all words (for the tagger) and of the mentions and entities of some splits (for the comparison)."""
+    trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
+    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    section, window = params.embeddings, trained.config.n_positions
+    splits = {s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors")) for s in SPLITS}
+    filled = {split: pair for split, pair in splits.items() if pair[0]}
+    words = embed_splits(
+        trained, filled, tokenizer, context=section.ner_context, window=window, pooling=section.pooling, batch=section.batch
+    )
+    mentions = join_mentions(
+        embed_mentions(
+            trained, *filled[split], tokenizer, params.similarity.groups, window=window, pooling=section.pooling, batch=section.batch
+        )
+        for split in section.splits
+        if split in filled
+    )
+    write_arrays(output / "words.safetensors", words, {"model": model, "seed": seed})
+    write_arrays(output / "mentions.safetensors", mentions, {"model": model, "seed": seed, "groups": list(params.similarity.groups)})

@@ -1,0 +1,68 @@
+"""Opens the files of train-ner and score-ner."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import runtime
+from ..artifacts import read_arrays, write_arrays, write_csv, write_json
+from .corpus import read_documents
+from ..ner.dataset import TaggedSentences, build_sentences, list_labels
+from ..ner.scoring import score
+from ..ner.tagger import load_tagger, state_arrays
+from ..ner.training import Epoch, predict, train_tagger
+from ..params import Params
+
+log = logging.getLogger(__name__)
+
+
+def train_ner(params: Params, corpus: Path, embeddings: Path, model: str, seed: int, output: Path) -> None:
+    """The best tagger and its history."""
+    device = runtime.start(params.run.device, params.run.threads, seed)
+    vectors, (train, dev) = _read_sentences(corpus, embeddings, ("train", "dev"))
+    trained = train_tagger(train, dev, vectors, params.ner, seed=seed, device=device, progress=_log_epoch)
+    facts = {
+        "labels": list(train.labels),
+        "best_epoch": trained.best_epoch,
+        "epochs": len(trained.history),
+        "train_sentences": len(train),
+        "left_out": train.left_out,
+    }
+    write_arrays(output / "tagger.safetensors", state_arrays(trained.tagger), facts)
+    write_csv(output / "history.csv", trained.history, tuple(Epoch.__annotations__))
+
+
+def _log_epoch(row: Epoch) -> None:
+    log.info("epoch %d  loss %.3f  dev F1 %.4f", row["epoch"], row["train_loss"], row["dev_f1"])
+
+
+def score_ner(params: Params, corpus: Path, embeddings: Path, tagger: Path, model: str, seed: int, output: Path) -> None:
+    """Scores of the tagger on dev and test."""
+    runtime.start("cpu", params.run.threads, seed)
+    arrays, facts = read_arrays(tagger)
+    vectors, sentences = _read_sentences(corpus, embeddings, ("dev", "test"), facts["labels"])
+    loaded = load_tagger(arrays, facts["labels"], vectors, params.ner)
+    scores = {
+        split: score(gold, predict(loaded, gold, batch=params.ner.batch)) for split, gold in zip(("dev", "test"), sentences, strict=True)
+    }
+    counts = {f"{split}_sentences": len(gold) for split, gold in zip(("dev", "test"), sentences, strict=True)}
+    left_out = {"train": facts["left_out"]} | {split: gold.left_out for split, gold in zip(("dev", "test"), sentences, strict=True)}
+    write_json(
+        output / "metrics.json",
+        {"model": model, "seed": seed, "epochs": facts["epochs"], "best_epoch": facts["best_epoch"]}
+        | {"train_sentences": facts["train_sentences"], **counts, "sentences_left_out": left_out}
+        | {"vectors": {"context": params.embeddings.ner_context, "pooling": params.embeddings.pooling}, **scores},
+    )
+
+
+def _read_sentences(
+    corpus: Path, embeddings: Path, splits: tuple[str, str], labels: list[str] | None = None
+) -> tuple[np.ndarray, list[TaggedSentences]]:
+    arrays, _ = read_arrays(embeddings / "words.safetensors")
+    documents: dict[str, Any] = {split: read_documents(corpus / f"{split}.jsonl") for split in splits}
+    known = list_labels(documents[splits[0]]) if labels is None else tuple(labels)
+    return arrays["vectors"], [build_sentences(documents[split], arrays[split], known) for split in splits]

@@ -1,0 +1,110 @@
+"""Opens the files of build-tables, build-figures, build-report and show-tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from ..artifacts import atomic, read_arrays, read_json, read_json_lines, write_text
+from ..corpus.alignment import AlignedCorpus
+from ..corpus.document import Document
+from ..params import Params
+from ..report import figures, page, tables
+from ..report.results import Results, Run, parse_curve, parse_documents, take_mentions
+from ..report.spans import name_entities, take_example
+from .corpus import read_documents
+
+
+def build_tables(params: Params, results: Path, output: Path) -> None:
+    """Every table as Markdown, CSV and plain text."""
+    built = tables.build_all(gather(params, results))
+    for name, table in built.items():
+        write_text(output / f"{name}.md", tables.render_markdown(table))
+        write_text(output / f"{name}.csv", tables.render_csv(table))
+    write_text(output / "tables.txt", "\n\n".join(tables.render_text(built[name]) for name in tables.TERMINAL) + "\n")
+
+
+def build_figures(params: Params, results: Path, output: Path) -> None:
+    """Every figure as PNG."""
+    for name, figure in figures.build_all(gather(params, results)).items():
+        with atomic(output / f"{name}.png") as temporary:
+            temporary.write_bytes(figures.render_png(figure))
+
+
+def build_report(params: Params, results: Path, output: Path) -> None:
+    """One HTML page; the figures are those of build-figures."""
+    gathered = gather(params, results)
+    images = {name: (results / "report" / "figures" / f"{name}.png") for name in figures.CAPTIONS}
+    pictures = {name: path.read_bytes() for name, path in images.items() if path.exists()}
+    write_text(output, page.render(gathered, tables.build_all(gathered), pictures))
+
+
+def show_tables(tables: Path) -> None:
+    """Print tables 2 to 5."""
+    print((tables / "tables.txt").read_text(encoding="utf-8"), end="")
+
+
+def gather(params: Params, results: Path) -> Results:
+    """All that the steps left behind under ``results``."""
+    corpus = results / "corpus"
+    documents = [d for split in params.embeddings.splits for d in read_documents(corpus / f"{split}.jsonl")]
+    aligned = [AlignedCorpus.load(corpus / f"{split}.safetensors") for split in params.embeddings.splits]
+    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    runs = tuple(_read_run(results, model, seed) for model in params.study.models for seed in params.study.seeds)
+    return Results(
+        title=params.report.title,
+        models=params.study.models,
+        seeds=params.study.seeds,
+        runs=runs,
+        statistics=read_json(corpus / "statistics.json"),
+        alignment=read_json(corpus / "alignment.json"),
+        lambada_passages=sum(1 for _ in read_json_lines(corpus / "lambada.jsonl")),
+        entity_names=name_all_entities(documents, aligned),
+        example=_take_example(params, corpus, tokenizer),
+        manifest=_manifest(params, results),
+        pictured_entities=params.report.pictured_entities,
+        bootstrap_samples=params.report.bootstrap_samples,
+    )
+
+
+def name_all_entities(documents: list[Document], aligned: list[AlignedCorpus]) -> list[str]:
+    """A name for each entity, in the numbering of mentions.safetensors: split after split."""
+    names: list[str] = []
+    for corpus in aligned:
+        own, documents = documents[: len(corpus)], documents[len(corpus) :]
+        names += name_entities(own, corpus)
+    return names
+
+
+def _take_example(params: Params, corpus: Path, tokenizer: Tokenizer) -> Any:
+    aligned, documents = AlignedCorpus.load(corpus / "dev.safetensors"), read_documents(corpus / "dev.jsonl")
+    return take_example(documents, aligned, lambda piece: tokenizer.decode([piece]), params.report.example_words)
+
+
+def _read_run(results: Path, model: str, seed: int) -> Run:
+    def folder(step: str) -> Path:
+        return results / step / model / str(seed)
+
+    arrays, _ = read_arrays(folder("embeddings") / "mentions.safetensors")
+    curve, scores = folder("lm") / "curve.csv", folder("perplexity") / "documents.csv"
+    return Run(
+        model=model,
+        seed=seed,
+        training=read_json(folder("lm") / "metrics.json"),
+        timing=read_json(folder("lm") / "timing.json"),
+        curve=parse_curve(curve.read_text(encoding="utf-8"), str(curve)),
+        perplexity=read_json(folder("perplexity") / "perplexity.json"),
+        documents=parse_documents(scores.read_text(encoding="utf-8"), str(scores)),
+        lambada=read_json(folder("perplexity") / "lambada.json"),
+        similarity=read_json(folder("similarity") / "similarity.json"),
+        ner=read_json(folder("ner") / "metrics.json"),
+        mentions=take_mentions(arrays),
+    )
+
+
+def _manifest(params: Params, results: Path) -> dict[str, Any]:
+    run = read_json(results / "lm" / params.study.models[0] / str(params.study.seeds[0]) / "manifest.json")
+    made = {"git commit": run["git_commit"], "code": run["code"], "device": run["device"]}
+    return made | {"versions": run["versions"], "inputs (sha256)": run["inputs"]} | params.model_dump(mode="json", exclude={"report", "root"})

@@ -1,0 +1,16 @@
+"""Opens the files of score-similarity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..artifacts import read_arrays, write_json
+from ..params import Params
+from ..similarity import summarise_similarity
+
+
+def score_similarity(params: Params, embeddings: Path, model: str, seed: int, output: Path) -> None:
+    """Similarities by group, with and without context, entities on and off."""
+    arrays, _ = read_arrays(embeddings / "mentions.safetensors")
+    groups = summarise_similarity(arrays, params.similarity.groups)
+    write_json(output / "similarity.json", {"model": model, "seed": seed, "groups": groups})

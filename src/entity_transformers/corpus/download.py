@@ -1,0 +1,102 @@
+"""Where a corpus lies: a local path that is checked, or pinned files that are fetched once into a cache. Either way with checksums."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ..runtime import file_digest
+from .archives import extract, is_archive
+from .document import CorpusError
+from .files import find_files, find_rows
+from .hub import fetch_conll2012
+from .ledger import Ledger
+from .sources import Source, find_source
+from .transfer import fetch
+
+_PATTERNS = {
+    "ontogum": ("dep/*.conllu", "dep/*.conllu.gz", "coref/ontogum/conllu/*.conllu", "coref/ontogum/conllu/*.conllu.gz", "splits.md"),
+    "litbank": ("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
+    "lambada-original": ("lambada_test_plain_text.txt",),
+    "lambada-openai": ("lambada_test.jsonl",),
+    "gpt2-bpe": ("encoder.json", "vocab.json", "vocab.bpe", "merges.txt"),
+}
+
+
+def default_cache() -> Path:
+    """Folder of downloads, shared by all studies of a user."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "entity-transformers"
+
+
+def locate(kind: str, path: Path | None, cache: Path, *, offline: bool | None = None, **settings: Any) -> dict[str, Any]:
+    """Manifest {"root", "origin", "files": [{"path", "bytes", "sha256"}]} of a corpus, LAMBADA or GPT-2's byte-pair encoding.
+
+    ``kind``: ontonotes, ontogum, litbank, jsonl, lambada-original, lambada-openai or gpt2-bpe. ``path``: a file, a folder or an
+    archive of them, or None to download into ``cache``. ``root`` is what the readers take; file paths are relative to it
+    (``.`` where it is a file itself). ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
+    """
+    if path is not None:
+        return _local(kind, path, cache)
+    offline = os.environ.get("HF_HUB_OFFLINE", "") in ("1", "true", "TRUE", "ON", "YES") if offline is None else offline
+    if kind == "ontonotes":
+        folder = fetch_conll2012(cache, offline=offline)
+        return _manifest(kind, folder, f"hub coref-data/conll2012_raw, commit {folder.name}")
+    source = find_source(kind)
+    folder = fetch_source(source, cache / source.name, offline=offline, **settings)
+    root = folder / source.files[0].path if kind.startswith("lambada-") else folder
+    return _manifest(kind, root, source.origin)
+
+
+def fetch_source(source: Source, folder: Path, *, offline: bool = False, **settings: Any) -> Path:
+    """Bring every file of a source to its folder, with a progress bar where a person watches."""
+    from tqdm import tqdm
+
+    total = sum(file.bytes for file in source.files)
+    with tqdm(total=total, desc=source.name, unit="B", unit_scale=True, file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+        for file in source.files:
+            fetch(file.url, folder / file.path, size=file.bytes, sha256=file.sha256, offline=offline, advance=bar.update, **settings)
+    return folder
+
+
+def _local(kind: str, path: Path, cache: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file or folder: correct the path in params.yaml, or set it to null to download")
+    if not is_archive(path):
+        return _manifest(kind, path, "local")
+    checksum = file_digest(path)
+    folder = cache / "unpacked" / checksum[:16]
+    done = folder.with_name(f"{folder.name}.done")
+    if not done.exists():
+        extract(path, folder)
+        done.write_text(f"{path.name} {checksum}\n", encoding="utf-8")
+    return _manifest(kind, folder, f"local archive {path.name}, sha256 {checksum}")
+
+
+def _manifest(kind: str, root: Path, origin: str) -> dict[str, Any]:
+    found = [root] if root.is_file() else _find_files(kind, root)
+    if not found:
+        raise CorpusError(f"{root}: no file matches {', '.join(_PATTERNS[kind])}: is this the folder of {kind}?")
+    return list_files(root, found, origin)
+
+
+def list_files(root: Path, files: Iterable[Path] | None = None, origin: str = "local") -> dict[str, Any]:
+    """Manifest of some files below a folder, sorted by path; of every file, where none are named."""
+    found = sorted(find_files(root, ("*",)) if files is None else files)
+    rows = [{"path": file.relative_to(root).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file)} for file in found]
+    return {"root": str(root), "origin": origin, "files": rows}
+
+
+def _find_files(kind: str, root: Path) -> list[Path]:
+    listing: dict[str, Callable[[], Iterable[Path]]] = {
+        "ontonotes": lambda: (file for file, _ in find_rows(root, Ledger())),
+        "jsonl": lambda: find_files(root, ("*.jsonl", "*.jsonl.gz")),
+    }
+    if kind in listing:
+        return sorted(listing[kind]())
+    if kind not in _PATTERNS:
+        raise CorpusError(f"kind of corpus is {kind!r}, expected one of {', '.join((*listing, *_PATTERNS))}")
+    return sorted(file for pattern in _PATTERNS[kind] for file in root.glob(pattern))

@@ -1,0 +1,59 @@
+"""CoNLL-2012 from the Hugging Face hub, with every failure told in words that say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .transfer import DownloadError
+
+REPOSITORY = "coref-data/conll2012_raw"
+FOLDER = "english_v4"
+_ELSEWHERE = (
+    "To get it: (1) log in to the hub (hf auth login), agree to the terms on https://huggingface.co/datasets/coref-data/conll2012_raw "
+    "and run this again; or (2) with the LDC's licence for OntoNotes 5.0 (LDC2013T19, free of charge), set corpus.path in params.yaml "
+    "to your folder of *_gold_conll files. Without it, `snakemake --directory studies/ontogum` (open data) and "
+    "`snakemake --directory studies/sample` (nothing to download) run as they are."
+)
+
+
+def fetch_conll2012(cache: Path, *, revision: str | None = None, offline: bool = False) -> Path:
+    """Folder with the parquet files of English CoNLL-2012, version 4; its name in the hub's cache is the commit.
+
+    DownloadError in one line where the hub, the network or the licence is in the way.
+    """
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    try:
+        folder = huggingface_hub.snapshot_download(
+            REPOSITORY,
+            repo_type="dataset",
+            allow_patterns=[f"{FOLDER}/*"],
+            revision=revision,
+            cache_dir=cache / "hub",
+            local_files_only=offline,
+        )
+    except (OSError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError, ValueError) as error:
+        raise DownloadError(f"The corpus of this study, CoNLL-2012 (OntoNotes 5.0), is missing: {_reason(error)}. {_ELSEWHERE}") from None
+    if not any(Path(folder).glob(f"{FOLDER}/*.parquet")):
+        raise DownloadError(f"The hub's copy of {REPOSITORY} has no {FOLDER}/*.parquet any more. {_ELSEWHERE}")
+    return Path(folder)
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub did not give the files; the order goes from the special error classes to the general."""
+    from huggingface_hub import errors
+
+    reasons: list[tuple[type[Exception], str]] = [
+        (errors.GatedRepoError, f"the hub gives {REPOSITORY} only to those who agreed to its terms"),
+        (errors.RepositoryNotFoundError, f"the hub has no {REPOSITORY}, or hides it from you until you log in"),
+        (errors.RevisionNotFoundError, f"the hub's {REPOSITORY} does not have the revision that was asked for"),
+        (
+            errors.LocalEntryNotFoundError,
+            "corpus.path is not set, no copy is in the cache, and the hub can't be reached (no network, or HF_HUB_OFFLINE)",
+        ),
+        (errors.OfflineModeIsEnabled, "corpus.path is not set, no copy is in the cache, and HF_HUB_OFFLINE forbids the hub"),
+        (errors.HfHubHTTPError, "the hub answered with an error"),
+        (ConnectionError, "the hub can't be reached"),
+    ]
+    return next((reason for kind, reason in reasons if isinstance(error, kind)), f"the hub can't be used ({type(error).__name__})")

@@ -1,0 +1,44 @@
+"""LitBank: CoNLL-2012 rows (`ontonotes`), one novel's opening a file, with the splits of the first of its ten folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from .document import CorpusError, Document
+from .ledger import Ledger
+from .lines import open_lines
+from .ontonotes import read_rows
+
+FOLD = 0
+"""LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test documents."""
+
+
+def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
+    """Documents of a LitBank folder (``coref/conll/``, ``splits/0/``), by name. Singletons are kept, as annotated."""
+    folder = root / "coref" / "conll"
+    files = sorted(path for path in folder.glob("*.conll*") if path.name.endswith((".conll", ".conll.gz")))
+    if not files:
+        raise CorpusError(f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release (corpus.path)")
+    splits = {
+        name: split
+        for split in ("train", "dev", "test")
+        for name in read_ids(open_lines(root / "splits" / str(FOLD) / f"{split}.ids"))
+    }  # fmt: skip
+    return _read_files(files, splits, ledger)
+
+
+def read_ids(lines: Iterable[str]) -> list[str]:
+    """Document names of a list of a fold; its entries end in ``.tsv``."""
+    return [name.removesuffix(".tsv") for line in lines if (name := line.strip())]
+
+
+def _read_files(files: Iterable[Path], splits: dict[str, str], ledger: Ledger) -> Iterator[Document]:
+    for path in files:
+        for document in read_rows(open_lines(path), str(path), ledger=ledger):
+            if document.name in splits:
+                yield replace(document, split=splits[document.name])
+            else:
+                message = f"{path}: {document.name} is in no list of splits/{FOLD}: add it there, or name it in corpus.exclude"
+                ledger.reject(document.id, CorpusError(message))

@@ -1,0 +1,137 @@
+"""GUM and OntoGUM: words, tags, spaces and typed entities from ``dep/``, OntoNotes-scheme chains from ``coref/ontogum/conllu/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from .brackets import BracketError, match_chains
+from .conllu import Table, TypedMention, match_typed, read_table
+from .document import CorpusError, Document, Mention, NamedEntity
+from .ledger import Ledger
+from .lines import open_lines, shown
+
+SPLITS = ("train", "dev", "test", "test2")
+_NAMES = frozenset(("NNP", "NNPS"))
+
+
+def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
+    """Documents of a GUM folder, by name. An excluded document is not even opened.
+
+    CorpusError for a folder without documents or ``splits.md``; a bad document raises it or is written down.
+    """
+    files = {path.name.partition(".conllu")[0]: path for path in sorted((root / "dep").glob("*.conllu*")) if _is_table(path)}
+    if not files:
+        raise CorpusError(f"{root / 'dep'}: no file matches *.conllu or *.conllu.gz: give the folder of a GUM release (corpus.path)")
+    splits = read_splits(open_lines(root / "splits.md"), str(root / "splits.md"))
+    return ledger.accept(_read_documents(root, files, splits, ledger), str(root))
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.endswith((".conllu", ".conllu.gz"))
+
+
+def _read_documents(root: Path, files: Mapping[str, Path], splits: Mapping[str, str], ledger: Ledger) -> Iterator[Document]:
+    for name, path in files.items():
+        if not ledger.admits(name):
+            continue
+        try:
+            chains = _find_chains(root / "coref" / "ontogum" / "conllu", name)
+            yield make_document(
+                name, splits, read_table(list(open_lines(path)), str(path)), read_table(list(open_lines(chains)), str(chains)), ledger
+            )
+        except CorpusError as error:
+            ledger.reject(f"{name}#0", error)
+
+
+def _find_chains(folder: Path, name: str) -> Path:
+    for path in (folder / f"{name}.conllu", folder / f"{name}.conllu.gz"):
+        if path.is_file():
+            return path
+    raise CorpusError(f"{folder / name}.conllu: no such file, so {name} has no chains: add it, or name it in corpus.exclude")
+
+
+def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
+    """Split of each document, from the bullet lists below ``## train`` and the like of splits.md."""
+    splits: dict[str, str] = {}
+    split = ""
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#"):
+            split = line.strip("# \r\n")
+        elif (item := line.strip()).startswith("* "):
+            if split not in SPLITS:
+                raise CorpusError(f"{source}, line {number}: {shown(item)} below the heading {shown(split)}, expected {', '.join(SPLITS)}")
+            splits[item[2:].strip()] = split
+    if not splits:
+        raise CorpusError(f"{source}: no document is listed, expected bullet lists below ## train, ## dev and ## test")
+    return splits
+
+
+def make_document(name: str, splits: Mapping[str, str], dep: Table, chains: Table, ledger: Ledger) -> Document:
+    """The document of its two tables. CorpusError where they differ, the text is blanked or the name is in no split."""
+    if name not in splits:
+        raise CorpusError(f"{dep.source}: {name} is in no split of splits.md: add it there, or name it in corpus.exclude")
+    _check_text(name, dep)
+    _check_alignment(dep, chains)
+    try:
+        entities = named_entities(match_typed(dep), dep.tags)
+    except BracketError as error:
+        raise dep.fault(error.word, str(error), 10) from None
+    return Document(
+        name=name, part=0, split=splits[name], genre=_genre(name), words=tuple(dep.words), sentence_starts=tuple(dep.sentence_starts),
+        mentions=read_chains(chains, ledger), tags=tuple(dep.tags), space_after=tuple(dep.space_after), named_entities=entities,
+    )  # fmt: skip
+
+
+def _genre(name: str) -> str:
+    """``bio`` of ``GUM_bio_byron``."""
+    parts = name.split("_")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def _check_text(name: str, dep: Table) -> None:
+    if dep.name != name:
+        raise CorpusError(f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name")
+    for word, form in enumerate(dep.words):
+        if len(form) > 1 and not form.strip("_"):
+            message = f"the word is {shown(form)}: a blanked text (GUM publishes reddit without its words)"
+            raise dep.fault(word, f"{message}: name it in corpus.exclude, e.g. GUM_reddit_*", 2)
+
+
+def _check_alignment(dep: Table, chains: Table) -> None:
+    """Both layers must have the same words and sentences."""
+    for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
+        if ours != theirs:
+            raise chains.fault(word, f"the word is {shown(theirs)}, expected {shown(ours)} as in {dep.source}, line {dep.lines[word]}", 2)
+    if len(dep.words) != len(chains.words):
+        raise CorpusError(f"{chains.source}: {len(chains.words)} words, expected {len(dep.words)} as in {dep.source}: was the file cut?")
+    if dep.sentence_starts != chains.sentence_starts:
+        raise CorpusError(f"{chains.source}: other sentences than in {dep.source}: take both layers from one release")
+
+
+def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
+    """Mentions of the OntoGUM layer.
+
+    A bracket without a partner raises CorpusError; where the ledger says skip only the bracket is dropped, and
+    counted as ``unmatched_brackets``, as the one document that has any (GENTLE_poetry_road, upstream's slip) is fine else.
+    """
+    try:
+        mentions, unmatched = match_chains(table.entities, None)
+    except BracketError as error:
+        raise table.fault(error.word, str(error), 10) from None
+    if unmatched and ledger.policy == "strict":
+        message = f"{unmatched[0]}: correct the file, name it in corpus.exclude, or set corpus.bad_documents to skip to drop the bracket"
+        raise table.fault(unmatched[0].word, message, 10)
+    if unmatched:
+        ledger.counts["unmatched_brackets"] += len(unmatched)
+    return tuple(mentions)
+
+
+def named_entities(mentions: Sequence[TypedMention], tags: Sequence[str]) -> tuple[NamedEntity, ...]:
+    """Flat typed spans of the named mentions: a proper noun among the head's words; the outermost of nested ones."""
+    named = [m for m in mentions if any(tags[word] in _NAMES for word in m.minspan)]
+    kept: list[NamedEntity] = []
+    for mention in sorted(named, key=lambda m: (m.start, -m.end)):
+        if not kept or mention.start >= kept[-1].end:
+            kept.append(NamedEntity(mention.start, mention.end, mention.label))
+    return tuple(kept)

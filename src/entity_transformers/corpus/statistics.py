@@ -1,0 +1,149 @@
+"""Counts of a corpus (section 4.2), document by document, and their comparison with CoNLL-2012's known sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .document import Document
+from .mentions import Nesting, count_covered, count_overlaps, flatten
+
+_GROUPS = {
+    **dict.fromkeys(("NN", "NNS"), "nouns"),
+    **dict.fromkeys(("NNP", "NNPS"), "proper_nouns"),
+    **dict.fromkeys(("PRP", "PRP$"), "pronouns"),
+    **dict.fromkeys(("", "XX"), "unknown"),
+}
+POS_GROUPS = ("nouns", "proper_nouns", "pronouns", "other", "unknown")
+COUNTS = (
+    "documents", "sentences", "words", "chains", "mentions", "nested_mentions", "crossing_mentions", "merged_spans", "words_in_mentions",
+    "words_in_several_mentions", "documents_without_named_entities", "kept_mentions", "kept_chains", "kept_words_in_mentions",
+)  # fmt: skip
+CONLL2012 = {
+    "train": {"documents": 2802, "chains": 35143, "mentions": 155560},
+    "dev": {"documents": 343, "chains": 4545, "mentions": 19156},
+    "test": {"documents": 348, "chains": 4532, "mentions": 19764},
+}
+"""Known sizes of CoNLL-2012 English; a document is a part. The paper's "mentions" are these chains."""
+
+
+@dataclass
+class Tally:
+    """Counts of the documents seen so far; tallies of two halves of a corpus add up to the tally of the whole."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    ne_spans: Counter[str] = field(default_factory=Counter)
+    pos: Counter[str] = field(default_factory=Counter)
+
+    def add(self, document: Document, policy: Nesting) -> None:
+        """Count one document; ``policy`` is for the counts of what is kept of nested mentions."""
+        overlaps = count_overlaps(document.mentions)
+        covered, several = count_covered(document.mentions)
+        kept, _ = flatten(document.mentions, len(document.words), policy)
+        self.counts.update(
+            documents=1,
+            sentences=len(document.sentence_starts),
+            words=len(document.words),
+            chains=len({m.chain for m in document.mentions}),
+            mentions=len(document.mentions),
+            nested_mentions=overlaps["nested"],
+            crossing_mentions=overlaps["crossing"],
+            merged_spans=overlaps["same_span"],
+            words_in_mentions=covered,
+            words_in_several_mentions=several,
+            documents_without_named_entities=int(document.named_entities is None),
+            kept_mentions=len(kept),
+            kept_chains=len({m.chain for m in kept}),
+            kept_words_in_mentions=sum(m.end - m.start for m in kept),
+        )
+        self.ne_spans.update(entity.label for entity in document.named_entities or ())
+        self.pos.update(_count_groups(document))
+
+    def merge(self, other: Tally) -> None:
+        """Add the counts of another tally."""
+        self.counts.update(other.counts)
+        self.ne_spans.update(other.ne_spans)
+        self.pos.update(other.pos)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values: every key of `COUNTS`, ``ne_spans`` by type and ``pos`` by group."""
+        counts = {key: self.counts[key] for key in COUNTS}
+        return {**counts, "ne_spans": dict(sorted(self.ne_spans.items())), "pos": {group: self.pos[group] for group in POS_GROUPS}}
+
+
+def _count_groups(document: Document) -> Counter[str]:
+    if document.tags is None:
+        return Counter(unknown=len(document.words))
+    groups: Counter[str] = Counter()
+    for tag, number in Counter(document.tags).items():
+        groups[_GROUPS.get(tag, "other")] += number
+    return groups
+
+
+def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
+    """{"total": counts, "splits": {split: counts}} of the documents, which are read once and not kept.
+
+    nested_mentions lie inside a longer one, crossing_mentions start inside an earlier one and end after it,
+    merged_spans have the span of another mention; kept_* are what the nesting policy leaves for the entity ids.
+    """
+    tallies: dict[str, Tally] = {}
+    for document in documents:
+        tallies.setdefault(document.split, Tally()).add(document, policy)
+    total = Tally()
+    for tally in tallies.values():
+        total.merge(tally)
+    order = ("train", "dev", "test", "test2")
+    splits = {split: tallies[split].as_dict() for split in sorted(tallies, key=lambda s: (order.index(s) if s in order else 9, s))}
+    return {"total": total.as_dict(), "splits": splits}
+
+
+def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a split and size: {"split", "size", "known", "found", "same"}; found is None where the split is absent."""
+    return [
+        {"split": split, "size": size, "known": known, "found": found, "same": found == known}
+        for split, sizes in CONLL2012.items()
+        for size, known in sizes.items()
+        for found in [statistics["splits"].get(split, {}).get(size)]
+    ]
+
+
+def format_comparison(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The comparison as text: the sizes that differ, or that none does."""
+    rows = list(rows)
+    lines = [
+        f"  {row['split']} {row['size']}: {'absent' if row['found'] is None else format(row['found'], ',')}, known {row['known']:,}"
+        for row in rows
+        if not row["same"]
+    ]
+    if not lines:
+        return f"All {len(rows)} sizes equal those known of CoNLL-2012."
+    return "\n".join([f"{len(lines)} of {len(rows)} sizes differ from those known of CoNLL-2012:", *lines])
+
+
+def format_table(statistics: Mapping[str, Any]) -> str:
+    """A readable table: one column a split, shares of the words in per cent (section 4.2), and what was left out."""
+    columns = {**statistics["splits"], "total": statistics["total"]} if len(statistics["splits"]) != 1 else dict(statistics["splits"])
+    rows = [["", *columns]]
+    rows += [[key.replace("_", " "), *(f"{stats[key]:,}" for stats in columns.values())] for key in COUNTS]
+    rows += [[f"{group.replace('_', ' ')} (% of words)", *(_share(stats, group) for stats in columns.values())] for group in POS_GROUPS]
+    types = sorted({label for stats in columns.values() for label in stats["ne_spans"]})
+    rows += [[f"named entities {label}", *(f"{stats['ne_spans'].get(label, 0):,}" for stats in columns.values())] for label in types]
+    return "\n".join([*_align(rows), *_left_out(statistics.get("left_out", {}))])
+
+
+def _share(stats: Mapping[str, Any], group: str) -> str:
+    number = stats["pos"][group]
+    return f"{number:,} ({number / stats['words']:.1%})" if stats["words"] else "-"
+
+
+def _align(rows: list[list[str]]) -> list[str]:
+    first, *others = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))]) for row in rows]
+
+
+def _left_out(left_out: Mapping[str, Any]) -> list[str]:
+    lines = [f"excluded by pattern: {len(left_out['excluded'])}"] if left_out.get("excluded") else []
+    lines += [f"left out, bad: {name}: {reason}" for name, reason in left_out.get("bad", {}).items()]
+    return [*lines, *(f"{kind.replace('_', ' ')}: {number:,}" for kind, number in left_out.get("counts", {}).items() if number)]

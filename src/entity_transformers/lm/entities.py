@@ -1,0 +1,119 @@
+"""What a model is told of the entities of a window or of generated pieces, checked.
+
+Dimensions: B batch, T pieces, R = entities + 1 rows of the memory, W width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .memory import EntityMemory, flat_rows, gather_rows
+
+NewEntities = int | Callable[[Tensor, Tensor], Tensor]
+
+
+class Entities(NamedTuple):
+    """What the blocks are told of a window's entities; made once by the model, the same for every block.
+
+    ``rows`` [B, R, W] are vectors and ``picks`` [B, T] takes one for each piece from ``rows`` laid flat (`flat_rows`); without
+    picks ``rows`` is [B, T, W], one vector a piece; no ``rows``: no entities, so every vector is ones. ``uniform`` says that
+    then the only mask is the causal one, within documents that begin at ``starts`` [B, T] (of each piece; None: at 0).
+    """
+
+    rows: Tensor | None = None
+    picks: Tensor | None = None
+    uniform: bool = False
+    starts: Tensor | None = None
+
+
+def find_entities(
+    shape: tuple[int, int],
+    width: int,
+    entity_ids: Tensor | None,
+    memory: EntityMemory | None,
+    entity_states: Tensor | None,
+    like: Tensor,
+) -> Entities:
+    """The checked entities of a window of ``shape`` [B, T], on the device and in the dtype of ``like``; ids that are all 0 are none."""
+    if entity_states is not None:
+        _check_states(entity_states, (*shape, width), entity_ids is not None or memory is not None)
+        return Entities(entity_states.to(like.dtype).contiguous())
+    if entity_ids is None:
+        return Entities()
+    if memory is None:
+        raise ValueError(f"entity_ids of shape {list(entity_ids.shape)} came without memory: expected an EntityMemory to read them from")
+    _check_memory(memory, shape[0], width, like)
+    if tuple(entity_ids.shape) != shape:
+        raise ValueError(f"entity_ids has shape {list(entity_ids.shape)}, expected {list(shape)} (batch, pieces)")
+    if memory.check(entity_ids) == 0:
+        return Entities()
+    states = memory.states.to(like.dtype)
+    index = flat_rows(entity_ids, states.shape[1])
+    if states.shape[1] >= shape[1]:  # more rows than pieces: projecting the pieces' vectors is less work
+        return Entities(gather_rows(states, index))
+    return Entities(states, index)
+
+
+def _check_states(states: Tensor, shape: tuple[int, int, int], others: bool) -> None:
+    if others:
+        raise ValueError(f"entity_states of shape {list(states.shape)} came with entity_ids or memory: expected one or the other")
+    if tuple(states.shape) != shape:
+        raise ValueError(f"entity_states has shape {list(states.shape)}, expected {list(shape)} (batch, pieces, width)")
+    if not states.is_floating_point():
+        raise ValueError(f"entity_states of shape {list(states.shape)} has type {states.dtype}, expected floating point")
+
+
+def _check_memory(memory: EntityMemory, batch: int, width: int, like: Tensor) -> None:
+    found, expected = list(memory.states.shape), [batch, "entities + 1", width]
+    if found[0] != batch or found[2] != width:
+        raise ValueError(f"memory has shape {found}, expected {expected} (batch, rows, width)")
+    if memory.states.device != like.device:
+        raise ValueError(f"memory of shape {found} is on {memory.states.device}, expected {like.device}, where the model is")
+
+
+def find_no_entities(attention_mask: Tensor | None, position_ids: Tensor | None) -> Entities:
+    """No entities: may every block average the values of all earlier pieces? Not where a mask hides some."""
+    if attention_mask is not None:
+        readable = attention_mask.ndim == 2 and not torch.compiler.is_compiling()
+        return Entities(uniform=readable and bool(attention_mask.all()))
+    return Entities(uniform=True, starts=None if position_ids is None else _document_starts(position_ids))
+
+
+def _document_starts(position_ids: Tensor) -> Tensor | None:
+    """Where the document of each piece begins in its row, [B, T]: where positions do not go up by 1; None: one document a row."""
+    first = torch.zeros_like(position_ids[:, :1], dtype=torch.bool)
+    breaks = torch.cat([first, position_ids.diff(dim=-1) != 1], dim=-1)
+    if not torch.compiler.is_compiling() and not breaks.any():
+        return None
+    return torch.where(breaks, torch.arange(breaks.shape[1], device=breaks.device), 0).cummax(1).values
+
+
+class EntityContinuation:
+    """The entity ids of generated pieces by a rule (see `GPT2EForCausalLM.generate`), kept while the pieces before stay the same."""
+
+    def __init__(self, rule: NewEntities) -> None:
+        self.rule = rule
+        self.pieces: Tensor | None = None
+        self.ids: Tensor | None = None
+
+    def extend(self, prompt: Tensor, pieces: Tensor) -> Tensor:
+        """Ids int64 [B, t] of the pieces [B, t], which begin with those of the ``prompt`` [B, T]."""
+        if not callable(self.rule):
+            return F.pad(prompt, (0, pieces.shape[1] - prompt.shape[1]), value=self.rule)
+        known = self.ids if self.ids is not None and self._continues(pieces) else prompt
+        for length in range(known.shape[1] + 1, pieces.shape[1] + 1):
+            new = self.rule(pieces[:, :length], known)
+            if tuple(new.shape) != (len(pieces),) or new.dtype != torch.int64:
+                raise ValueError(f"new_entities returned {new.dtype} {list(new.shape)}, expected int64 [{len(pieces)}] (batch)")
+            known = torch.cat([known, new.to(known.device).unsqueeze(1)], dim=1)
+        self.pieces, self.ids = pieces, known
+        return known
+
+    def _continues(self, pieces: Tensor) -> bool:
+        """Beam search re-orders the documents: then their ids are found anew from the prompt on."""
+        return self.pieces is not None and torch.equal(self.pieces, pieces[:, : self.pieces.shape[1]])

@@ -1,0 +1,130 @@
+"""Pieces carry their word's entity: against decoding, spaCy's alignment and the paper's own example (table 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.training import Alignment
+from tokenizers import Tokenizer
+
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.corpus.alignment import (
+    END,
+    AlignedCorpus,
+    align_split,
+    load_gpt2_tokenizer,
+    spaced_words,
+    summarise,
+    learn_tokenizer,
+    word_labels,
+)
+from entity_transformers.corpus.document import Document, Mention
+
+TEXT = "`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to Panama . `` He has mastered the art".split()
+CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
+
+
+def make_document(words: list[str], mentions: list[tuple[int, int, int]] = (), **kind) -> Document:  # type: ignore[assignment]
+    return Document("d", 0, "train", "nw", tuple(words), (0,), tuple(Mention(*m) for m in mentions), **kind)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return learn_tokenizer([make_document(TEXT * 5)], 300, "natural")
+
+
+def test_table_1_gives_each_word_the_outermost_entity() -> None:
+    entity, mention = word_labels(make_document(TEXT, CHAINS), "outermost")
+    assert entity.tolist() == [0, 1, 1, 0, 2, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 0, 0, 2, 0, 0, 0, 0]
+    assert mention.tolist() == [-1, 0, 0, -1, 1, -1, -1, -1, -1, 2, 2, 2, 2, 2, 2, 2, -1, -1, 3, -1, -1, -1, -1]
+
+
+def test_innermost_keeps_the_nested_mention() -> None:
+    entity, _ = word_labels(make_document(TEXT, CHAINS), "innermost")
+    assert entity[15] == 3
+    assert not entity[9:15].any()
+
+
+def test_natural_spacing_follows_the_treebank_conventions() -> None:
+    words = "`` I do n't ( really ) know , '' said Ann 's son . It cost $ 5 , or 3 % : \" cheap \" !".split()
+    assert "".join(spaced_words(make_document(words), "natural")) == (
+        '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
+    )
+
+
+def test_natural_spacing_prefers_what_the_source_tells() -> None:
+    document = make_document(["a", "-", "b", "c"], space_after=(False, False, True, False))
+    assert spaced_words(document, "natural") == ["a", "-", "b", " c"]
+
+
+def test_every_word_spacing_puts_a_space_before_each_word_but_the_first() -> None:
+    assert spaced_words(make_document(["a", ",", "b"]), "every_word") == ["a", " ,", " b"]
+
+
+WORDS = st.lists(st.text(st.characters(blacklist_categories=("Z", "C")), min_size=1, max_size=8), min_size=1, max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(words=WORDS, spacing=st.sampled_from(["natural", "every_word"]))
+def test_decoding_returns_the_text_and_no_piece_loses_its_word(tokenizer: Tokenizer, words: list[str], spacing: str) -> None:
+    document = make_document(words)
+    aligned = align_split([document], tokenizer, split="train", policy="outermost", spacing=spacing)
+    parts = spaced_words(document, spacing)
+    assert tokenizer.decode(aligned.pieces[1:].tolist(), skip_special_tokens=False) == "".join(parts)
+    assert aligned.words[0] == -1
+    assert sorted(set(aligned.words[1:].tolist())) == list(range(len(words)))
+    for word, part in enumerate(parts):
+        own = aligned.words == word
+        assert tokenizer.decode(aligned.pieces[own].tolist()) == part
+        assert aligned.bytes[own].sum() == len(part.encode())
+
+
+def test_spacy_alignment_agrees(tokenizer: Tokenizer) -> None:
+    aligned = align_split([make_document(TEXT, CHAINS)], tokenizer, split="train", policy="outermost", spacing="natural")
+    pieces = [tokenizer.decode([piece]).strip() for piece in aligned.pieces[1:].tolist()]
+    words = [part.strip() for part in spaced_words(make_document(TEXT), "natural")]
+    kept = [i for i, piece in enumerate(pieces) if piece]
+    alignment = Alignment.from_strings([pieces[i] for i in kept], words)
+    for row, index in enumerate(kept):
+        assert alignment.x2y[row].tolist() == [aligned.words[1 + index]]
+
+
+def test_trained_vocabulary_has_the_asked_size(tokenizer: Tokenizer) -> None:
+    assert tokenizer.get_vocab_size() <= 300
+    assert tokenizer.token_to_id(END) is not None
+
+
+def test_arrays_come_back_from_the_file(tmp_path, tokenizer: Tokenizer) -> None:
+    documents = [make_document(TEXT, CHAINS), make_document(["Hello", "."], tags=("UH", "."))]
+    aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+    arrays, metadata = aligned.arrays()
+    write_arrays(tmp_path / "dev.safetensors", arrays, metadata)
+    loaded = AlignedCorpus.load(tmp_path / "dev.safetensors")
+    assert (loaded.split, loaded.names, loaded.tag_names) == (aligned.split, aligned.names, aligned.tag_names)
+    for name in ("pieces", "entities", "mentions", "words", "tags", "bytes", "offsets"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(aligned, name))
+    assert [loaded.tag_names[t] for t in loaded.tags[loaded.document(1)]][-1] == "."
+    assert summarise(loaded) == summarise(aligned)
+    counts = summarise(aligned)
+    assert (counts["documents"], counts["words"], counts["entities"], counts["mentions"]) == (2, 25, 3, 4)
+    assert counts["pieces_in_mentions"] == int((aligned.entities > 0).sum())
+
+
+def test_an_empty_split_is_empty(tokenizer: Tokenizer) -> None:
+    aligned = align_split([], tokenizer, split="test2", policy="outermost", spacing="natural")
+    assert len(aligned) == 0
+    assert summarise(aligned)["pieces"] == 0
+
+
+def test_gpt2_encodes_as_published(shared_data) -> None:
+    tokenizer = load_gpt2_tokenizer(shared_data / "gpt2-bpe")
+    assert tokenizer.get_vocab_size() == 50257
+    assert tokenizer.encode("Hello world").ids == [15496, 995]
+    assert tokenizer.token_to_id(END) == 50256
+
+
+def test_a_folder_without_gpt2_files_is_named(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"holds no encoder.json or vocab.json: set tokenizer.path"):
+        load_gpt2_tokenizer(tmp_path)

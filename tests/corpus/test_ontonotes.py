@@ -1,0 +1,235 @@
+"""CoNLL-2012 rows: a document written by hand, random documents there and back, bad rows, and WinoBias' counts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import open_lines
+from entity_transformers.corpus.ontonotes import read_rows
+
+HAND = """\
+#begin document (bn/abc/00/abc_0001); part 000
+abc/00/abc_0001   0   0   Ada      NNP   (TOP(S(NP*   -   -   -   Ren\u00e9_Dupr\u00e9   (PERSON*   (ARG0*   (12|(3
+abc/00/abc_0001   0   1   Byron    NNP   *)           -   -   -   Ren\u00e9_Dupr\u00e9   *)         *)       3)
+abc/00/abc_0001   0   2   -LRB-    -LRB- *            -   -   -   Ren\u00e9_Dupr\u00e9   *          *        -
+abc/00/abc_0001   0   7   Rome     NNP   *            -   -   -   Ren\u00e9_Dupr\u00e9   (GPE)      *        (7)
+abc/00/abc_0001   0   8   /.       .     *))          -   -   -   Ren\u00e9_Dupr\u00e9   *          *        12)
+
+abc/00/abc_0001   0   0   she      PRP   *            -   -   -   -              *          (3|(7
+abc/00/abc_0001   0   1   left     VBD   *            -   -   -   -              *          3)|(9
+abc/00/abc_0001   0   2   it       PRP   *            -   -   -   -              *          7)|9)|(3)|(4)
+#end document
+"""
+
+
+def read(text: str, **settings: object) -> list[Document]:
+    return list(read_rows(split_lines(text), "a.v4_gold_conll", **settings))  # type: ignore[arg-type]
+
+
+def test_reads_a_document_written_by_hand() -> None:
+    """Spaces, jumping numbers, 13 then 12 columns, crossing (3 9-7), nested (12), one span in two chains, no blank line at the end."""
+    [document] = read(HAND, split="dev")
+    assert document == Document(
+        name="bn/abc/00/abc_0001", part=0, split="dev", genre="bn",
+        words=("Ada", "Byron", "(", "Rome", ".", "she", "left", "it"), sentence_starts=(0, 5),
+        mentions=(
+            Mention(0, 5, 12), Mention(0, 2, 3), Mention(3, 4, 7), Mention(5, 8, 7), Mention(5, 7, 3), Mention(6, 8, 9),
+            Mention(7, 8, 3), Mention(7, 8, 4),
+        ),
+        tags=("NNP", "NNP", "-LRB-", "NNP", ".", "PRP", "VBD", "PRP"), space_after=None,
+        named_entities=(NamedEntity(0, 2, "PERSON"), NamedEntity(3, 4, "GPE")),
+    )  # fmt: skip
+
+
+def test_tabs_and_spaces_give_the_same() -> None:
+    tabbed = "".join(line if line[0] in "#\n" else re.sub(r" +", "\t", line) for line in HAND.splitlines(keepends=True))
+    assert "\t" in tabbed
+    assert read(tabbed) == read(HAND)
+
+
+def test_a_chain_nests_in_itself() -> None:
+    rows = [row("a", "(1"), row("b", "(1"), row("c", "1)"), row("d", "1)|(1)")]
+    [document] = read(wrap(rows))
+    assert document.mentions == (Mention(0, 4, 1), Mention(1, 3, 1), Mention(3, 4, 1))
+
+
+def test_parts_have_their_own_chains() -> None:
+    text = wrap([row("a", "(0)")], part=0) + wrap([row("b", "(0)")], part=1)
+    assert [(d.id, d.mentions) for d in read(text)] == [("x/y#0", (Mention(0, 1, 0),)), ("x/y#1", (Mention(0, 1, 0),))]
+
+
+def test_documents_of_genre_pt_have_no_named_entities_but_others_without_any_have_none_left_out() -> None:
+    [translated] = read(wrap([row("a", "-")], name="pt/nt/40/nt_4001"))
+    [other] = read(wrap([row("a", "-")], name="nw/a"))
+    assert (translated.named_entities, translated.genre, translated.words) == (None, "pt", ("a",))
+    assert other.named_entities == ()
+
+
+def test_documents_without_part_of_speech_say_so() -> None:
+    [document] = read(wrap([row("a", "-", tag="-"), row("b", "-", tag="_")]))
+    assert (document.tags, document.named_entities) == (None, None)
+    [document] = read(wrap([row("a", "-", tag="-"), row("b", "-", tag="NN")]))
+    assert document.tags == ("XX", "NN")
+
+
+def test_a_tabbed_row_keeps_its_empty_last_field() -> None:
+    fields = "\t_" * 8
+    text = f"#begin document (a_brat); part 0\na_brat\t0\t0\tSir{fields}\t\na_brat\t0\t1\tJ{fields}\t(5)\n#end document\n"
+    [document] = read(text)
+    assert (document.words, document.mentions, document.tags, document.named_entities) == (("Sir", "J"), (Mention(1, 2, 5),), None, None)
+
+
+def row(word: str, chain: str, *, tag: str = "NN", entity: str = "*", name: str = "x/y", part: int = 0, number: int | str = 0) -> str:
+    return f"{name}  {part}  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
+
+
+def wrap(rows: list[str], *, name: str = "x/y", part: int = 0) -> str:
+    return f"#begin document ({name}); part {part:03d}\n{''.join(rows)}\n#end document\n"
+
+
+LINE_2 = r"a\.v4_gold_conll, line 2, column "
+BAD = {
+    "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: a web page .*download the file itself"),
+    "no document": ("\n\n", r"no document in this file, expected a line #begin document"),
+    "empty document": (wrap([]), r"line 1: document x/y has no words"),
+    "header": ("#begin document x; part 0\n#end document\n", r"line 1: '#begin document x; part 0\\n', expected #begin document \(NAME\)"),
+    "stray row": (row("a", "-") + wrap([row("b", "-")]), r"line 1: 'x/y .* stands outside any document"),
+    "unclosed": (wrap([row("a", "(4")]), LINE_2 + r"coreference .*: \(4 opens a mention of chain 4 that is never closed"),
+    "unopened": (wrap([row("a", "4)")]), LINE_2 + r"coreference .*: 4\) closes a mention of chain 4 that was never opened"),
+    "chain over documents": (wrap([row("a", "(4")]) + wrap([row("a", "4)")], part=1), LINE_2 + r".*\(none crosses documents\)"),
+    "chain cell": (wrap([row("a", "(4(5")]), LINE_2 + r"coreference .*'\(4\(5'"),
+    "chain letter": (wrap([row("a", "(A)")]), LINE_2 + r"coreference .*'\(A\)'"),
+    "chain separator": (wrap([row("a", "(4)|")]), LINE_2 + r"coreference .*'\(4\)\|'"),
+    "crossed entity": (wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)")]), r"line 3, column 11: \(GPE opens inside \(O"),
+    "entity type": (wrap([row("a", "-", entity="(ORGAN)")]), LINE_2 + r"11: named-entity type 'ORGAN': expected one of CARDINAL"),
+    "entity unopened": (wrap([row("a", "-", entity="*)")]), LINE_2 + r"11: '\*\)' closes a named entity that was never opened"),
+    "entity unclosed": (wrap([row("a", "-", entity="(ORG*")]), LINE_2 + r"11: \(ORG opens a named entity that is never closed"),
+    "entity cell": (wrap([row("a", "-", entity="ORG")]), LINE_2 + r"11: named-entity brackets 'ORG'"),
+    "columns": (wrap(["x/y  0  0  word  NN\n"]), LINE_2 + r"5: a row of 5 columns .*expected at least 12"),
+    "columns in a sentence": (wrap([row("a", "-"), row("b", "(A0*) -")]), r"line 3, column 13: a row of 13 columns, expected 12"),
+    "two documents in one": (wrap([row("a", "-"), row("b", "-", name="z")]), r"line 3, column 1: 'z' after 'x/y'"),
+    "two parts in one": (wrap([row("a", "-"), row("b", "-", part=1)]), r"line 3, column 2: '1' after '0'"),
+    "word number": (wrap([row("a", "-", number="one")]), LINE_2 + r"3: word number 'one', expected digits"),
+    "skeleton": (wrap([row("[WORD]", "-")]), LINE_2 + r"4: the word is \[WORD\].*run skeleton2conll"),
+    "space in a word": (wrap([row("a\u00a0b", "-")]), LINE_2 + r"4: the word is 'a\\xa0b'"),
+    "cut in a row": (wrap([row("a", "-"), row("b", "-")])[:-34], r"line 3: document x/y has no #end document: the file was cut"),
+    "cut at a row's end": (wrap([row("a", "-")])[:-16], r"line 2: document x/y has no #end document: the file was cut"),
+    "no end": (wrap([row("a", "-")])[:-15] + wrap([row("b", "-")], part=1), r"line 2: document x/y has no #end document"),
+    "carriage return": (wrap([row("a", "-")]).replace("\n", "\r\n"), r"line 1, character 32: a carriage return, expected LF .*dos2unix"),
+    "nul": (wrap([row("a\0", "-")]), r"line 2, character 13: a NUL byte"),
+    "encoding": (wrap([row("caf\udce9", "-")]), r"line 2, character 15: byte 0xe9 is not UTF-8: convert the file \(iconv"),
+    "long line": (wrap([row("a" * 10_000_000, "-")]), r"line 2, character 1000001: a line of 10000037 characters"),
+    "twice": (wrap([row("a", "-")]) * 2, r"document x/y#0 stands twice in this file"),
+    "number of a chain": (wrap([row("a", f"({'9' * 5000})")]), LINE_2 + r"coreference .*expected such as"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_with_its_place(name: str) -> None:
+    text, message = BAD[name]
+    with pytest.raises(CorpusError, match=message) as caught:
+        read(text)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("name", sorted(set(BAD) - {"web page", "no document", "no end", "chain over documents", "twice"}))
+def test_a_bad_document_is_left_out_and_written_down(name: str) -> None:
+    text, message = BAD[name]
+    ledger = Ledger("skip")
+    good = wrap([row("fine", "(1)")], name="nw/good")
+    documents = list(read_rows([*split_lines(good), *split_lines(text)], "a.v4_gold_conll", ledger=ledger))
+    assert {"nw/good"} <= {document.name for document in documents}
+    assert len(ledger.bad) == 1
+    shifted = re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + len(split_lines(good))}", message)
+    assert re.search(shifted, next(iter(ledger.bad.values())))
+
+
+def split_lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def test_excluded_documents_are_not_even_checked() -> None:
+    ledger = Ledger(exclude=("pt/*",))
+    text = wrap(["rubbish\n"], name="pt/a") + wrap([row("a", "-")], name="nw/b")
+    assert [document.name for document in read_rows(split_lines(text), "f", ledger=ledger)] == ["nw/b"]
+    assert ledger.excluded == ["pt/a#0"]
+
+
+MARKED = re.compile(r"[-/\[].+")
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=6).filter(
+    lambda word: not MARKED.match(word)
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> Document:
+    """Any document that the format can hold: per chain, mentions are nested or disjoint (a chain can't cross itself)."""
+    sentences = draw(st.lists(st.lists(WORDS, min_size=1, max_size=5), min_size=1, max_size=4))
+    words = [word for sentence in sentences for word in sentence]
+    starts = [sum(map(len, sentences[:i])) for i in range(len(sentences))]
+    bounds = st.tuples(st.integers(0, len(words) - 1), st.integers(1, 4), st.integers(0, 3))
+    mentions: list[Mention] = []
+    for start, size, chain in draw(st.lists(bounds, max_size=8)):
+        mention = Mention(start, min(start + size, len(words)), chain)
+        if all(mention.end <= m.start or m.end <= mention.start or nests(m, mention) for m in mentions if m.chain == chain):
+            mentions.append(mention)
+    types = st.tuples(st.integers(0, len(words) - 1), st.sampled_from(["ORG", "DATE", "WORK_OF_ART"]))
+    entities = [NamedEntity(at, at + 1, label) for at, label in dict(draw(st.lists(types, max_size=3))).items()]
+    tags = draw(st.lists(st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"]), min_size=len(words), max_size=len(words)))
+    return Document(
+        name="nw/a/b", part=draw(st.integers(0, 20)), split="train", genre="nw", words=tuple(words), sentence_starts=tuple(starts),
+        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=tuple(tags),
+        named_entities=tuple(sorted(entities)),
+    )  # fmt: skip
+
+
+def nests(one: Mention, other: Mention) -> bool:
+    """One strictly inside the other with both ends apart: no two brackets of a chain at one word, whose order would be free."""
+    return one.start < other.start < other.end < one.end or other.start < one.start < one.end < other.end
+
+
+def write(document: Document) -> list[str]:
+    """The rows of a document: an independent writer of the format."""
+    chains: list[list[str]] = [[] for _ in document.words]
+    for m in document.mentions:
+        if m.end == m.start + 1:
+            chains[m.start].append(f"({m.chain})")
+        else:
+            chains[m.start].append(f"({m.chain}")
+            chains[m.end - 1].append(f"{m.chain})")
+    labels = {e.start: e.label for e in document.named_entities or ()}
+    lines = [f"#begin document ({document.name}); part {document.part:03d}\n"]
+    for index, (word, tag) in enumerate(zip(document.words, document.tags or (), strict=True)):
+        if index in document.sentence_starts[1:]:
+            lines.append("\n")
+        entity = f"({labels[index]})" if index in labels else "*"
+        lines.append(f"n {document.part} {index} {word} {tag} * - - - - {entity} {'|'.join(chains[index]) or '-'}\n")
+    return [*lines, "\n", "#end document\n"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(documents())
+def test_random_documents_come_back(document: Document) -> None:
+    [read_back] = read_rows(write(document), "f")
+    fields = ("name", "words", "part", "genre", "sentence_starts", "mentions", "tags", "named_entities")
+    assert [getattr(read_back, field) for field in fields] == [getattr(document, field) for field in fields]
+
+
+def test_winobias_has_its_published_counts(shared_data: Path) -> None:
+    folder = shared_data / "winobias"
+    table = re.findall(r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$", (folder / "PROVENANCE.md").read_text(), re.M)
+    assert len(table) == 8
+    for name, *counts in table:
+        path = folder / "conll_format" / f"{name}.v4_auto_conll"
+        documents = list(read_rows(open_lines(path), str(path)))
+        chains = sum(len({m.chain for m in d.mentions}) for d in documents)
+        found = [sum(len(d.words) for d in documents), chains, sum(len(d.mentions) for d in documents)]
+        assert (len(documents), found) == (396, list(map(int, counts)))
+        assert all(d.tags is None and d.named_entities is None for d in documents)

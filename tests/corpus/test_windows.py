@@ -1,0 +1,135 @@
+"""The plan of a training run: every prediction once an epoch, no padding, no shared memory rows, a pure function of the step."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import drop_first_mentions, first_mentions, shuffle_labels
+from entity_transformers.corpus.windows import WindowPlan
+
+
+def make_corpus(lengths: list[int], entities: int = 3, seed: int = 0) -> AlignedCorpus:
+    """Documents of ``length`` pieces; piece values are unique, entity ids 0..entities in runs."""
+    total, generator = sum(lengths), np.random.default_rng(seed)
+    labels = [generator.integers(0, entities + 1, length) for length in lengths]
+    for label in labels:
+        label[0] = 0
+    column = np.concatenate(labels).astype(np.int32)
+    return AlignedCorpus(
+        "train", tuple(f"d{i}" for i in range(len(lengths))), ("",), pieces=np.arange(total, dtype=np.int32), entities=column,
+        mentions=np.where(column > 0, 0, -1).astype(np.int32), words=np.arange(total, dtype=np.int32), tags=np.zeros(total, np.uint8),
+        bytes=np.ones(total, np.uint16), offsets=np.cumsum([0, *lengths]),
+    )  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12).filter(lambda ls: max(ls) > 1),
+    lanes=st.integers(1, 4), window=st.integers(2, 16), seed=st.integers(0, 5),
+)  # fmt: skip
+def test_lanes_read_whole_documents_in_order_without_gaps(lengths: list[int], lanes: int, window: int, seed: int) -> None:
+    corpus = make_corpus(lengths)
+    count = 6
+    plan = WindowPlan(corpus, lanes=lanes, window=window, windows=count, seed=seed)
+    windows = [plan[i] for i in range(count)]
+    for lane in range(lanes):
+        pieces = np.concatenate([w.pieces[lane] for w in windows])
+        targets = np.concatenate([w.targets[lane] for w in windows])
+        np.testing.assert_array_equal(targets, pieces + 1)
+        starts = np.isin(pieces, corpus.offsets[:-1])
+        assert starts[0]
+        jumps = np.flatnonzero(np.diff(pieces) != 1) + 1
+        assert starts[jumps].all()
+        ends = corpus.offsets[np.searchsorted(corpus.offsets, pieces[jumps - 1], side="right")] - 2
+        np.testing.assert_array_equal(pieces[jumps - 1], ends)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths=st.lists(st.integers(2, 30), min_size=1, max_size=10), lanes=st.integers(1, 3), window=st.integers(2, 40), seed=st.integers(0, 5))
+def test_memory_rows_of_a_window_belong_to_one_document_each(lengths: list[int], lanes: int, window: int, seed: int) -> None:
+    corpus = make_corpus(lengths)
+    plan = WindowPlan(corpus, lanes=lanes, window=window, windows=8, seed=seed)
+    owner: list[dict[int, int]] = [{} for _ in range(lanes)]
+    document_of = np.searchsorted(corpus.offsets, np.arange(len(corpus.pieces)), side="right") - 1
+    for window_ in (plan[i] for i in range(8)):
+        for lane in range(lanes):
+            fresh = np.flatnonzero(window_.new_rows[lane])
+            for row in fresh:
+                owner[lane].pop(int(row), None)
+            started = np.flatnonzero(window_.positions[lane] == 0)
+            segment = np.searchsorted(started, np.arange(window), side="right")
+            for piece, row, part in zip(window_.pieces[lane], window_.entities[lane], segment, strict=True):
+                assert (row == 0) == (corpus.entities[piece] == 0)
+                if row:
+                    key = (int(document_of[piece]), int(corpus.entities[piece]), 0 if part == 1 and not fresh.size else None)
+                    held = owner[lane].setdefault(int(row), key[:2])  # type: ignore[arg-type]
+                    assert held == key[:2]
+
+
+def test_positions_restart_where_a_document_starts_and_new_rows_are_its_own() -> None:
+    plan = WindowPlan(make_corpus([6, 6, 6], entities=2), lanes=1, window=8, windows=4, seed=0)
+    window = plan[0]
+    np.testing.assert_array_equal(window.positions[0], [0, 1, 2, 3, 4, 0, 1, 2])
+    assert window.packed
+    assert not window.new_rows[0, 0]
+    assert len(window.documents) == 2
+
+
+def test_an_epoch_predicts_every_piece_once() -> None:
+    lengths = [5, 9, 13, 2]
+    corpus = make_corpus(lengths)
+    total = sum(lengths) - len(lengths)
+    plan = WindowPlan(corpus, lanes=1, window=5, windows=2 * total // 5, seed=3)
+    targets = np.concatenate([plan[i].targets[0] for i in range(2 * total // 5)])[:total]
+    assert Counter(targets.tolist()) == Counter(set(range(sum(lengths))) - set(corpus.offsets[:-1].tolist()))
+
+
+def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
+    corpus = make_corpus([20, 30, 25, 10])
+    one = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
+    other = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
+    _ = [one[i] for i in range(10)]
+    for name in ("pieces", "targets", "entities", "positions", "new_rows"):
+        np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
+    assert (one[17].pieces != WindowPlan(corpus, lanes=2, window=8, windows=30, seed=2)[17].pieces).any()
+
+
+def test_other_labels_do_not_change_the_pieces() -> None:
+    corpus = make_corpus([20, 30, 25, 10])
+    plain = WindowPlan(corpus.with_entities(np.zeros_like(corpus.entities)), lanes=2, window=8, windows=30, seed=1)
+    labelled = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
+    for i in range(30):
+        np.testing.assert_array_equal(plain[i].pieces, labelled[i].pieces)
+
+
+def test_a_split_without_words_is_refused() -> None:
+    with pytest.raises(ValueError, match="nothing to train on"):
+        WindowPlan(make_corpus([1, 1]), lanes=1, window=4, windows=1, seed=0)
+
+
+def with_mentions(entities: list[int], mentions: list[int]) -> AlignedCorpus:
+    corpus = make_corpus([len(entities)])
+    from dataclasses import replace
+
+    return replace(corpus, entities=np.array(entities, np.int32), mentions=np.array(mentions, np.int32))
+
+
+def test_first_mentions_are_those_no_earlier_mention_precedes() -> None:
+    corpus = with_mentions([0, 1, 1, 0, 2, 1, 2, 0], [-1, 0, 0, -1, 1, 2, 3, -1])
+    assert first_mentions(corpus).tolist() == [False, True, True, False, True, False, False, False]
+    assert drop_first_mentions(corpus).tolist() == [0, 0, 0, 0, 0, 1, 2, 0]
+
+
+def test_shuffled_labels_keep_spans_and_counts() -> None:
+    corpus = with_mentions([0, 1, 1, 0, 2, 1, 2, 3], [-1, 0, 0, -1, 1, 2, 3, 4])
+    shuffled = shuffle_labels(corpus, 1)
+    assert ((shuffled > 0) == (corpus.entities > 0)).all()
+    assert shuffled[1] == shuffled[2]
+    assert sorted(shuffled[[1, 4, 5, 6, 7]].tolist()) == [1, 1, 2, 2, 3]
+    assert any((shuffle_labels(corpus, seed) != corpus.entities).any() for seed in range(5))

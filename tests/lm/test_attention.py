@@ -1,0 +1,85 @@
+"""The running mean and the shared key projection of entity attention, each against its plain form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import GPT2Config
+
+from entity_transformers.lm.attention import EntityAttention, mean_so_far
+from entity_transformers.lm.entities import Entities
+from entity_transformers.lm.memory import flat_rows, gather_rows
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 100])
+def test_mean_so_far_equals_the_loop(length: int) -> None:
+    torch.manual_seed(length)
+    states = torch.randn(2, length, 3) + 5
+    expected = torch.stack([states[:, : t + 1].double().mean(1) for t in range(length)], dim=1)
+    torch.testing.assert_close(mean_so_far(states).double(), expected, rtol=1e-6, atol=1e-6)
+    whole = mean_so_far(states, is_causal=False)
+    torch.testing.assert_close(whole, states.mean(1, keepdim=True).expand_as(states))
+
+
+def test_mean_of_packed_documents_forgets_large_neighbours() -> None:
+    states = torch.cat([torch.full((1, 50, 1), 1e6), torch.arange(1.0, 6.0).view(1, 5, 1)], dim=1)
+    starts = torch.tensor([[0] * 50 + [50] * 5])
+    torch.testing.assert_close(mean_so_far(states, starts)[0, 50:, 0], torch.tensor([1.0, 1.5, 2.0, 2.5, 3.0]), rtol=0, atol=1e-6)
+
+
+def test_mean_so_far_has_the_right_gradient() -> None:
+    states = torch.randn(2, 35, 2, dtype=torch.float64, requires_grad=True)
+    starts = torch.tensor([[0] * 35, [0] * 20 + [20] * 15])
+    assert torch.autograd.gradcheck(lambda s: mean_so_far(s, starts), states)
+    single = torch.randn(1, 35, 2, requires_grad=True)
+    mean_so_far(single).sum().backward()
+    expected = torch.stack([torch.full((2,), sum(1 / (t + 1) for t in range(j, 35))) for j in range(35)])
+    torch.testing.assert_close(single.grad[0], expected, rtol=0, atol=1e-5)
+
+
+def make_layer(**switches: Any) -> EntityAttention:
+    torch.manual_seed(0)
+    config = GPT2Config()
+    config._attn_implementation = "sdpa"
+    layer = EntityAttention(config, 0, width=8, heads=2, **switches)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return layer.eval().double()
+
+
+@pytest.mark.parametrize("values", ["hidden", "entity", "both"])
+def test_keys_projected_once_a_row_equal_keys_projected_for_each_piece(values: str) -> None:
+    layer = make_layer(values=values, layer_norm=True)
+    hidden, ids = torch.randn(3, 20, 8, dtype=torch.float64), torch.randint(5, (3, 20))
+    rows = torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
+    outputs, gradients = [], []
+    for entities in (Entities(rows, flat_rows(ids, 5)), Entities(gather_rows(rows, flat_rows(ids, 5)))):
+        output = layer(hidden, entities)[0]
+        outputs.append(output)
+        gradients.append(torch.autograd.grad(output.square().sum(), [rows, layer.k_attn.weight]))
+    torch.testing.assert_close(*outputs, rtol=1e-10, atol=1e-10)
+    for once, each in zip(*gradients, strict=True):
+        torch.testing.assert_close(once, each, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("length", [2, 40])
+@pytest.mark.parametrize("values", ["hidden", "entity", "both"])
+def test_the_mean_equals_attention_to_vectors_of_ones(values: str, length: int, is_causal: bool) -> None:
+    """Forward and every gradient, with few pieces (two products) and many (their matrices multiplied first)."""
+    layer = make_layer(values=values, layer_norm=True, gate="zero", is_causal=is_causal)
+    hidden = torch.randn(3, length, 8, dtype=torch.float64, requires_grad=True)
+    inputs = [hidden, *layer.parameters()]
+    results = []
+    for entities in (Entities(uniform=True), Entities(torch.ones(3, length, 8, dtype=torch.float64))):
+        output, _ = layer(hidden, entities)
+        results.append([output, *torch.autograd.grad(output.square().sum(), inputs)])
+    for fast, plain in zip(*results, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-9, atol=1e-9)
+
+
+def test_width_that_heads_do_not_divide_is_refused() -> None:
+    with pytest.raises(ValueError, match="width 8 is not divisible by heads 3"):
+        EntityAttention(GPT2Config(), 0, width=8, heads=3)

@@ -1,0 +1,208 @@
+"""The training loop: its gradient by brute force, resuming to the bit, accumulation, memory across windows, bad losses."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, tiny_corpus, tiny_params
+from torch import Tensor
+
+from entity_transformers.cli.lm import CurveFile
+from entity_transformers.lm.checkpoint import CheckpointStore
+from entity_transformers.lm.memory import EntityMemory
+from entity_transformers.lm.models import VARIANTS, build_model, count_parameters, label_corpus
+from entity_transformers.lm.step import compute_hidden, compute_losses
+from entity_transformers.lm.training import Training, TrainingError, TrainingStopped, learning_rate
+
+
+def make_training(folder: Path, name: str = "gpt2e", **changes: Any) -> Training:
+    params = tiny_params(**changes)
+    model = build_model(name, params, VOCABULARY, 0, seed=1)
+    train, dev = label_corpus(tiny_corpus(), name, 1), label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1)
+    return Training(model, train, dev, params, 1, CheckpointStore(folder / "checkpoints", 2), CurveFile(folder / "curve.csv").write_row)
+
+
+def weights(training: Training) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in training.model.parameters()])
+
+
+def gradients(training: Training) -> dict[str, Tensor]:
+    """The gradients of the first step, before the optimizer has used them."""
+    count = training.windows_per_step
+    training.model.train()
+    training._accumulate_gradients([training.plan[i] for i in range(count)])
+    return {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
+
+
+def assert_close(one: dict[str, Tensor], other: dict[str, Tensor], tolerance: float = 1e-6) -> None:
+    assert one.keys() == other.keys()
+    for name, gradient in one.items():
+        torch.testing.assert_close(gradient, other[name], atol=tolerance, rtol=1e-4)
+
+
+def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(tmp_path: Path) -> None:
+    both = make_training(tmp_path, dropout=0.0, documents_per_step=4)
+    expected: dict[str, Tensor] = {}
+    window = both.plan[0]
+    assert window.packed or not (window.positions == 0).all()
+    for lane in range(4):
+        both.model.zero_grad()
+        memory = EntityMemory(1, both.plan.rows, 16)
+        ids = torch.from_numpy(window.entities[lane : lane + 1])
+        positions = torch.from_numpy(window.positions[lane : lane + 1])
+        hidden = compute_hidden(both.model, torch.from_numpy(window.pieces[lane : lane + 1]), ids, memory, positions)
+        compute_losses(both.model, hidden, torch.from_numpy(window.targets[lane : lane + 1])).mean().backward()
+        for name, p in both.model.named_parameters():
+            if p.grad is not None:
+                expected[name] = expected.get(name, torch.zeros_like(p)) + p.grad / 4
+    both.model.zero_grad()
+    assert_close(gradients(both), expected)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
+def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, name: str) -> None:
+    one = make_training(tmp_path / "1", name, dropout=0.0, documents_per_step=4)
+    four = make_training(tmp_path / "4", name, dropout=0.0, documents_per_step=4, accumulation=4)
+    assert_close(gradients(one), gradients(four))
+
+
+def test_gradient_checkpointing_and_chunked_losses_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = gradients(make_training(tmp_path / "1", dropout=0.0))
+    monkeypatch.setattr("entity_transformers.lm.step.CHUNK", 3)
+    assert_close(plain, gradients(make_training(tmp_path / "2", dropout=0.0, gradient_checkpointing=True)))
+
+
+def test_losses_equal_cross_entropy_of_the_logits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entity_transformers.lm.step.CHUNK", 5)
+    model = make_training(tmp_path, "gpt2").model.eval()
+    pieces = torch.randint(1, VOCABULARY, (3, 8))
+    targets = torch.randint(1, VOCABULARY, (3, 8)).masked_fill(torch.rand(3, 8) < 0.3, -100)
+    logits = model(pieces).logits
+    expected = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
+    torch.testing.assert_close(compute_losses(model, compute_hidden(model, pieces), targets), expected)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
+def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, name: str) -> None:
+    whole = make_training(tmp_path / "whole", name)
+    whole.run()
+    cut = make_training(tmp_path / "cut", name)
+    for _ in range(13):  # dies at step 13, three steps after its last checkpoint
+        cut.train_step()
+        cut._after_step()
+    resumed = make_training(tmp_path / "cut", name)
+    assert resumed.progress.step == 10
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
+    assert vars(whole.progress) == vars(resumed.progress)
+
+
+def test_the_best_weights_come_back(tmp_path: Path) -> None:
+    training = make_training(tmp_path, final_weights="best", learning_rate=0.02, schedule="constant", steps=60)
+    progress = training.run()
+    training.load_final_weights()
+    assert progress.best_step is not None
+    assert progress.best_step < 60
+    assert training._validate(entities=True) == progress.best_dev_loss
+
+
+def test_a_signal_saves_and_stops(tmp_path: Path) -> None:
+    training = make_training(tmp_path)
+    step = training.train_step
+
+    def interrupted() -> None:
+        step()
+        if training.progress.step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    training.train_step = interrupted  # type: ignore[method-assign]
+    with pytest.raises(TrainingStopped, match="saved at step 3 of 20; run again"):
+        training.run()
+    assert make_training(tmp_path).progress.step == 3
+
+
+def test_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
+    with pytest.raises(TrainingStopped, match="max_minutes"):
+        make_training(tmp_path, max_minutes=1e-9).run()
+
+
+def test_a_loss_that_is_not_finite_names_step_and_documents(tmp_path: Path) -> None:
+    training = make_training(tmp_path)
+    with torch.no_grad():
+        training.model.transformer.ln_f.weight.fill_(math.nan)
+    with pytest.raises(TrainingError, match=r"step 0: loss nan on d\d#0"):
+        training.run()
+
+
+def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:
+    training = make_training(tmp_path)
+    before = weights(training)
+    training.model.transformer.ln_f.weight.register_hook(lambda grad: grad * math.inf)
+    training.train_step()
+    assert training.progress.skipped_steps == 1
+    assert torch.equal(before, weights(training))
+
+
+def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_path: Path) -> None:
+    """With k = 1 a step's loss in its second window depends on what the first one wrote."""
+    paper = make_training(tmp_path / "0", dropout=0.0, entity_values="both", memory_gradient_windows=0)
+    kept = make_training(tmp_path / "1", dropout=0.0, entity_values="both", memory_gradient_windows=1, steps=10)
+    assert (paper.windows_per_step, kept.windows_per_step) == (1, 2)
+    np.testing.assert_array_equal(kept.plan[3].pieces, paper.plan[3].pieces)
+    joint = gradients(kept)
+    detached: dict[str, Tensor] = {}
+    for index in range(2):
+        paper.model.zero_grad()
+        paper._accumulate_gradients([paper.plan[index]])
+        for name, p in paper.model.named_parameters():
+            if p.grad is not None:
+                detached[name] = detached.get(name, torch.zeros_like(p)) + p.grad / 2
+    assert any((joint[name] - detached[name]).abs().max() > 1e-4 for name in joint)
+
+
+def test_both_models_start_from_the_same_shared_weights() -> None:
+    params = tiny_params()
+    gpt2, gpt2e = (build_model(name, params, VOCABULARY, 0, seed=3) for name in ("gpt2", "gpt2e"))
+    shared = gpt2e.state_dict()
+    for name, tensor in gpt2.state_dict().items():
+        assert torch.equal(tensor, shared[name]), name
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_the_wide_control_weighs_as_much_as_gpt2e(width: int) -> None:
+    params = tiny_params(width=width)
+    wide, gpt2e = (count_parameters(build_model(name, params, VOCABULARY, 0, seed=1)) for name in ("gpt2-wide", "gpt2e"))
+    assert abs(wide - gpt2e) <= params.layers * (2 * width + 1) / 2 + 1
+
+
+def test_null_and_shuffled_controls_differ_from_gpt2e_in_labels_alone() -> None:
+    corpus = tiny_corpus()
+    for name in VARIANTS:
+        labelled = label_corpus(corpus, name, 1)
+        np.testing.assert_array_equal(labelled.pieces, corpus.pieces)
+    assert not label_corpus(corpus, "gpt2e-null", 1).entities.any()
+    assert (label_corpus(corpus, "gpt2e-shuffled", 1).entities > 0).sum() == (corpus.entities > 0).sum()
+
+
+def test_the_schedule_warms_up_and_falls() -> None:
+    params = tiny_params(steps=100, warmup_steps=10, schedule="cosine", learning_rate=1.0)
+    assert learning_rate(0, params) == pytest.approx(0.1)
+    assert learning_rate(9, params) == pytest.approx(1.0)
+    assert learning_rate(55, params) == pytest.approx(0.5)
+    assert learning_rate(100, params) == pytest.approx(0.0)
+    constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5)
+    assert {learning_rate(step, constant) for step in range(20)} == {2e-5}
+
+
+def test_training_lowers_the_loss(tmp_path: Path) -> None:
+    training = make_training(tmp_path, steps=150, dropout=0.0, learning_rate=1e-2, validate_every=50)
+    first = math.log(VOCABULARY)
+    assert training.run().train_loss < first - 0.3

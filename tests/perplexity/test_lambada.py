@@ -1,0 +1,157 @@
+"""LAMBADA scores against lm-evaluation-harness's rule, re-derived here passage by passage, and against logits by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from entity_transformers import artifacts
+from entity_transformers.corpus.alignment import load_gpt2_tokenizer
+from entity_transformers.perplexity.lambada import encode_passages, passage_rows, score_passages, summarise_passages
+
+
+@pytest.fixture(scope="module")
+def tokenizer(shared_data) -> Tokenizer:
+    return load_gpt2_tokenizer(shared_data / "gpt2-bpe")
+
+
+@pytest.fixture(scope="module")
+def model() -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(GPT2Config(n_positions=128, n_embd=16, n_layer=2, n_head=2, initializer_range=0.3)).eval()
+
+
+def read_rows(texts: list[str]) -> list[dict]:
+    return [{"text": text, "target_start": text.rindex(" ") + 1} for text in texts]
+
+
+@pytest.fixture(scope="module", params=["openai", "original"])
+def texts(request, shared_data) -> list[str]:
+    """40 passages of real LAMBADA, of both variants."""
+    if request.param == "openai":
+        with (shared_data / "lambada" / "lambada_test.jsonl").open(encoding="utf-8") as file:
+            return [json.loads(next(file))["text"] for _ in range(40)]
+    with (shared_data / "lambada" / "lambada_test_plain_text.txt").open(encoding="utf-8") as file:
+        return [next(file).rstrip("\n") for _ in range(40)]
+
+
+def score_by_harness_rule(model, tokenizer, text, window) -> tuple[float, bool, bool]:
+    """Log-probability of the target, all greedy, truncated: the rule of lm-evaluation-harness 0.4 for one passage."""
+    context, target = " ".join(text.split(" ")[:-1]), " " + text.split(" ")[-1]
+    spaces = len(context) - len(context.rstrip())
+    if spaces:
+        context, target = context[:-spaces], context[-spaces:] + target
+    whole = tokenizer.encode(context + target, add_special_tokens=False).ids
+    continuation = whole[len(tokenizer.encode(context, add_special_tokens=False).ids) :]
+    inputs = whole[-(window + 1) :][:-1]
+    with torch.no_grad():
+        logs = model(torch.tensor([inputs])).logits[0].log_softmax(-1)[-len(continuation) :]
+    right = torch.tensor(continuation)
+    return float(logs.gather(1, right[:, None]).sum()), bool((logs.argmax(-1) == right).all()), len(whole) > window + 1
+
+
+@pytest.mark.parametrize("window", [128, 60])
+def test_last_word_equals_the_harness_rule(model, tokenizer, texts, window):
+    scores = score_passages(model, encode_passages(read_rows(texts), tokenizer), window=window, batch=7)
+    expected = [score_by_harness_rule(model, tokenizer, text, window) for text in texts]
+    np.testing.assert_allclose(scores.target_nll, [-nll for nll, _, _ in expected], rtol=1e-4)
+    assert (scores.target_misses == 0).tolist() == [greedy for _, greedy, _ in expected]
+    assert scores.truncated.tolist() == [cut for _, _, cut in expected]
+    assert scores.truncated.any() == (window == 60)
+    summary = summarise_passages(scores, "openai")
+    assert summary["last_word"]["perplexity"] == pytest.approx(math.exp(-np.mean([nll for nll, _, _ in expected])), rel=1e-4)
+
+
+def test_target_pieces_from_offsets_equal_encoding_context_and_target_apart(tokenizer, texts):
+    for text, passage in zip(texts, encode_passages(read_rows(texts), tokenizer), strict=True):
+        context, target = text.rsplit(" ", 1)
+        apart = [tokenizer.encode(part, add_special_tokens=False).ids for part in (context, " " + target)]
+        assert [passage.pieces[: passage.target].tolist(), passage.pieces[passage.target :].tolist()] == apart
+
+
+def test_greedy_passages_are_right_and_others_wrong(model, tokenizer):
+    """Targets chosen by the model itself score accuracy 1, the same passages with another target 0."""
+    contexts = ["the cat sat on", "once upon a time there was"]
+    continued = []
+    for context in contexts:
+        ids = tokenizer.encode(context).ids
+        with torch.no_grad():
+            order = model(torch.tensor([ids])).logits[0, -1].argsort(descending=True).tolist()
+        continued.append(context + next(piece for i in order if (piece := tokenizer.decode([i])).startswith(" ") and piece[1:].isalpha()))
+    passages = encode_passages(read_rows(continued), tokenizer)
+    scores = score_passages(model, passages, window=64, batch=2)
+    for passage, misses in zip(passages, scores.target_misses, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor(passage.pieces[None, :-1].astype(np.int64))).logits[0]
+        wrong = logits.argmax(-1).numpy()[passage.target - 1 :] != passage.pieces[passage.target :]
+        assert misses == wrong.sum()
+
+
+@pytest.mark.parametrize("window", [128, 60])
+def test_passage_and_word_measures_equal_logits_by_hand(model, tokenizer, texts, window):
+    passages = encode_passages(read_rows(texts[:12]), tokenizer)
+    scores = score_passages(model, passages, window=window, batch=5)
+    for i, passage in enumerate(passages):
+        kept = passage.pieces[-(window + 1) :].astype(np.int64)
+        with torch.no_grad():
+            logs = model(torch.tensor(kept[None, :-1])).logits[0].double().log_softmax(-1)
+        nll = -logs.gather(1, torch.tensor(kept[1:, None]))[:, 0].numpy()
+        assert scores.passage_nll[i] == pytest.approx(nll.sum(), rel=1e-4)
+        assert scores.passage_pieces[i] == len(kept) - 1
+        assert scores.last_nll[i] == pytest.approx(nll[-1], rel=1e-4)
+        assert scores.last_misses[i] == (logs[-1].argmax() != kept[-1])
+        start = next(j for j in range(1, len(kept)) if starts_word(tokenizer, kept, j))
+        assert scores.word_count[i] == len(tokenizer.decode(kept[start:].tolist()).split())
+        assert scores.word_nll[i] == pytest.approx(nll[start - 1 :].sum(), rel=1e-4)
+
+
+def starts_word(tokenizer, pieces, j) -> bool:
+    """Does piece ``j`` begin a white-space word?"""
+    before, piece = tokenizer.decode([pieces[j - 1]]), tokenizer.decode([pieces[j]])
+    return bool(piece.strip()) and (piece[0].isspace() or before[-1:].isspace())
+
+
+def test_batch_size_changes_nothing(model, tokenizer, texts):
+    passages = encode_passages(read_rows(texts[:12]), tokenizer)
+    alone, together = (score_passages(model, passages, window=60, batch=b) for b in (1, 12))
+    np.testing.assert_allclose(alone.passage_nll, together.passage_nll, rtol=1e-5)
+    assert (alone.target_pieces == together.target_pieces).all()
+
+
+def test_summary_adds_up(model, tokenizer, texts):
+    scores = score_passages(model, encode_passages(read_rows(texts), tokenizer), window=60, batch=8)
+    summary = summarise_passages(scores, "original")
+    passage = summary["passage"]
+    assert summary["passages"] == 40
+    assert summary["truncated"] == scores.truncated.sum() > 0
+    assert summary["last_word"]["nll"] == pytest.approx(math.fsum(scores.target_nll.tolist()))
+    assert passage["perplexity_piece"] == pytest.approx(math.exp(scores.passage_nll.sum() / passage["pieces"]))
+    assert passage["perplexity_word"] == pytest.approx(math.exp(scores.word_nll.sum() / passage["words"]))
+    assert summary["last_piece"]["perplexity"] == pytest.approx(math.exp(scores.last_nll.mean()))
+    assert [row["nll_on"] for row in passage_rows(scores)] == scores.target_nll.tolist()
+
+
+@pytest.mark.parametrize("text", ["alone", " alone", "  \n alone"])
+def test_a_passage_of_one_word_is_refused_with_its_line(tokenizer, text):
+    rows = [*read_rows(["two words"]), {"text": text, "target_start": text.rindex("alone")}]
+    with pytest.raises(ValueError, match=r"lambada\.jsonl, line 2: .* has no word before its last one"):
+        encode_passages(rows, tokenizer)
+
+
+def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
+    passages = encode_passages(read_rows(["short context antidisestablishmentarianism"]), tokenizer)
+    with pytest.raises(ValueError, match="passage 1: its last word has 5 pieces, the window only 3"):
+        score_passages(model, passages, window=3, batch=1)
+
+
+def test_no_passages_are_defined(model, tmp_path):
+    summary = summarise_passages(score_passages(model, [], window=8, batch=2), "sample")
+    assert summary["passages"] == 0
+    assert summary["last_word"] == {"nll": 0.0, "pieces": 0, "perplexity": None, "accuracy": None}
+    artifacts.write_json(tmp_path / "lambada.json", summary)

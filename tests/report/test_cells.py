@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from entity_transformers.report.cells import Number, Table, render_csv, render_html, render_markdown, render_text
+
+TABLE = Table(
+    name="t",
+    title="A <title>",
+    columns=("Name", "Score of two lines", "Paper"),
+    rows=(("a|b", Number(0.12345, 1, std=0.021, percent=True), Number(3)), ("<b>", Number(-1234.5678, 2), "–"), ("c", Number(None), "–")),
+    measures="What.",
+    note="Mind the gap.",
+    marked=frozenset({0}),
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Number(None), "–"),
+        (Number(1234567, 0), "1,234,567"),
+        (Number(0.5154, 1, percent=True), "51.5%"),
+        (Number(0.5154, 1, std=0.0123, percent=True), "51.5 ± 1.2%"),
+        (Number(5.67549, 4, std=0.00041), "5.6755 ± 0.0004"),
+        (Number(5000, 0, std=0.0), "5,000"),
+        (Number(-0.0123, 3, low=-0.02, high=0.004, signed=True), "−0.012 [−0.020, +0.004]"),
+        (Number(0.0123, 3, low=0.002), "0.012"),
+    ],
+)
+def test_a_number_is_written_with_its_uncertainty(number: Number, text: str) -> None:
+    assert str(number) == text
+
+
+def test_csv_keeps_the_measured_number_and_gives_deviations_a_column() -> None:
+    rows = list(csv.reader(io.StringIO(render_csv(TABLE))))
+    assert rows[0] == ["Name", "Score of two lines", "Score of two lines std", "Paper"]
+    assert rows[1:] == [["a|b", "0.12345", "0.021", "3"], ["<b>", "-1234.5678", "", ""], ["c", "", "", ""]]
+
+
+def test_csv_numbers_survive_a_round_trip_exactly() -> None:
+    values = (1 / 3, math.pi * 1e-12, 2**53 - 1, 5.702, 0.0)
+    table = Table("x", "x", ("v",), tuple((Number(value),) for value in values))
+    assert tuple(float(row[0]) for row in list(csv.reader(io.StringIO(render_csv(table))))[1:]) == values
+
+
+def test_text_columns_align_and_headings_break() -> None:
+    lines = render_text(TABLE).splitlines()
+    assert lines[0] == "A <title>"
+    ends = {len(line) - len(line.rstrip()) for line in lines}
+    assert ends == {0}
+    first, second = (line for line in lines if "12.3" in line or "1,234" in line)
+    assert first.index("±") > 0
+    assert first.startswith("a|b *")
+    assert first.index("%") == second.index("57") + 1  # both numbers end in the same column
+    assert [line.split() for line in lines[2:5]][0] == ["Score", "of"]
+    assert lines[-1] == "Mind the gap."
+
+
+def test_markdown_escapes_what_would_break_the_table() -> None:
+    text = render_markdown(TABLE)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in rows} == {4}
+    assert rows[1] == "| --- | ---: | ---: |"
+    assert "**a\\|b**" in text
+    assert "\\<b>" in text
+
+
+def test_html_escapes_text_and_classes_columns() -> None:
+    text = str(render_html(TABLE))
+    assert "<b>" not in text
+    assert "&lt;b&gt;" in text
+    assert text.count('<td class="number paper">') == 3
+    assert text.count('<tr class="marked">') == 1
+
+
+def test_blocks_of_rows_are_set_apart() -> None:
+    rows = tuple((name, Number(1)) for name in "aaabbb")
+    assert str(render_html(Table("x", "x", ("n", "v"), rows))).count('class="start"') == 1
+    assert 'class="start"' not in str(render_html(Table("x", "x", ("n", "v"), rows[2:])))
+
+
+def test_an_empty_table_renders_in_every_form() -> None:
+    empty = Table("x", "Nothing", ("a", "b"), ())
+    assert "Nothing" in render_text(empty)
+    assert render_csv(empty) == "a,b\n"
+    assert "<tbody></tbody>" in render_html(empty)
+    assert "| a | b |" in render_markdown(empty)
+
+
+def test_a_row_of_the_wrong_length_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"table x: rows \[1\] do not have 2 cells"):
+        Table("x", "x", ("a", "b"), (("1", "2"), ("1",)))

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from entity_transformers.bootstrap import compare_losses
+from entity_transformers.report.claims import ABSENT, FAILS, HOLDS, OPEN, judge, judge_claims, judge_entities, write_headline
+from entity_transformers.report.differences import BOOTSTRAP_SEED, better_condition, compare, compare_all, judged_split, seed_interval
+from entity_transformers.report.results import CONTROLS, Results
+from entity_transformers.report.tables import build_all
+
+Study = Callable[..., Results]
+ALL = ("gpt2", "gpt2e", *CONTROLS)
+
+
+def test_entities_help_when_every_control_is_beaten(study: Study) -> None:
+    verdict = judge_entities(study(ALL))
+    assert verdict.status == HOLDS
+    assert verdict.text.startswith("Entity information helps: on test GPT2E beats GPT2E null (difference −")
+    assert {difference.against for difference in verdict.differences} == set(CONTROLS)
+    assert all(difference.high is not None and difference.high < 0 for difference in verdict.differences)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize(("shift", "status"), [(-0.026, OPEN), (-0.1, FAILS)])
+def test_one_unbeaten_control_is_enough_to_say_that_entities_do_not_help(study: Study, control: str, shift: float, status: str) -> None:
+    """gpt2e's shift is -0.025 with a noise of 0.004 a document: -0.026 lies within, -0.1 is better than gpt2e beyond the interval."""
+    off = 0.003 if control.startswith("gpt2e") else 0.0
+    results = study(ALL, shift={control: -0.025 if status == OPEN else shift - off})
+    verdict = judge_entities(results)
+    assert verdict.status == status
+    assert verdict.text.startswith("Entity information does not help beyond the interval: on test GPT2E does not beat ")
+    assert "Entity information helps" not in " ".join(write_headline(results))
+
+
+@pytest.mark.parametrize("missing", CONTROLS)
+def test_nothing_is_claimed_while_a_control_is_missing(study: Study, missing: str) -> None:
+    results = study(tuple(model for model in ALL if model != missing))
+    verdict = judge_entities(results)
+    assert verdict.status == ABSENT
+    assert "were not run" in verdict.text
+    assert "helps:" not in verdict.text
+    assert ("not run" in [row[-1] for row in build_all(results)["controls"].rows]) is True
+
+
+def test_an_unbeaten_control_is_told_even_if_another_is_missing(study: Study) -> None:
+    verdict = judge_entities(study(("gpt2", "gpt2e", "gpt2-wide"), shift={"gpt2-wide": -0.2}))
+    assert verdict.status == FAILS
+    assert "does not beat GPT2 wide" in verdict.text
+    assert "Not run: GPT2E null and GPT2E shuffled." in verdict.text
+
+
+def test_without_gpt2e_nothing_was_tested(study: Study) -> None:
+    assert judge_entities(study(("gpt2", "gpt2-wide"))).status == ABSENT
+
+
+def test_one_document_gives_no_interval_and_no_claim(study: Study) -> None:
+    results = study(ALL)
+    runs = []
+    for run in results.runs:
+        assert run.documents is not None
+        kept = np.flatnonzero(run.documents.split == "test")[:1]
+        cut = {name: getattr(run.documents, name)[kept] for name in ("split", "document", "pieces", "nll_on", "nll_off")}
+        runs.append(replace(run, documents=replace(run.documents, **cut)))
+    verdict = judge_entities(replace(results, runs=tuple(runs)))
+    assert verdict.status == OPEN
+    assert "no interval" in verdict.text
+
+
+def test_a_difference_is_the_bootstraps(full: Results) -> None:
+    difference = compare(full, "test", "gpt2e", "on", "gpt2", "off")
+    assert difference is not None
+    nll = {}
+    for model, column in (("gpt2e", "nll_on"), ("gpt2", "nll_off")):
+        documents = [run.documents for run in full.of(model)]
+        at = documents[0].split == "test"  # type: ignore[union-attr]
+        nll[model] = np.mean([getattr(each, column)[at] for each in documents], axis=0)
+    pieces = full.of("gpt2")[0].documents.pieces[at]  # type: ignore[union-attr]
+    expected = compare_losses(nll["gpt2e"], nll["gpt2"], pieces, samples=500, seed=BOOTSTRAP_SEED, confidence=0.95)
+    assert difference.value == pytest.approx((nll["gpt2e"] - nll["gpt2"]).sum() / pieces.sum(), rel=1e-12)
+    assert [difference.low, difference.high] == expected["interval"]
+    assert (difference.p, difference.documents) == (expected["p"], 40)
+
+
+def test_other_documents_cannot_be_compared(study: Study) -> None:
+    results = study()
+    run = results.of("gpt2e")[0]
+    assert run.documents is not None
+    other = replace(run, documents=replace(run.documents, pieces=run.documents.pieces + 1))
+    with pytest.raises(ValueError, match="gpt2e and gpt2 scored different documents or pieces of test"):
+        compare(replace(results, runs=(results.runs[0], other)), "test", "gpt2e", "on", "gpt2", "off")
+
+
+def test_a_control_is_met_at_its_best(full: Results) -> None:
+    assert better_condition(full, "gpt2e-null", "test") == "on"  # the fixture's off is 0.003 worse
+    assert better_condition(full, "gpt2-wide", "test") == "off"
+    assert better_condition(full, "gpt2", "absent split") == "off"
+    assert {d.against for d in compare_all(full, "test")} == set(full.models)
+
+
+def test_claims_are_judged_on_test_else_dev(study: Study) -> None:
+    results = study()
+    assert judged_split(results) == "test"
+    runs = tuple(replace(run, documents=replace(run.documents, split=np.full(70, "dev"))) for run in results.runs if run.documents)
+    assert judged_split(replace(results, runs=runs)) == "dev"
+    assert judged_split(replace(results, runs=())) is None
+
+
+def test_the_interval_over_seeds_is_students() -> None:
+    first, second = np.array([5.1, 5.3, 5.2, 5.6]), np.array([5.2, 5.35, 5.4, 5.5])
+    low, high = seed_interval((first - second).tolist()) or (0, 0)
+    expected = stats.ttest_rel(first, second).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((expected.low, expected.high), rel=1e-12)
+    assert seed_interval([0.1]) is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected", "status"),
+    [
+        ((-2, -1), -1, HOLDS), ((-2, -1), 1, FAILS), ((-2, 1), -1, OPEN), ((-2, 1), 0, HOLDS), ((1, 2), 0, FAILS), ((1, 2), 1, HOLDS),
+        (None, -1, OPEN), ((None, None), 0, OPEN),
+    ],
+)  # fmt: skip
+def test_judging_an_interval(interval: tuple[float, float] | None, expected: int, status: str) -> None:
+    assert judge(interval, expected) == status
+
+
+def test_findings_follow_the_numbers(full: Results, small: Results) -> None:
+    findings = {finding.claim: finding for finding in judge_claims(full)}
+    assert findings["GPT2E and GPT2 are indistinguishable in perplexity."].status == FAILS  # the fixture's gap is far beyond the noise
+    assert findings["GPT2E has the lower perplexity on LAMBADA."].status == HOLDS
+    assert findings["Entities take pronouns away from their entity's vector."].status == FAILS  # the fixture brings them closer
+    assert findings["Entity attention adds about 2% to the time of training."].ours == "+13.0% a step"
+    single = {finding.claim: finding for finding in judge_claims(small)}
+    assert single["GPT2E has the lower perplexity on LAMBADA."].status == OPEN
+    assert "one seed" in single["GPT2E has the lower perplexity on LAMBADA."].ours
+
+
+def test_without_metrics_nothing_is_found(study: Study) -> None:
+    findings = judge_claims(study(("gpt2",)))
+    assert {finding.status for finding in findings} == {ABSENT}
+
+
+def test_the_headline_is_written_from_the_numbers(small: Results) -> None:
+    headline = " ".join(write_headline(small))
+    splits = {model: small.of(model)[0].perplexity["splits"]["test"] for model in ("gpt2", "gpt2e")}  # type: ignore[index]
+    on, off, base = (splits[m][c]["perplexity"] for m, c in (("gpt2e", "on"), ("gpt2e", "off"), ("gpt2", "on")))
+    assert f"GPT2E {on:.2f} with entities and {off:.2f} without; GPT2 {base:.2f}." in headline
+    assert f"GPT2 {small.of('gpt2')[0].lambada['last_word']['perplexity']:,.2f}" in headline  # type: ignore[index]
+    assert f"GPT2E {100 * small.of('gpt2e')[0].ner['test']['span']['micro']['f1']:.2f}" in headline  # type: ignore[index]

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from entity_transformers.report.figures import CAPTIONS, build_all, choose_mentions, project, render_png, spread
+from entity_transformers.report.results import MentionVectors, Results
+
+NAMES = {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"}
+
+
+def test_the_same_results_give_the_same_bytes(small: Results) -> None:
+    first, second = ({name: render_png(figure) for name, figure in build_all(small).items()} for _ in range(2))
+    assert set(first) == NAMES == set(CAPTIONS)
+    assert first == second
+    for png in first.values():
+        assert png.startswith(b"\x89PNG")
+        assert b"tEXt" not in png.split(b"IDAT")[0]  # no date, no version
+
+
+def test_pyplot_is_not_needed() -> None:
+    import subprocess
+
+    code = "import sys, entity_transformers.report.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_curves_show_the_means_over_seeds(full: Results) -> None:
+    axes = build_all(full)["figure2"].axes[0]
+    drawn = {line.get_color(): line for line in axes.get_lines()}
+    assert len(drawn) == len(full.models)
+    losses = np.mean([run.curve["train_loss"] for run in full.of("gpt2e")], axis=0)
+    np.testing.assert_array_equal(drawn["#1f6fb4"].get_ydata(), losses)
+    np.testing.assert_array_equal(drawn["#1f6fb4"].get_xdata(), full.of("gpt2e")[0].curve["step"])
+
+
+def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_off(small: Results) -> None:
+    axes = build_all(small)["figure3"].axes[0]
+    dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
+    curve = small.of("gpt2e")[0].curve
+    known = ~np.isnan(curve["dev_loss_off"])
+    assert len(axes.get_lines()) == 3
+    np.testing.assert_array_equal(dashed[0].get_ydata(), curve["dev_loss_off"][known])
+
+
+def test_bars_show_the_perplexities(small: Results) -> None:
+    figure = build_all(small)["perplexity_by_class"]
+    for axes, name in zip(figure.axes, ("outside", "first", "later"), strict=True):
+        scores = [
+            small.of(m)[0].perplexity["splits"]["test"]["by_class"][name][c] for m, c in (("gpt2", "on"), ("gpt2e", "on"), ("gpt2e", "off"))
+        ]  # type: ignore[index]
+        assert [bar.get_width() for bar in axes.patches] == [score["perplexity"] for score in scores]
+
+
+def test_missing_things_leave_their_figures_out(study: Callable[..., Results]) -> None:
+    assert build_all(Results("nothing", ("gpt2",), (1,), ())) == {}
+    assert set(build_all(study(("gpt2",)))) == {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2"}
+    results = study(("gpt2",))
+    same = MentionVectors(np.ones((20, 4), np.float16), np.repeat([0, 1], 10))
+    few = MentionVectors(np.eye(3, dtype=np.float16), np.zeros(3, np.int64))
+    for mentions in (same, few, None):
+        cut = replace(results, runs=(replace(results.runs[0], mentions=mentions, curve={}, perplexity=None),))
+        assert build_all(cut) == {}
+
+
+def test_short_curves_are_drawn(study: Callable[..., Results]) -> None:
+    results = study(("gpt2",))
+    short = {name: column[:1] for name, column in results.runs[0].curve.items()}
+    figures = build_all(replace(results, runs=(replace(results.runs[0], curve=short),)))
+    assert "figure2" in figures
+    assert "figure3" not in figures  # no validation yet
+
+
+def test_the_most_mentioned_entities_are_pictured() -> None:
+    entities = np.array([3, 1, 1, 2, 3, 3, 2, 0])
+    assert choose_mentions(entities, 2).tolist() == [0, 4, 5, 1, 2]
+    assert choose_mentions(np.zeros(0, np.int64), 3).tolist() == []
+
+
+def test_pca_keeps_distances_of_points_in_a_plane() -> None:
+    plane = np.random.default_rng(0).standard_normal((12, 2))
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 2)))[0]
+    places = project(plane @ basis.T)
+    assert list(places) == ["PCA", "t-SNE"]
+    centred = plane - plane.mean(axis=0)
+    np.testing.assert_allclose(places["PCA"] @ places["PCA"].T, centred @ centred.T, atol=1e-9)
+    assert np.isfinite(places["t-SNE"]).all()
+
+
+@pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.02], [0.97, 0.99, 1.0], [0.1, 0.5, 0.9], []])
+def test_labels_are_spread_inside(places: list[float]) -> None:
+    moved = spread(places, 0.07)
+    assert all(b - a >= 0.07 - 1e-12 for a, b in zip(moved, moved[1:], strict=False))
+    assert all(-1e-12 <= place <= 1 + 1e-12 for place in moved)
+    if places == [0.1, 0.5, 0.9]:
+        assert moved == pytest.approx(places)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from entity_transformers.report import figures, tables
+from entity_transformers.report.claims import judge_claims, judge_entities
+from entity_transformers.report.page import SECTIONS, render
+from entity_transformers.report.results import CONTROLS, Results
+
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg==")
+
+
+class Page(HTMLParser):
+    """Collects what a browser would: open tags must close in order; every resource, anchor and text is kept."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.resources: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "srcset", "data", "poster", "action"):
+                self.resources.append(value or "")
+            if name == "href":
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def make(results: Results) -> tuple[str, Page]:
+    drawn = dict.fromkeys(figures.CAPTIONS, PIXEL)
+    text = render(results, tables.build_all(results), drawn)
+    return text, Page(text)
+
+
+@pytest.fixture(scope="module")
+def page(full: Results) -> tuple[str, Page]:
+    return make(full)
+
+
+def test_it_is_well_formed(page: tuple[str, Page]) -> None:
+    text, parsed = page
+    assert parsed.stack == []
+    assert text.startswith("<!doctype html>")
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+
+
+def test_nothing_is_loaded_from_elsewhere(page: tuple[str, Page]) -> None:
+    text, parsed = page
+    assert all(source.startswith("data:image/png;base64,") for source in parsed.resources)
+    assert len(parsed.resources) == len(figures.CAPTIONS)
+    assert parsed.tags.isdisjoint({"script", "link", "iframe", "object"})
+    assert not re.search(r"https?://|url\(|@import", text)
+
+
+def test_every_link_has_its_target(page: tuple[str, Page]) -> None:
+    _, parsed = page
+    assert {link.removeprefix("#") for link in parsed.links} == {"verdict", "manifest", *(section.anchor for section in SECTIONS)}
+    assert {link.removeprefix("#") for link in parsed.links} <= set(parsed.ids)
+
+
+def test_every_table_and_figure_has_its_place(full: Results) -> None:
+    shown = {name for section in SECTIONS for name in section.tables}
+    assert shown == set(tables.build_all(full)) - {"claims"}  # the claims are a list of their own
+    assert {name for section in SECTIONS for name in section.figures} == set(figures.CAPTIONS)
+
+
+def test_the_numbers_of_the_tables_are_on_the_page(full: Results, page: tuple[str, Page]) -> None:
+    words = set(page[1].words)
+    for name, table in tables.build_all(full).items():
+        if name != "claims":
+            assert {str(cell) for row in table.rows for cell in row if str(cell)} <= words
+
+
+def test_verdict_leak_claims_and_manifest_are_told(full: Results, page: tuple[str, Page]) -> None:
+    text = re.sub(r"\s+", " ", " ".join(page[1].words))
+    assert judge_entities(full).text in text
+    assert all(finding.claim in text and finding.status in text for finding in judge_claims(full))
+    assert "a gold label on a first mention tells that the entity will come back" in text
+    assert "0123abcd" in text
+    assert "2.13.0" in text
+    assert "layers" in text
+
+
+@pytest.mark.parametrize("models", [("gpt2", "gpt2e", *CONTROLS), ("gpt2", "gpt2e"), ("gpt2",)])
+def test_each_verdict_reaches_the_headline(study: Callable[..., Results], models: tuple[str, ...]) -> None:
+    results = study(models)
+    text, _ = make(results)
+    status = judge_entities(results).status.replace(" ", "-")
+    assert f'class="verdict {status}"' in text
+
+
+def test_text_of_the_study_is_escaped(page: tuple[str, Page]) -> None:
+    text, parsed = page
+    assert "<made-up>" not in text
+    assert "E.T. on <made-up> data" in parsed.words
+    assert "made-up" not in parsed.tags
+
+
+def test_an_empty_study_has_a_page() -> None:
+    results = Results("nothing", ("gpt2",), (1,), ())
+    text = render(results, tables.build_all(results), {})
+    assert Page(text).stack == []
+    assert "No manifest was recorded." in text
+    assert "was not tested" in text
+
+
+def test_the_same_study_gives_the_same_page(full: Results, page: tuple[str, Page]) -> None:
+    assert make(full)[0] == page[0]

@@ -1,0 +1,77 @@
+"""Step report: every table and figure of the paper, the paper's number beside ours.
+
+in:  what every other step left behind
+out: results/report/: tables/, figures/, report.html
+"""
+
+TABLES = (
+    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones table5 table5_tags ner_overall"
+).split()
+FIGURES = ["figure2", "figure3", "perplexity_by_class"]
+FIGURES += [f"embeddings_{model}" for model in ("gpt2e", "gpt2") if model in MODELS]
+FIGURES += ["embeddings_both"] if {"gpt2e", "gpt2"} <= set(MODELS) else []
+MEASURED = [
+    "results/corpus/statistics.json",
+    "results/corpus/alignment.json",
+    "results/corpus/lambada.jsonl",
+    *runs("results/lm/{model}/{seed}/metrics.json"),
+    *runs("results/perplexity/{model}/{seed}/perplexity.json"),
+    *runs("results/perplexity/{model}/{seed}/lambada.json"),
+    *runs("results/embeddings/{model}/{seed}/mentions.safetensors"),
+    *runs("results/similarity/{model}/{seed}/similarity.json"),
+    *runs("results/ner/{model}/{seed}/metrics.json"),
+]
+
+
+rule build_tables:
+    """Every table as Markdown and CSV."""
+    input:
+        MEASURED,
+        code=code("report"),
+    output:
+        expand("results/report/tables/{table}.{form}", table=TABLES, form=["md", "csv"]),
+        "results/report/tables/tables.txt",
+    params:
+        digest=digest("report"),
+    log:
+        "logs/report/build_tables.log",
+    benchmark:
+        "logs/report/build_tables.tsv"
+    shell:
+        "entity-transformers build-tables --params params.yaml --results results --output results/report/tables 2>&1 | tee {log:q}"
+
+
+rule build_figures:
+    """Every figure as PNG."""
+    input:
+        MEASURED,
+        code=code("report"),
+    output:
+        expand("results/report/figures/{figure}.png", figure=FIGURES),
+    params:
+        digest=digest("report"),
+    log:
+        "logs/report/build_figures.log",
+    benchmark:
+        "logs/report/build_figures.tsv"
+    shell:
+        "entity-transformers build-figures --params params.yaml --results results --output results/report/figures 2>&1 | tee {log:q}"
+
+
+rule build_report:
+    """Tables, figures and what they show on one page."""
+    input:
+        MEASURED,
+        rules.build_tables.output,
+        rules.build_figures.output,
+        code=code("report"),
+    output:
+        "results/report/report.html",
+    params:
+        digest=digest("report"),
+    log:
+        "logs/report/build_report.log",
+    benchmark:
+        "logs/report/build_report.tsv"
+    shell:
+        "entity-transformers build-report --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"
