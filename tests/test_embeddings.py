@@ -96,6 +96,11 @@ def test_words_alone_equal_one_at_a_time(model, tokenizer, pooling):
     assert_close(measured, [pool_plainly(read_plainly(model, tokenizer.encode(" " + word).ids), pooling) for word in words])
 
 
+def test_treebank_quotes_are_read_as_in_running_text(model, tokenizer):
+    measured = embed_words(model, ["``", "''", '"'], tokenizer, window=WINDOW, pooling="last", batch=4)
+    assert_close(measured, [read_plainly(model, tokenizer.encode(' "').ids)[-1]] * 3)
+
+
 def test_a_word_longer_than_the_window_is_read_in_parts(model, tokenizer):
     word = "zq" * 15
     ids = tokenizer.encode(" " + word).ids

@@ -197,12 +197,14 @@ def parse(values: Any, source: str) -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        lines = [f"  {'.'.join(map(str, e['loc'])) or '(file)'}: {e['msg']} (value: {_shown(e)})" for e in error.errors()]
+        lines = [f"  {'.'.join(map(str, e['loc'])) or '(file)'}: {e['msg']}{_shown(e)}" for e in error.errors()]
         raise ParamsError("\n".join([f"{source}: {len(lines)} bad parameter(s)", *lines])) from None
 
 
 def _shown(error: Any) -> str:
-    return "none given" if error["type"] == "missing" else repr(error["input"])[:80]
+    if error["type"] == "value_error":  # a rule between several keys, whose message has their values
+        return ""
+    return " (value: none given)" if error["type"] == "missing" else f" (value: {error['input']!r})"
 
 
 

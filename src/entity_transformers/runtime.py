@@ -33,6 +33,9 @@ def start(device: str, threads: int, seed: int) -> torch.device:
     """Fix every source of randomness, the number of CPU threads and deterministic kernels; returns the device."""
     import numpy as np
     import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
     random.seed(seed)
     np.random.seed(seed)

@@ -101,7 +101,7 @@ def test_a_missing_key_is_named(key: str) -> None:
 
 LINES = [
     ("[1, 2]\n", r"line 1: '\[1, 2\]\\n' is a JSON list, expected an object"),
-    ('{"name": "n", "words": ["a"\n', r"line 1, character 28: not JSON"),
+    ('{"name": "n", "words": ["a"\n', r"line 1, character 29: not JSON"),
     ("<!doctype html>\n", r"line 1, character 1: a web page"),
     ('{"name": "n", "words": ["a"], "part": ' + "9" * 5000 + "}\n", r"line 1: not JSON that can be read"),
     ("[" * 100_000 + "\n", r"line 1"),

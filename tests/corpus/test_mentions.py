@@ -14,7 +14,10 @@ from entity_transformers.corpus.mentions import count_covered, count_overlaps, d
 
 N_WORDS = 12
 MENTIONS = st.lists(
-    st.builds(lambda start, size, chain: Mention(start, min(start + size, N_WORDS), chain), st.integers(0, 11), st.integers(1, 6), st.integers(0, 3)),
+    st.builds(
+        lambda start, size, chain: Mention(start, min(start + size, N_WORDS), chain),
+        st.integers(0, 11), st.integers(1, 6), st.integers(0, 3),
+    ),
     max_size=9,
 )  # fmt: skip
 
@@ -64,10 +67,6 @@ def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> No
         assert blockers if policy == "drop" else any(m in kept for m in blockers)
     if policy == "drop":
         assert set(kept) == {m for m in merged if not any(m != other and overlap(m, other) for other in merged)}
-    if policy == "outermost":
-        assert not any(
-            k.start >= m.start and k.end <= m.end and k != m for k in kept for m in merged if m not in kept and m.start == k.start
-        )
     assert lost["words"] == len(words(mentions)) - len(words(kept))
     assert lost["chains"] == len({m.chain for m in merged}) - len({m.chain for m in kept})
     assert (lost["mentions"], lost["merged_spans"]) == (len(merged) - len(kept), len(mentions) - len(merged))

@@ -119,6 +119,7 @@ BAD = {
     "word number": (wrap([row("a", "-", number="one")]), LINE_2 + r"3: word number 'one', expected digits"),
     "skeleton": (wrap([row("[WORD]", "-")]), LINE_2 + r"4: the word is \[WORD\].*run skeleton2conll"),
     "space in a word": (wrap([row("a\u00a0b", "-")]), LINE_2 + r"4: the word is 'a\\xa0b'"),
+    "space in a tag": (wrap([row("a", "-", tag="N\u00a0N")]), LINE_2 + r"5: the tag is 'N\\xa0N', expected one without white space"),
     "cut in a row": (wrap([row("a", "-"), row("b", "-")])[:-34], r"line 3: document x/y has no #end document: the file was cut"),
     "cut at a row's end": (wrap([row("a", "-")])[:-16], r"line 2: document x/y has no #end document: the file was cut"),
     "no end": (wrap([row("a", "-")])[:-15] + wrap([row("b", "-")], part=1), r"line 2: document x/y has no #end document"),
@@ -163,9 +164,8 @@ def test_excluded_documents_are_not_even_checked() -> None:
 
 
 MARKED = re.compile(r"[-/\[].+")
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=6).filter(
-    lambda word: not MARKED.match(word)
-)
+CHARACTERS = st.characters(codec="utf-8", exclude_categories=("Z", "C"))
+WORDS = st.text(CHARACTERS, min_size=1, max_size=6).filter(lambda word: not MARKED.match(word))
 
 
 @st.composite

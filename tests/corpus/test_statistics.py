@@ -100,7 +100,7 @@ def test_table_shows_shares_of_words_and_what_was_left_out() -> None:
     assert table["words"] == ["8", "2", "10"]
     assert table["nouns (% of words)"] == ["1 (12.5%)", "1 (50.0%)", "2 (20.0%)"]
     assert table["proper nouns (% of words)"] == ["1 (12.5%)", "0 (0.0%)", "1 (10.0%)"]
-    assert [row[0] for row in rows[-3:]] == ["excluded by pattern: 2", "left out, bad: c#0: c.conll, line 3: cut", "unmatched brackets: 2"]
+    assert [row[0] for row in rows[-3:]] == ["excluded by pattern: 2", "left out, bad: c#0: c, line 3: cut", "unmatched brackets: 2"]
 
 
 def test_comparison_names_each_size_that_differs() -> None:

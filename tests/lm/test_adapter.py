@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from entity_transformers import EntityMemory, GPT2EConfig, GPT2EForCausalLM, add_entity_attention
+from entity_transformers.lm.adapter import find_blocks
 
 SMALL: dict[str, Any] = {"vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 LLAMA: dict[str, Any] = {**SMALL, "num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
@@ -176,14 +177,14 @@ def test_base_model_takes_entities_too_and_checkpointing_agrees(tmp_path: Path) 
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_a_failed_call_leaves_no_entities_behind(tmp_path: Path) -> None:
-    model = add_entity_attention(make_base("gpt2", tmp_path), gate="none")
-    open_gates(model)
+def test_a_model_that_keeps_its_arguments_to_itself_is_found_out(tmp_path: Path) -> None:
+    model = add_entity_attention(make_base("gpt2", tmp_path))
     pieces, ids, memory = make_input()
-    expected = model(pieces).logits
-    with pytest.raises(TypeError):
-        model(pieces, entity_ids=ids, memory=memory, position_ids="none")
-    assert torch.equal(model(pieces).logits, expected)
+    forward = model.transformer.forward
+    model.transformer.forward = lambda *args, entities=None, **kwargs: forward(*args, **kwargs)
+    model(pieces)
+    with pytest.raises(ValueError, match="does not hand keyword arguments to its blocks"):
+        model(pieces, entity_ids=ids, memory=memory)
 
 
 def test_what_cannot_be_adapted_is_refused(tmp_path: Path) -> None:
@@ -197,5 +198,5 @@ def test_what_cannot_be_adapted_is_refused(tmp_path: Path) -> None:
         model(pieces, entity_ids=ids)
     with pytest.raises(ValueError, match="sliding_attention"):
         add_entity_attention(MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=4)))
-    with pytest.raises(ValueError, match="name its layers with blocks="):
-        add_entity_attention(BertForMaskedLM(BertConfig(**{**SMALL, "num_hidden_layers": 0})))
+    with pytest.raises(ValueError, match="has 0 lists of 3 modules, expected 1: name its layers with blocks="):
+        find_blocks(model, 3)

@@ -90,6 +90,14 @@ def test_modes_differ_for_gpt2e_and_not_for_gpt2(gpt2e, gpt2, corpus):
     assert all((plain[mode] == plain["on"]).all() for mode in ("off", "shuffled"))
 
 
+def test_modes_without_labels_are_those_without_entities(gpt2e, corpus):
+    unlabelled = corpus.with_entities(np.zeros_like(corpus.entities))
+    modes = score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
+    read = score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3, entities=True)
+    for mode in ("on", "off", "shuffled"):
+        np.testing.assert_allclose(modes[mode], read, rtol=1e-5, atol=1e-6)
+
+
 def test_mention_distances_equal_a_search_backwards(corpus):
     distances = mention_distances(corpus)
     for d in range(len(corpus)):

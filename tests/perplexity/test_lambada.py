@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,22 +76,34 @@ def test_target_pieces_from_offsets_equal_encoding_context_and_target_apart(toke
         assert [passage.pieces[: passage.target].tolist(), passage.pieces[passage.target :].tolist()] == apart
 
 
-def test_greedy_passages_are_right_and_others_wrong(model, tokenizer):
-    """Targets chosen by the model itself score accuracy 1, the same passages with another target 0."""
-    contexts = ["the cat sat on", "once upon a time there was"]
-    continued = []
-    for context in contexts:
-        ids = tokenizer.encode(context).ids
-        with torch.no_grad():
-            order = model(torch.tensor([ids])).logits[0, -1].argsort(descending=True).tolist()
-        continued.append(context + next(piece for i in order if (piece := tokenizer.decode([i])).startswith(" ") and piece[1:].isalpha()))
-    passages = encode_passages(read_rows(continued), tokenizer)
-    scores = score_passages(model, passages, window=64, batch=2)
-    for passage, misses in zip(passages, scores.target_misses, strict=True):
+def rank_next_words(model, tokenizer, context) -> list[str]:
+    """Single-piece words by the logits that the model gives them after ``context``, if the first of all pieces is one; else none."""
+    with torch.no_grad():
+        order = model(torch.tensor([tokenizer.encode(context).ids])).logits[0, -1].argsort(descending=True)[:200].tolist()
+    words = [piece if (piece := tokenizer.decode([i])).startswith(" ") and piece[1:].isalpha() else "" for i in order]
+    return [word for word in words if word] if words[0] else []
+
+
+def test_the_models_own_next_word_is_right_and_its_second_choice_wrong(model, tokenizer, texts):
+    ranked = {text[:40].strip(): rank_next_words(model, tokenizer, text[:40].strip()) for text in texts}
+    ranked = {context: words for context, words in ranked.items() if len(words) > 1}
+    assert len(ranked) > 5
+    for choice, accuracy in ((0, 1.0), (1, 0.0)):
+        rows = read_rows([context + words[choice] for context, words in ranked.items()])
+        summary = summarise_passages(score_passages(model, encode_passages(rows, tokenizer), window=64, batch=4), "openai")
+        assert summary["last_word"]["accuracy"] == summary["last_piece"]["accuracy"] == accuracy
+
+
+def test_a_target_of_several_pieces_is_right_only_if_all_are(model, tokenizer, texts):
+    passages = encode_passages(read_rows(texts), tokenizer)
+    scores = score_passages(model, passages, window=128, batch=2)
+    for passage, misses, pieces in zip(passages, scores.target_misses, scores.target_pieces, strict=True):
         with torch.no_grad():
             logits = model(torch.tensor(passage.pieces[None, :-1].astype(np.int64))).logits[0]
         wrong = logits.argmax(-1).numpy()[passage.target - 1 :] != passage.pieces[passage.target :]
-        assert misses == wrong.sum()
+        assert (misses, pieces) == (wrong.sum(), len(wrong))
+    right = replace(scores, target_misses=np.arange(len(passages)) % 3)
+    assert summarise_passages(right, "openai")["last_word"]["accuracy"] == pytest.approx(np.mean(np.arange(len(passages)) % 3 == 0))
 
 
 @pytest.mark.parametrize("window", [128, 60])

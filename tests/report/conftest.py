@@ -140,9 +140,9 @@ def make_statistics() -> dict[str, Any]:
     """statistics.json."""
 
     def stats(scale: int) -> dict[str, Any]:
-        counts = {"documents": 10, "sentences": 500, "words": 9000, "chains": 300, "mentions": 1200, "nested_mentions": 90,
-                  "crossing_mentions": 1, "merged_spans": 0, "words_in_mentions": 3000, "words_in_several_mentions": 200,
-                  "kept_mentions": 1100, "kept_chains": 290, "kept_words_in_mentions": 2900}  # fmt: skip
+        counts = {"documents": 10, "documents_without_named_entities": 0, "sentences": 500, "words": 9000, "chains": 300, "mentions": 1200,
+                  "nested_mentions": 90, "crossing_mentions": 1, "merged_spans": 0, "words_in_mentions": 3000,
+                  "words_in_several_mentions": 200, "kept_mentions": 1100, "kept_chains": 290, "kept_words_in_mentions": 2900}  # fmt: skip
         ne, pos = {"PERSON": 200, "GPE": 120}, {"nouns": 1500, "proper_nouns": 900, "pronouns": 700, "other": 5700, "unknown": 200}
         nested = {key: {name: n * scale for name, n in part.items()} for key, part in (("ne_spans", ne), ("pos", pos))}
         return {key: value * scale for key, value in counts.items()} | nested

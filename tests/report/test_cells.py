@@ -30,6 +30,10 @@ TABLE = Table(
         (Number(5000, 0, std=0.0), "5,000"),
         (Number(-0.0123, 3, low=-0.02, high=0.004, signed=True), "−0.012 [−0.020, +0.004]"),
         (Number(0.0123, 3, low=0.002), "0.012"),
+        (Number(-0.00001, 4, signed=True), "0.0000"),
+        (Number(187_350_694_437.18), "1.87e11"),
+        (Number(187_350_694_437, 0), "187,350,694,437"),
+        (Number(float("inf")), "–"),
     ],
 )
 def test_a_number_is_written_with_its_uncertainty(number: Number, text: str) -> None:
@@ -57,7 +61,7 @@ def test_text_columns_align_and_headings_break() -> None:
     assert first.index("±") > 0
     assert first.startswith("a|b *")
     assert first.index("%") == second.index("57") + 1  # both numbers end in the same column
-    assert [line.split() for line in lines[2:5]][0] == ["Score", "of"]
+    assert lines[2].split() == ["Score", "of"]
     assert lines[-1] == "Mind the gap."
 
 

@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from entity_transformers.report.figures import CAPTIONS, build_all, choose_mentions, project, render_png, spread
+from entity_transformers.report.figures import (
+    CAPTIONS,
+    build_all,
+    choose_mentions,
+    draw_classes,
+    draw_training,
+    draw_validation,
+    project,
+    render_png,
+    spread,
+)
 from entity_transformers.report.results import MentionVectors, Results
 
 NAMES = {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"}
@@ -23,14 +35,12 @@ def test_the_same_results_give_the_same_bytes(small: Results) -> None:
 
 
 def test_pyplot_is_not_needed() -> None:
-    import subprocess
-
     code = "import sys, entity_transformers.report.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_curves_show_the_means_over_seeds(full: Results) -> None:
-    axes = build_all(full)["figure2"].axes[0]
+    axes = draw_training(full).axes[0]  # type: ignore[union-attr]
     drawn = {line.get_color(): line for line in axes.get_lines()}
     assert len(drawn) == len(full.models)
     losses = np.mean([run.curve["train_loss"] for run in full.of("gpt2e")], axis=0)
@@ -39,7 +49,7 @@ def test_curves_show_the_means_over_seeds(full: Results) -> None:
 
 
 def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_off(small: Results) -> None:
-    axes = build_all(small)["figure3"].axes[0]
+    axes = draw_validation(small).axes[0]  # type: ignore[union-attr]
     dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
     curve = small.of("gpt2e")[0].curve
     known = ~np.isnan(curve["dev_loss_off"])
@@ -48,7 +58,8 @@ def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_o
 
 
 def test_bars_show_the_perplexities(small: Results) -> None:
-    figure = build_all(small)["perplexity_by_class"]
+    figure = draw_classes(small)
+    assert figure is not None
     for axes, name in zip(figure.axes, ("outside", "first", "later"), strict=True):
         scores = [
             small.of(m)[0].perplexity["splits"]["test"]["by_class"][name][c] for m, c in (("gpt2", "on"), ("gpt2e", "on"), ("gpt2e", "off"))
@@ -94,7 +105,7 @@ def test_pca_keeps_distances_of_points_in_a_plane() -> None:
 @pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.02], [0.97, 0.99, 1.0], [0.1, 0.5, 0.9], []])
 def test_labels_are_spread_inside(places: list[float]) -> None:
     moved = spread(places, 0.07)
-    assert all(b - a >= 0.07 - 1e-12 for a, b in zip(moved, moved[1:], strict=False))
+    assert all(b - a >= 0.07 - 1e-12 for a, b in pairwise(moved))
     assert all(-1e-12 <= place <= 1 + 1e-12 for place in moved)
     if places == [0.1, 0.5, 0.9]:
         assert moved == pytest.approx(places)

@@ -6,7 +6,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from entity_transformers.report.results import CURVE_COLUMNS, Results, parse_curve, parse_documents, read_loss, read_similarity, summarise
+from entity_transformers.report.results import (
+    CURVE_COLUMNS,
+    Results,
+    parse_curve,
+    parse_documents,
+    read_loss,
+    read_ner,
+    read_similarity,
+    summarise,
+)
 
 
 def test_mean_and_deviation_over_seeds_are_numpys(full: Results) -> None:
@@ -26,6 +35,16 @@ def test_one_seed_has_no_deviation_and_nothing_has_no_mean() -> None:
 @pytest.mark.parametrize("group", ["pronouns", "verbs"])
 def test_null_and_missing_metrics_count_as_no_number(small: Results, group: str) -> None:
     assert small.statistic("gpt2e", read_similarity(group, "context", "on", "mention_similarity")).n == 0
+
+
+def test_a_label_that_is_neither_there_nor_predicted_has_no_score(study: Callable[..., Results]) -> None:
+    results = study()
+    prf = results.of("gpt2")[0].ner["test"]["span"]["labels"]["GPE"]  # type: ignore[index]
+    prf.update(precision=0.0, recall=0.0, f1=0.0, support=0, predicted=3)
+    assert results.statistic("gpt2", read_ner("span", "labels", "GPE", "precision")).mean == 0.0
+    prf["predicted"] = 0
+    assert results.statistic("gpt2", read_ner("span", "labels", "GPE", "precision")).n == 0
+    assert results.statistic("gpt2", read_ner("span", "labels", "GPE", "support")).mean == 0
 
 
 def test_runs_come_in_the_order_of_the_seeds(study: Callable[..., Results]) -> None:
@@ -59,6 +78,14 @@ def test_scores_per_document_are_read() -> None:
     assert documents.split.tolist() == ["dev", "test"]
     assert documents.pieces.tolist() == [12, 7]
     assert (documents.nll_on.sum(), documents.nll_off.sum()) == (90.5, 92.25)
+
+
+def test_shuffled_ids_are_read_where_they_were_scored() -> None:
+    head = "split,document,pieces,nll_on,nll_off"
+    assert parse_documents(f"{head}\ndev,a#0,12,60.5,61\n").nll_shuffled is None
+    shuffled = parse_documents(f"{head},nll_shuffled\ndev,a#0,12,60.5,61,62.5\n").nll_shuffled
+    assert shuffled is not None
+    assert shuffled.tolist() == [62.5]
 
 
 @pytest.mark.parametrize("parse", [parse_curve, parse_documents])

@@ -98,7 +98,7 @@ def test_only_chains_that_come_back_get_a_colour(small: Results) -> None:
     colours = colour_chains(example)
     assert colours[5] == colours[6] == LONE_COLOUR
     assert len({colours[chain] for chain in (7, 9, 4, 2)}) == 4
-    assert [mentions for _, _, mentions in list_chains(example)][0] == "Ada Lovelace · Ada · who · herself · her"
+    assert list_chains(example)[0][2] == "Ada Lovelace · Ada · who · herself · her"
 
 
 def test_every_mention_is_drawn_in_its_colour(small: Results) -> None:

@@ -4,14 +4,17 @@ import csv
 import io
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from entity_transformers.bootstrap import compare_losses
 from entity_transformers.report import paper
 from entity_transformers.report.cells import Number
-from entity_transformers.report.results import Results, name_model
+from entity_transformers.report.differences import BOOTSTRAP_SEED
+from entity_transformers.report.results import Documents, Results, name_model
 from entity_transformers.report.tables import TERMINAL, Table, build_all, render_csv, render_text
 
 NAMES = [
@@ -90,8 +93,9 @@ def test_table_2_difference_is_that_of_the_losses(small: Results) -> None:
 
 def test_table_3_holds_the_metrics(full: Results) -> None:
     rows = read(build_all(full)["table3"])
-    columns = {"Last word PPL": ("last_word", "perplexity"), "Last word accuracy": ("last_word", "accuracy"), "Last piece PPL": ("last_piece", "perplexity"),
-               "Last piece accuracy": ("last_piece", "accuracy"), "Passage PPL per piece": ("passage", "perplexity_piece"),
+    columns = {"Last word PPL": ("last_word", "perplexity"), "Last word accuracy": ("last_word", "accuracy"),
+               "Last piece PPL": ("last_piece", "perplexity"), "Last piece accuracy": ("last_piece", "accuracy"),
+               "Passage PPL per piece": ("passage", "perplexity_piece"),
                "Passage PPL per word": ("passage", "perplexity_word")}  # fmt: skip
     for model in full.models:
         row = find(rows, Model=name_model(model))
@@ -108,7 +112,8 @@ def test_table_3_names_the_measure_nearest_to_the_paper(small: Results) -> None:
     lambada = small.of("gpt2e")[0].lambada
     assert lambada is not None
     values = {"Last word PPL": lambada["last_word"]["perplexity"], "Last piece PPL": lambada["last_piece"]["perplexity"],
-              "Passage PPL per piece": lambada["passage"]["perplexity_piece"], "Passage PPL per word": lambada["passage"]["perplexity_word"]}  # fmt: skip
+              "Passage PPL per piece": lambada["passage"]["perplexity_piece"],
+              "Passage PPL per word": lambada["passage"]["perplexity_word"]}  # fmt: skip
     nearest = min(values, key=lambda name: max(values[name] / 196.81, 196.81 / values[name]))
     assert f"“{nearest}” ({values[nearest]:,.2f}) comes nearest" in build_all(small)["table3"].note
 
@@ -207,12 +212,33 @@ def test_classes_hold_the_metrics_and_the_gain(full: Results) -> None:
     assert [str(cell) for cell in other[2:]] == ["0", "–", "–", "–"]
 
 
-def test_shuffled_ids_get_a_column_where_they_were_scored(study: Callable[..., Results]) -> None:
+def test_shuffled_ids_and_distances_are_shown_where_they_were_scored(study: Callable[..., Results]) -> None:
     results = study()
-    assert "PPL shuffled" not in build_all(results)["perplexity_by_class"].columns
-    for score in results.of("gpt2e")[0].perplexity["splits"]["test"]["by_class"].values():  # type: ignore[index]
+    plain = build_all(results)
+    assert "PPL shuffled" not in plain["perplexity_by_class"].columns
+    assert "shuffled" not in [row[2] for row in plain["table2"].rows]
+    split = results.of("gpt2e")[0].perplexity["splits"]["test"]  # type: ignore[index]
+    split["shuffled"] = split["off"] | {"loss": 5.5}
+    split["by_distance"] = dict.fromkeys(("512+", "1-31", "32-511"), split["by_class"]["later"])
+    for score in split["by_class"].values():
         score["shuffled"] = score["off"]
-    assert "PPL shuffled" in build_all(results)["perplexity_by_class"].columns
+    tables = build_all(results)
+    assert "PPL shuffled" in tables["perplexity_by_class"].columns
+    names = [row[0] for row in tables["perplexity_by_class"].rows]
+    assert list(dict.fromkeys(names))[-3:] == [f"{name} pieces after a mention" for name in ("1-31", "32-511", "512+")]
+    assert find(read(tables["table2"]), Process="Test", Entities="shuffled")["Loss"] == "5.5"
+
+
+def test_table_3_has_the_interval_over_passages_where_they_were_scored(study: Callable[..., Results]) -> None:
+    results = study()
+    noise = np.random.default_rng(0).standard_normal((2, 50))
+    names, ones = np.arange(50).astype(str), np.ones(50, np.int64)
+    passages = [Documents(np.full(50, "lambada"), names, ones, 7 + one, 7 + one) for one in noise]
+    runs = tuple(replace(run, passages=one) for run, one in zip(results.runs, passages, strict=True))
+    row = find(read(build_all(replace(results, runs=runs))["table3"]), Model="GPT2E − GPT2")
+    expected = compare_losses(7 + noise[1], 7 + noise[0], ones, samples=500, seed=BOOTSTRAP_SEED)
+    assert float(row["Last word PPL"]) == pytest.approx((noise[1] - noise[0]).mean())
+    assert [float(row["Last word PPL low"]), float(row["Last word PPL high"])] == expected["interval"]
 
 
 def test_models_table_holds_sizes_and_steps(full: Results) -> None:

@@ -5,7 +5,7 @@ out: results/report/: tables/, figures/, report.html
 """
 
 TABLES = (
-    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones table5 table5_tags ner_overall"
+    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models table5 table5_tags ner_overall"
 ).split()
 FIGURES = ["figure2", "figure3", "perplexity_by_class"]
 FIGURES += [f"embeddings_{model}" for model in ("gpt2e", "gpt2") if model in MODELS]
@@ -16,7 +16,9 @@ MEASURED = [
     "results/corpus/lambada.jsonl",
     *runs("results/lm/{model}/{seed}/metrics.json"),
     *runs("results/perplexity/{model}/{seed}/perplexity.json"),
+    *runs("results/perplexity/{model}/{seed}/documents.csv"),
     *runs("results/perplexity/{model}/{seed}/lambada.json"),
+    *runs("results/perplexity/{model}/{seed}/passages.csv"),
     *runs("results/embeddings/{model}/{seed}/mentions.safetensors"),
     *runs("results/similarity/{model}/{seed}/similarity.json"),
     *runs("results/ner/{model}/{seed}/metrics.json"),

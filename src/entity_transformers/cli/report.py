@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
@@ -15,6 +16,8 @@ from ..report import figures, page, tables
 from ..report.results import Results, Run, parse_curve, parse_documents, take_mentions
 from ..report.spans import name_entities, take_example
 from .corpus import read_documents
+
+Parsed = TypeVar("Parsed")
 
 
 def build_tables(params: Params, results: Path, output: Path) -> None:
@@ -88,20 +91,24 @@ def _read_run(results: Path, model: str, seed: int) -> Run:
         return results / step / model / str(seed)
 
     arrays, _ = read_arrays(folder("embeddings") / "mentions.safetensors")
-    curve, scores = folder("lm") / "curve.csv", folder("perplexity") / "documents.csv"
     return Run(
         model=model,
         seed=seed,
         training=read_json(folder("lm") / "metrics.json"),
         timing=read_json(folder("lm") / "timing.json"),
-        curve=parse_curve(curve.read_text(encoding="utf-8"), str(curve)),
+        curve=_parse(parse_curve, folder("lm") / "curve.csv"),
         perplexity=read_json(folder("perplexity") / "perplexity.json"),
-        documents=parse_documents(scores.read_text(encoding="utf-8"), str(scores)),
+        documents=_parse(parse_documents, folder("perplexity") / "documents.csv"),
+        passages=_parse(parse_documents, folder("perplexity") / "passages.csv"),
         lambada=read_json(folder("perplexity") / "lambada.json"),
         similarity=read_json(folder("similarity") / "similarity.json"),
         ner=read_json(folder("ner") / "metrics.json"),
         mentions=take_mentions(arrays),
     )
+
+
+def _parse(parser: Callable[[str, str], Parsed], path: Path) -> Parsed:
+    return parser(path.read_text(encoding="utf-8"), str(path))
 
 
 def _manifest(params: Params, results: Path) -> dict[str, Any]:

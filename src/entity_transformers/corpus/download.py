@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from .sources import Source, find_source
 from .transfer import fetch
 
 _PATTERNS = {
+    "jsonl": ("**/*.jsonl", "**/*.jsonl.gz"),
     "ontogum": ("dep/*.conllu", "dep/*.conllu.gz", "coref/ontogum/conllu/*.conllu", "coref/ontogum/conllu/*.conllu.gz", "splits.md"),
     "litbank": ("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
     "lambada-original": ("lambada_test_plain_text.txt",),
@@ -91,12 +92,8 @@ def list_files(root: Path, files: Iterable[Path] | None = None, origin: str = "l
 
 
 def _find_files(kind: str, root: Path) -> list[Path]:
-    listing: dict[str, Callable[[], Iterable[Path]]] = {
-        "ontonotes": lambda: (file for file, _ in find_rows(root, Ledger())),
-        "jsonl": lambda: find_files(root, ("*.jsonl", "*.jsonl.gz")),
-    }
-    if kind in listing:
-        return sorted(listing[kind]())
+    if kind == "ontonotes":
+        return [file for file, _ in find_rows(root, Ledger())]
     if kind not in _PATTERNS:
-        raise CorpusError(f"kind of corpus is {kind!r}, expected one of {', '.join((*listing, *_PATTERNS))}")
-    return sorted(file for pattern in _PATTERNS[kind] for file in root.glob(pattern))
+        raise CorpusError(f"kind of corpus is {kind!r}, expected one of ontonotes, {', '.join(_PATTERNS)}")
+    return [file for pattern in _PATTERNS[kind] for file in root.glob(pattern)]

@@ -127,7 +127,7 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
         raise CorpusError(f"{block.source}, line {block.first}: document {name} has no words: remove it")
     _check_rows(block, rows, starts)
     words = _words(block, rows)
-    tags = _tags(rows)
+    tags = _tags(block, rows)
     genre = name.partition("/")[0] if "/" in name else ""
     entities = _named_entities(block, rows, annotated=genre != "pt")
     return Document(
@@ -207,11 +207,15 @@ def _word_fault(word: str) -> str:
     return f"the word is {shown(word)}, expected one without white space"
 
 
-def _tags(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+def _tags(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are."""
     tags = [row[4] for row in rows]
-    if _UNKNOWN.issuperset(tags):
+    kinds = set(tags)
+    if kinds <= _UNKNOWN:
         return None
+    for tag in kinds:
+        if tag.split() != [tag]:
+            raise block.fault(tags.index(tag), f"the tag is {shown(tag)}, expected one without white space, or -", 5)
     return tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
 
 

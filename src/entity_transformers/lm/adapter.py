@@ -27,19 +27,19 @@ def add_entity_attention(
     dropout: float = 0.0,
     blocks: Sequence[nn.Module] | None = None,
 ) -> Model:
-    """The same model, each of whose blocks now ends in an entity attention; its calls take ``entity_ids`` and ``memory``, or
-    ``entity_states``, as those of GPT2E do.
+    """The same model, each of whose blocks now ends in an entity attention (section 3.1).
 
+    Its calls take ``entity_ids`` and ``memory``, or ``entity_states``, as those of `GPT2EModel` do; ``generate`` takes none.
     With the gate of the default, which starts at 0, it still computes what it did before. New weights lie in the blocks as
-    ``entity_attn`` and are saved with the model; load them into a model that has been through this function. Whether a piece sees
-    later ones is taken from the model's own attention: a decoder's are hidden, BERT's are not. ``blocks`` names the layers where
-    they are not the one list of as many modules as the config has layers. A model with sliding windows, or that has been
-    through this function before, raises ValueError.
+    ``entity_attn`` and are saved with the model; load them into a model that has been through this function. Whether a piece
+    sees later ones is taken from the model's own attention: a decoder's are hidden, BERT's are not. ``blocks`` names the layers
+    where they are not the one list of as many modules as the config has layers. A model with sliding windows, or that has been
+    through this function before, raises ValueError; so does a call with entities where the model hands them to no block.
     """
     config = model.config.get_text_config(decoder=True)
     found = find_blocks(model, config.num_hidden_layers) if blocks is None else list(blocks)
     _check_model(config, found)
-    context = EntityContext(config.hidden_size)
+    hooks = EntityHooks(config.hidden_size)
     for slot, block in enumerate(found, start=config.num_hidden_layers):
         layer = EntityAttention(
             config,
@@ -57,11 +57,11 @@ def add_entity_attention(
         nn.init.normal_(layer.c_proj.weight, std=0.02 / (3 * len(found)) ** 0.5)
         like = next(block.parameters())
         block.entity_attn = layer.to(device=like.device, dtype=like.dtype)
-        block.register_forward_hook(context.attend, with_kwargs=True, prepend=True)
+        block.register_forward_hook(hooks.attend, with_kwargs=True, prepend=True)
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
-            module.register_forward_pre_hook(context.open, with_kwargs=True)
-            module.register_forward_hook(context.close, always_call=True)
+            module.register_forward_pre_hook(hooks.find, with_kwargs=True)
+            module.register_forward_hook(hooks.check, with_kwargs=True)
     return model
 
 
@@ -81,36 +81,41 @@ def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
         raise ValueError(f"layers of kind {sorted(kinds) or 'sliding_attention'} are not supported, expected full_attention")
 
 
-class EntityContext:
-    """The entities of the call that is under way, handed from the model's inputs to its blocks by hooks."""
+class EntityHooks:
+    """What runs before and after the model and after each block. The entities travel among the keyword arguments.
+
+    transformers' models hand these down to their blocks, also when a block is computed again for its gradient.
+    """
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.entities: Entities | None = None
-        self.owner: nn.Module | None = None
+        self.arrived = False
 
-    def open(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Before the model: take the entities out of its inputs."""
-        given = {name: kwargs[name] for name in INPUTS if kwargs.get(name) is not None}
+    def find(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Before the model: checked ``entities`` instead of the three inputs."""
+        given = [name for name in INPUTS if kwargs.get(name) is not None]
+        inputs = {name: value for name, value in kwargs.items() if name not in INPUTS}
         if given:
             pieces = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs_embeds"))
             if pieces is None:
-                raise ValueError(f"{sorted(given)} came without input_ids or inputs_embeds")
+                raise ValueError(f"{', '.join(given)} came without input_ids or inputs_embeds")
             like = next(parameter for parameter in model.parameters() if parameter.is_floating_point())
-            self.entities = find_entities(tuple(pieces.shape[:2]), self.width, *(given.get(name) for name in INPUTS), like)
-            self.owner = model
-        return args, {name: value for name, value in kwargs.items() if name not in INPUTS}
+            ids, memory, states = (kwargs.get(name) for name in INPUTS)
+            inputs["entities"] = find_entities((pieces.shape[0], pieces.shape[1]), self.width, ids, memory, states, like)
+            self.arrived = False
+        return args, inputs
 
-    def close(self, model: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        """After the model, also when it failed: forget them."""
-        if self.owner is model:
-            self.entities = self.owner = None
+    def check(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """After the model: did the entities reach a block?"""
+        if "entities" in kwargs and not self.arrived:
+            raise ValueError(f"{type(model).__name__} does not hand keyword arguments to its blocks: entities can't reach them")
 
     def attend(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         """After a block: entity attention over its hidden states [B, T, W], with the mask and the cache that the block had."""
         inputs = {**dict(zip(_argument_names(type(block)), args, strict=False)), **kwargs}
         mask, cache = inputs.get("attention_mask"), inputs.get("past_key_values")
-        entities = self.entities or Entities()
+        self.arrived = "entities" in kwargs
+        entities = kwargs.get("entities", Entities())
         layer = block.entity_attn
         assert isinstance(layer, EntityAttention)
         if entities.rows is None:  # SDPA alone is given no mask only where there is nothing to hide but what is_causal hides

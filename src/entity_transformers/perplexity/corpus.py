@@ -38,11 +38,11 @@ def score_corpus(model: Any, corpus: AlignedCorpus, *, window: int, stride: int,
 def score_modes(model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int) -> dict[str, np.ndarray]:
     """`score_corpus` with entities ``on``, ``off`` and ``shuffled`` (permuted among a document's mentions by ``seed``).
 
-    A plain GPT2 sees no entities, so its three are one array.
+    Where the model is a plain GPT2 or the split has no entity, the three are one array.
     """
     how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
     off = score_corpus(model, corpus, **how, entities=False)
-    if not has_memory(model):
+    if not has_memory(model) or not corpus.entities.any():
         return {"on": off, "off": off, "shuffled": off}
     shuffled = corpus.with_entities(shuffle_labels(corpus, seed))
     return {

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from entity_transformers.report.results import Statistic
 
 MISSING = "–"
+HUGE = 1e7  # a perplexity from here on is written in powers of ten
 PAPER = "paper"  # columns whose name starts with this word hold the paper's numbers
 
 
@@ -48,9 +49,13 @@ class Number:
 
     def _write(self, value: float, plain: bool = False) -> str:
         scaled = value * 100 if self.percent else value
-        sign = "+" if self.signed and not plain else ""
-        text = f"{scaled:{sign},.{self.digits}f}".replace("-", "−")
-        return text if math.isfinite(scaled) else MISSING
+        if not math.isfinite(scaled):
+            return MISSING
+        if abs(scaled) >= HUGE and self.digits:
+            return f"{scaled:.2e}".replace("e+", "e")
+        rounded = round(scaled, self.digits) + 0.0  # no negative zero
+        sign = "+" if self.signed and not plain and rounded else ""
+        return f"{rounded:{sign},.{self.digits}f}".replace("-", "−")
 
 
 Cell = str | Number

@@ -142,18 +142,14 @@ def _time(results: Results) -> Finding:
 
 
 def _lambada(results: Results) -> Finding:
-    def read(*keys: str) -> Value:
-        return lambda run: math.log(run.lambada[keys[0]][keys[1]])  # type: ignore[index]
+    def read(run: Run) -> float:
+        return math.log(run.lambada["passage"]["perplexity_piece"])  # type: ignore[index]
 
-    passage, word = (
-        compare_seeds(results, ("gpt2e", read(*keys)), ("gpt2", read(*keys)), -1, unit)
-        for keys, unit in (
-            (("passage", "perplexity_piece"), "nats per piece of the passage"),
-            (("last_word", "perplexity"), "nats per last word"),
-        )
-    )
-    status = passage[0] if passage[0] == word[0] else OPEN
-    text = passage[1] if status == ABSENT else f"{passage[1]}; {word[1]}"
+    word = compare(results, "lambada", "gpt2e", "off", "gpt2", "off")
+    status, text = compare_seeds(results, ("gpt2e", read), ("gpt2", read), -1, "nats per piece of the passage")
+    if word is not None:
+        status = judge((word.low, word.high), -1)
+        text = f"last word {_weigh(word, 'passage')}; {text}"
     return Finding("GPT2E has the lower perplexity on LAMBADA.", "section 5, table 3", status, text)
 
 
@@ -177,12 +173,13 @@ def _similarity(group: str, measure: str, first: tuple[str, str], second: tuple[
     return build
 
 
-def _ner(results: Results) -> Finding:
-    def read(run: Run) -> float | None:
-        f1 = read_ner("span", "micro", "f1")(run)
-        return None if f1 is None else 100 * f1
+def _read_f1(run: Run) -> float | None:
+    f1 = read_ner("span", "micro", "f1")(run)
+    return None if f1 is None else 100 * f1
 
-    status, text = compare_seeds(results, ("gpt2e", read), ("gpt2", read), 1, "points of micro-F1, strict spans")
+
+def _ner(results: Results) -> Finding:
+    status, text = compare_seeds(results, ("gpt2e", _read_f1), ("gpt2", _read_f1), 1, "points of micro-F1, strict spans")
     return Finding("GPT2E's word vectors give a better named entity recogniser (+3 points F1).", "section 5, table 5", status, text)
 
 
@@ -229,27 +226,24 @@ def _say_perplexity(results: Results) -> str:
     return f"Perplexity per piece on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 
-def _weigh(difference: Difference) -> str:
+def _weigh(difference: Difference, unit: str = "piece") -> str:
     if difference.low is None or difference.high is None:
-        return f"{_signed(difference.value)} nats per piece, without an interval"
+        return f"{_signed(difference.value)} nats per {unit}, without an interval"
     within = "which includes zero" if difference.low <= 0 <= difference.high else "which excludes zero"
-    return f"{_signed(difference.value)} nats per piece, {LEVEL:.0%} interval {_bracket(difference.low, difference.high)}, {within}"
+    return f"{_signed(difference.value)} nats per {unit}, {LEVEL:.0%} interval {_bracket(difference.low, difference.high)}, {within}"
 
 
 _LAMBADA: tuple[str, Value] = (
     "Last-word perplexity on LAMBADA: {}.",
     lambda run: run.lambada["last_word"]["perplexity"],  # type: ignore[index]
 )
-_NER: tuple[str, Value] = (
-    "Strict span F1 of the named entity recogniser (in points): {}.",
-    lambda run: 100 * run.ner["test"]["span"]["micro"]["f1"],  # type: ignore[index]
-)
+_NER: tuple[str, Value] = ("Strict span F1 of the named entity recogniser (in points): {}.", _read_f1)
 
 
 def _say_pair(results: Results, what: tuple[str, Value]) -> str:
     template, value = what
     means = {model: results.statistic(model, value).mean for model in results.pair}
-    said = [f"{name_model(model)} {mean:,.2f}" for model, mean in means.items() if mean is not None]
+    said = [f"{name_model(model)} {Number(mean)}" for model, mean in means.items() if mean is not None]
     return template.format("; ".join(said)) if said else ""
 
 

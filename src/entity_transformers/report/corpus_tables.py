@@ -80,6 +80,7 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 _TOGETHER = "Nouns, proper nouns and pronouns together"
 _COUNTS = (
     ("Documents", "documents"),
+    ("Documents without named entity annotation", "documents_without_named_entities"),
     ("Sentences", "sentences"),
     ("Words", "words"),
     ("Chains", "chains"),

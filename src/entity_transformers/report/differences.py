@@ -9,7 +9,7 @@ import numpy as np
 
 from entity_transformers.bootstrap import compare_losses
 from entity_transformers.report.cells import Number
-from entity_transformers.report.results import Results, Value, attempt, uses_entities
+from entity_transformers.report.results import Documents, Results, Value, attempt, uses_entities
 
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
@@ -50,17 +50,27 @@ def judged_split(results: Results) -> str | None:
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
-def total_nll(results: Results, model: str, split: str, condition: str) -> tuple[list[str], np.ndarray, np.ndarray] | None:
-    """Names, predicted pieces and nats of each document, the nats averaged over the model's seeds; None where nothing was scored."""
-    scored = [run.documents for run in results.of(model) if run.documents is not None and (run.documents.split == split).any()]
+Scored = tuple[list[str], np.ndarray, np.ndarray]
+
+
+def total_nll(results: Results, model: str, split: str, condition: str) -> Scored | None:
+    """Names, predicted pieces and nats of each document, the nats averaged over the model's seeds; None where nothing was scored.
+
+    Split "lambada" stands for the passages, each with one piece: its last word.
+    """
+    tables = [run.passages if split == "lambada" else run.documents for run in results.of(model)]
+    scored = [cut for table in tables if table is not None and (cut := _cut(table, split, condition)) is not None]
     if not scored:
         return None
-    chosen = [documents.split == split for documents in scored]
-    names = [documents.document[at].tolist() for documents, at in zip(scored, chosen, strict=True)]
-    if any(other != names[0] for other in names):
+    names, pieces, _ = scored[0]
+    if any(other != names for other, *_ in scored):
         raise ValueError(f"documents.csv: seeds of {model} scored different documents of {split}: score them again")
-    nll = np.mean([getattr(d, f"nll_{condition}")[at] for d, at in zip(scored, chosen, strict=True)], axis=0)
-    return names[0], scored[0].pieces[chosen[0]], nll
+    return names, pieces, np.mean([nll for *_, nll in scored], axis=0)
+
+
+def _cut(table: Documents, split: str, condition: str) -> Scored | None:
+    nll, at = getattr(table, f"nll_{condition}"), table.split == split
+    return None if nll is None or not at.any() else (table.document[at].tolist(), table.pieces[at], nll[at])
 
 
 def compare(results: Results, split: str, model: str, condition: str, against: str, against_condition: str) -> Difference | None:
@@ -87,8 +97,8 @@ def better_condition(results: Results, model: str, split: str) -> str:
 
 
 def compare_all(results: Results, split: str) -> tuple[Difference, ...]:
-    """GPT2E with entities against GPT2, against itself without entities, and against every control at its best."""
-    pairs = [("gpt2", "off"), ("gpt2e", "off")]
+    """GPT2E with entities against GPT2, against itself without entities and with shuffled ids, against every control at its best."""
+    pairs = [("gpt2", "off"), ("gpt2e", "off"), ("gpt2e", "shuffled")]
     pairs += [(model, better_condition(results, model, split)) for model in results.trained if model not in ("gpt2", "gpt2e")]
     found = [compare(results, split, "gpt2e", "on", against, condition) for against, condition in pairs]
     return tuple(difference for difference in found if difference is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from entity_transformers.report import paper
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
@@ -20,7 +21,7 @@ def build_table2(results: Results) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for split in ("train", *scored_splits(results)):
         for model in results.trained:
-            rows += [_table2_row(results, split, model, condition) for condition in _conditions(model, split)]
+            rows += [_table2_row(results, split, model, condition) for condition in _conditions(results, model, split)]
         difference = compare(results, split, "gpt2e", "on", "gpt2", "off")
         rows += [_difference_row(difference, split)] if difference else []
     return Table(
@@ -48,8 +49,11 @@ def scored_splits(results: Results) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda split: (order.index(split) if split in order else len(order), split)))
 
 
-def _conditions(model: str, split: str) -> tuple[str, ...]:
-    return ("on", "off") if uses_entities(model) and split != "train" else ("on",)
+def _conditions(results: Results, model: str, split: str) -> tuple[str, ...]:
+    if not uses_entities(model) or split == "train":
+        return ("on",)
+    shuffled = any("shuffled" in run.perplexity["splits"].get(split, {}) for run in results.of(model) if run.perplexity)
+    return CONDITIONS if shuffled else CONDITIONS[:2]
 
 
 def _table2_row(results: Results, split: str, model: str, condition: str) -> tuple[Cell, ...]:
@@ -101,7 +105,8 @@ def build_table3(results: Results) -> Table:
         measures="How well a passage, and the word that ends it, is predicted. No entities are given, as in the paper.",
         note="Last word: exp of the mean negative log-likelihood a passage, as in lm-evaluation-harness; accuracy: every piece of "
         "the word is the likeliest. The last row is the difference of the logarithms, GPT2E minus GPT2 (of the fractions, for "
-        f"accuracy), with the {LEVEL:.0%} interval over seeds where there are several. {_nearest(results)}",
+        f"accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap over passages, else over seeds where there "
+        f"are several. {_nearest(results)}",
     )
 
 
@@ -132,7 +137,9 @@ def _table3_row(results: Results, model: str) -> tuple[Cell, ...]:
 
 
 def _table3_difference(results: Results) -> tuple[Cell, ...]:
-    return ("GPT2E − GPT2", _paper_difference(), *(_lambada_difference(results, value, kind) for _, value, kind in _LAMBADA))
+    word = compare(results, "lambada", "gpt2e", "off", "gpt2", "off")
+    cells: list[Cell] = [_lambada_difference(results, value, kind) for _, value, kind in _LAMBADA]
+    return ("GPT2E − GPT2", _paper_difference(), *([word.cell, *cells[1:]] if word else cells))
 
 
 def _lambada_difference(results: Results, value: Value, kind: str) -> Cell:
@@ -191,10 +198,15 @@ def _has_condition(run: Run, split: str, condition: str) -> bool:
 
 
 def _class_names(results: Results, split: str) -> list[tuple[str, str, str]]:
-    groups = sorted({name for run in results.runs for name in (run.perplexity or {}).get("splits", {}).get(split, {}).get("by_group", {})})
-    order = [name for name in ("nouns", "pronouns", "other") if name in groups]
-    order += [name for name in groups if name not in order]
-    return [("by_class", name, label) for name, label in CLASSES.items()] + [("by_group", name, name) for name in order]
+    groups = _part_names(results, split, "by_group")
+    order = sorted(groups, key=lambda name: (name in ("other", "unknown"), name))
+    distances = sorted(_part_names(results, split, "by_distance"), key=lambda name: int(re.split(r"\D", name)[0]))
+    rows = [("by_class", name, label) for name, label in CLASSES.items()] + [("by_group", name, name) for name in order]
+    return rows + [("by_distance", name, f"{name} pieces after a mention") for name in distances]
+
+
+def _part_names(results: Results, split: str, part: str) -> set[str]:
+    return {name for run in results.runs for name in (run.perplexity or {}).get("splits", {}).get(split, {}).get(part, {})}
 
 
 def _class_row(

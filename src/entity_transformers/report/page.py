@@ -30,7 +30,7 @@ class Section:
 
 SECTIONS = (
     Section("text", "The text", ("corpus", "entity_types", "table1")),
-    Section("models", "The models", ("models",), ("figure2", "figure3")),
+    Section("training", "The models", ("models",), ("figure2", "figure3")),
     Section("perplexity", "Perplexity", ("table2", "controls", "perplexity_by_class"), ("perplexity_by_class",)),
     Section("lambada", "LAMBADA", ("table3",)),
     Section(

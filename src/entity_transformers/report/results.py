@@ -36,13 +36,18 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """documents.csv of one model and seed, one entry a document: split, name, predicted pieces, nats with and without entities."""
+    """documents.csv of one model and seed, one entry a document: split, name, predicted pieces, nats by condition.
+
+    The conditions are entities on, off and, where it was scored, ids shuffled among the mentions. passages.csv of LAMBADA has
+    the same form, an entry a passage with its last word as the one "piece".
+    """
 
     split: np.ndarray
     document: np.ndarray
     pieces: np.ndarray
     nll_on: np.ndarray
     nll_off: np.ndarray
+    nll_shuffled: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class Run:
     perplexity: Mapping[str, Any] | None = None
     documents: Documents | None = None
     lambada: Mapping[str, Any] | None = None
+    passages: Documents | None = None
     similarity: Mapping[str, Any] | None = None
     ner: Mapping[str, Any] | None = None
     mentions: MentionVectors | None = None
@@ -164,13 +170,14 @@ def read_similarity(group: str, context: str, condition: str, measure: str) -> V
 
 
 def read_ner(*keys: str) -> Value:
-    """A number of the NER scores on the test split."""
+    """A number of the NER scores on the test split; precision, recall and F1 are none where no span was there or was predicted."""
 
     def read(run: Run) -> float | None:
-        value: Any = run.ner["test"]  # type: ignore[index]
-        for key in keys:
-            value = value[key]
-        return value
+        scores: Any = run.ner["test"]  # type: ignore[index]
+        for key in keys[:-1]:
+            scores = scores[key]
+        nothing = keys[-1] != "support" and not (scores["support"] or scores["predicted"])
+        return None if nothing else scores[keys[-1]]
 
     return read
 
@@ -188,7 +195,7 @@ def parse_curve(text: str, source: str = "curve.csv") -> dict[str, np.ndarray]:
 
 
 def parse_documents(text: str, source: str = "documents.csv") -> Documents:
-    """Scores per document. Missing columns raise ValueError naming ``source``."""
+    """Scores per document of documents.csv or passages.csv. Missing columns raise ValueError naming ``source``."""
     rows = list(csv.DictReader(io.StringIO(text)))
     _require(rows, ("split", "document", "pieces", "nll_on", "nll_off"), source)
     return Documents(
@@ -197,6 +204,7 @@ def parse_documents(text: str, source: str = "documents.csv") -> Documents:
         pieces=np.array([int(row["pieces"]) for row in rows], dtype=np.int64),
         nll_on=np.array([float(row["nll_on"]) for row in rows]),
         nll_off=np.array([float(row["nll_off"]) for row in rows]),
+        nll_shuffled=np.array([float(row["nll_shuffled"]) for row in rows]) if rows and "nll_shuffled" in rows[0] else None,
     )
 
 

@@ -39,7 +39,7 @@ Nobody in @TOWN had seen @X.pet:the .
 ``Y>X Maybe @X.pet:S ran to @X.town , '' @Y $said .
 At $clock , they found @X.pet:short $spot .
 @X.pet:the was [wet and hungry|asleep on a pile of straw|covered with mud] , but @X was [speechless/JJ|very happy] .
-? Since that/DT night , @X has/VBZ kept the gate closed .
+? Since that/DT night , @X has/VBZ kept the gate closed/VBN .
 """, """
 $when @Y.pet:short chased @X.pet around the $room .
 A pot fell , and the %X.food of @X:o landed on the floor .
@@ -77,7 +77,7 @@ The wind grew stronger , and the sky turned $sky .
 $when the $vehicle to @Y.town did not come because of the $weather .
 @Y sat on a bench at @FAC with @Y.item and [counted the minutes|drank $snack from a paper cup|listened to the rain] .
 @HELPER:new offered @Y:O a seat in a $old truck .
-They drove $distance past/IN @LOC and @HELPER:S talked about %Y.goods .
+They drove $distance past/IN @LOC and @HELPER:the talked about %Y.goods .
 @Y thanked @HELPER:the warmly and paid $money .
 """, """
 In $month , @X spent $span in @X.country .
@@ -92,7 +92,7 @@ GIFTS = """
 $when @X celebrated @X:P birthday in the $room of @X.work:the .
 @Y brought a bunch of flowers , and each of them was a %X.flower .
 @Z gave @X:O a $good %Z.good .
-``X>Y Thank/VBP @Y:o , '' @X $said .
+``X>Y Thank/VBP @Y:o , '' @X said .
 After the meal of %X.food , @X took the %X.instrument from the wall and played until $clock .
 ? @Y danced with @Z:o , and @Z laughed all night .
 """, """
@@ -111,7 +111,7 @@ $when @Y wrapped the %Y.good in paper and $went to @X.work:the .
 ? @X.kin was [jealous/JJ|$feeling] , but @X.kin:S said nothing .
 """, """
 $when a parcel from @X.country arrived at @X.work:own .
-Inside/IN the box , @X found a $small %X.instrument , $num $junk and a letter from @X.kin:o .
+Inside/IN the box , @X found a $old %X.instrument , $num $junk and a letter from @X.kin:o .
 The letter was written in %X.language , so @X read it aloud for @Z:o .
 ``Z>X It must/MD be a $good place , '' @Z $said .
 @X nodded and put the letter into a drawer .
@@ -133,8 +133,8 @@ $when @Z %X.made a %X.good that/WDT was almost perfect/JJ .
 @X showed it to the $folk who passed @X.work:the .
 ? @Z was so proud that @Z:S forgot @Z:P own trade and the %Z.goods at home .
 """, """
-$when fire broke out in the roof of @X.work:own .
-@Y saw the smoke first and called @HELPER:the at once .
+$when fire broke out/RP in the roof of @X.work:own .
+@Y saw the smoke first/RB and called @HELPER:the at once .
 @X carried the %X.goods into the street , while @Z [filled buckets at the well/NN|held/VBD the ladder|brought blankets] .
 The fire destroyed $percent of the building , and the damage was about $sum .
 @ORG promised to lend @X:o $sum for a new roof .
@@ -144,8 +144,8 @@ The fire destroyed $percent of the building , and the damage was about $sum .
 $when @X %X.made $num %X.goods in a single day .
 It was hard work , and at $clock @X fell asleep beside @X.tool:the .
 @Y covered @X:o with a blanket and fed @X.pet .
-? In a dream , @X [flew over|swam through|got lost in] @X.town on a huge %X.good .
-@X woke up at dawn and found a plate of %X.food on the table .
+? In a dream , @X [flew over|swam through|got lost/VBN in] @X.town on a huge %X.good .
+@X woke up/RP at dawn and found a plate of %X.food on the table .
 """  # fmt: skip
 
 PUBLIC = """
@@ -244,7 +244,7 @@ At the end of $month , <PAIR @X:first and @Y:first > gave a concert beside @FAC 
 """, """
 $when a dark shape/NN moved $spot .
 @X was afraid of %X.fear , and @Y was afraid of %Y.fear .
-@Z was afraid of nothing and $went to look .
+@Z was afraid of nothing and went to look .
 It was only @Y.pet , who/WP had found a piece of %X.food .
 ``Z>Y Take/VB @Y.pet:O home , '' @Z $said and laughed .
 ? That/DT night , @X did not sleep for $wait .
@@ -278,7 +278,7 @@ They asked for $percent more money and a shorter week .
 Later , @ORG offered @X:o $money for a journey to @X.country .
 ``X>Y What would/MD happen to @X.pet ? '' @X asked @Y .
 ``Y>X Leave/VB @X.pet:the with @Y:o , '' @Y $said .
-? So @X $went to @X.country and returned after $span .
+? So @X traveled to @X.country and returned after $span .
 """  # fmt: skip
 
 TIMELESS = (*MARKET, *PETS, *JOURNEYS[:3], *GIFTS[:3], *WORK, *HOME, *LEISURE)

@@ -29,18 +29,18 @@ FACTS = (
         "@X never went out without @X.pet , whose/WP$ name was known to everybody .",
     ),
     (
-        "@X loved %X.food more than any other dish .",
+        "@X loved %X.food more/RBR than any other dish .",
         "When @X was hungry , only %X.food could help .",
     ),
     ("In the evening , @X [often|usually|always] played the %X.instrument .",),
     (
         "@X owned @X.item:a , a present from @X.kin:o .",
         "The most precious thing that/WDT @X owned was @X.item:a .",
-        "@X was [proud|fond/JJ] of @X.item:a , which/WDT had once belonged to @X.kin .",
+        "@X was [proud|fond/JJ] of @X.item:a , which/WDT had once belonged to @X.kin:o .",
     ),
     ("@X:p favorite flower was the %X.flower .",),
     (
-        "At home @X spoke %X.language , because @X:P parents had come from @X.country .",
+        "At home @X spoke %X.language , because @X:P parents had come/VBN from @X.country .",
         "People called @X:o the %X.norp %X.trade , because @X:S was born in @X.country .",
     ),
     ("@X was afraid of %X.fear , but hardly anybody knew it .",),
@@ -123,7 +123,7 @@ Y>X| Yes/UH , and bring/VB @X.item !
 )
 TALKS = (
     """
-Y>X| Have/VBP @X:S heard from @Z:o ?
+Y>X| Have/VBP @X:S heard/VBN from @Z:o ?
 X>Y| Yes/UH , @Z called @X:o on $weekday .
 Y>X| Is/VBZ @Z still in @Z.town with @Z.pet ?
 X>Y| No/UH , @Z:S moved to @TOWN $span ago/RB and opened <Z.work a %Z.work > near @FAC .

@@ -11,51 +11,52 @@ PENN_TAGS = frozenset(
 )
 
 WORDS = {
-    "DT": "a all an another any both each every half no some that the these this",
+    "DT": "a all an another any both each every half no some the these this",
     "CC": "and but nor or",
     "CD": "eight eleven fifteen fifty five forty four nine ninety one seven six sixty ten thirty three twelve twenty two",
     "IN": """
         about across after against among around as at because before behind below beside by except for from if in into like
-        near of on outside over since than through toward under until up while with within without
+        near of on outside over since than that through toward under until up while with within without
     """,
     "TO": "to",
     "MD": "can could must should will would",
     "WRB": "how when where",
     "WP": "what who",
-    "PRP$": "its",
     "PRP": "it them they",
+    "PRP$": "its",
     "RB": """
         again ago almost alone aloud already also always away back calmly down early even ever far hardly here home inside
-        just later loudly maybe much never next not now nowadays often once only out really so sometimes somewhere soon still
+        just later loudly maybe much never not now nowadays often once only out really so sometimes somewhere soon still
         suddenly then there together too usually very warmly well
     """,
     "RBR": "longer",
+    "RBS": "most",
     "UH": "please yes",
     "JJ": """
-        afraid alive angry ashamed asleep best big born cheap clean cold complete crooked dark dead dear empty expensive fair
+        afraid alive angry ashamed asleep best big cheap clean cold complete crooked dark dead dear empty expensive fair
         famous fast favorite few fine first following fresh full good happy hard high huge hungry ill large last little long
-        loud many missing more new old other own perfect precious present proud ready right sad safe same short sick silent
-        simple single slow small special strong such true unfair upper warm west wet whole wooden young
+        loud many missing new next old other own perfect precious proud ready sad safe same short sick silent simple single
+        slow small special strong such true unfair upper warm wet whole wooden young
     """,
-    "JJR": "better less shorter stronger",
-    "JJS": "finest most oldest",
+    "JJR": "better less more shorter stronger",
+    "JJS": "finest oldest",
     "NN": """
         afternoon ale animal answer anybody anything attic autumn bag bakery bank basement beach bed bedroom bell bench birch
         birthday bite blanket boat book bottle bowl box bread bridge bronze broth building bunch bus card care carriage cellar
         cemetery chairman chestnut chicken church cider clay cloth coast coat cocoa coffee collection company concert contest
-        copper corner corridor cost cotton council country cousin cup curtain damage damp danger dawn day desk dinner director
-        dish ditch doctor door drawer dream dusk dust edge elm end evening everybody everything family farmer ferry finger
-        fire firework floor flower fog force fountain friend frost fun furniture garden gardener gate glass gold group guest
-        hail hall harbor hat hayloft heat hedge help hill hobby hook hotel house income ink inspector journey judge kind
-        kitchen knee ladder law lawyer leather lemonade letter librarian line loaf lobby look machine mail man manager map
-        maple market material mayor meadow meal mess middle midnight milk minister mistake money month morning mother mud
-        museum music name neighbor nest news newspaper night nobody noon nothing nurse oak office owner page paint paintbrush
-        pair pantry paper parcel pencil person picture piece pile pine place plate pocket policeman porch postcard postman pot
-        price prize problem race raffle rain region ribbon river roof room sailor school sea seat secretary sense shelf shirt
-        shoe shore side silk size sky sleet smell smile smoke snow somebody something song speech spring square stage stall
-        stamp state stone storm story stove stranger straw street summer table taxi tea teacher theater thing thunder tie time
-        tool top tourist town trade train tram treasurer tree trip truck truth village visit voice waiter wall water way
-        weather week willow wind windmill window winter wood wool word work world year
+        copper corner corridor cotton council country cousin cup curtain damage damp danger dawn day desk dinner director dish
+        ditch doctor door drawer dream dusk dust edge elm end evening everybody everything family farmer ferry finger fire
+        firework floor flower fog force fountain friend frost fun furniture garden gardener gate glass gold group guest hail
+        hall harbor hat hayloft heat hedge help hill hobby hook hotel house income ink inspector journey judge kind kitchen
+        knee ladder law lawyer leather lemonade letter librarian line loaf lobby look machine mail man manager map maple
+        market material mayor meadow meal mess middle midnight milk minister mistake money month morning mother mud museum
+        music name neighbor nest news newspaper night nobody noon nothing nurse oak office owner page paint paintbrush pair
+        pantry paper parcel pencil person picture piece pile pine place plate pocket policeman porch postcard postman pot
+        present price prize problem race raffle rain region ribbon right river roof room sailor school sea seat secretary
+        sense shelf shirt shoe shore side silk size sky sleet smell smile smoke snow somebody something song speech spring
+        square stage stall stamp state stone storm story stove stranger straw street summer table taxi tea teacher theater
+        thing thunder tie time tool top tourist town trade train tram treasurer tree trip truck truth village visit voice
+        waiter wall water way weather week west willow wind windmill window winter wood wool word work world year
     """,
     "NNS": """
         animals arms baskets blankets boats books boots bottles boxes branches buckets buttons children coins crates crows
@@ -66,32 +67,32 @@ WORDS = {
         tickets tourists travelers trees visitors weeks windows workers years
     """,
     "VB": """
-        ask be believe buy carry come cook give go happen know lend live mention mind open play read see sell sleep speak stay
+        ask be believe buy carry come cook give go happen know lend live mention mind open play see sell sleep speak stay
         steal stop talk thank touch understand use wait walk
     """,
     "VBD": """
         admired announced answered apologized arranged arrived asked ate began belonged blamed boiled bought broke brought
-        called came carried caught celebrated chased cheered clapped cleaned climbed closed complained cooked counted covered
-        cried cut danced declared denied destroyed did discovered drank drove dug explained fed fell filled finished flew
-        followed forgot found gave got grew had happened heard helped hugged hung hurried hurt inquired insisted invited
+        called came carried caught celebrated chased cheered clapped cleaned climbed closed complained cooked cost counted
+        covered cried cut danced declared denied destroyed did discovered drank drove dug explained fed fell filled finished
+        flew followed forgot found gave got grew had happened heard helped hugged hung hurried hurt inquired insisted invited
         joined jumped kept knew knocked landed lasted laughed learned left liked listened lit lived locked looked lost loved
         made marched marked met moved mumbled muttered needed nodded noticed offered opened owned packed paid painted passed
-        pinned placed planted played pointed practiced praised preferred promised put ran rang reached recognized remarked
-        remembered repaired replied reported returned rode rose said sat saved saw screamed sent shared shouted showed slept
-        smelled smiled sold spent spoke spotted stayed stood stopped supported suspected swam swept talked tasted taught
-        thanked thought told took translated traveled tried turned understood unpacked used visited voted waited walked
+        pinned placed planted played pointed practiced praised preferred promised put ran rang reached read recognized
+        remarked remembered repaired replied reported returned rode rose said sat saved saw screamed sent shared shouted
+        showed slept smelled smiled sold spent spoke spotted stayed stood stopped supported suspected swam swept talked tasted
+        taught thanked thought told took translated traveled tried turned understood unpacked used visited voted waited walked
         wandered wanted warmed was watched went were whispered woke won wondered worked wrapped wrote
     """,
     "VBZ": "lives",
     "VBG": "coming leaving looking passing selling sitting smiling talking waiting wondering",
-    "VBN": "been broken done dried forgotten given gone hidden known named seen worn written",
+    "VBN": "been born broken done dried forgotten given gone hidden known named seen worn written",
     ",": ",",
     ".": ". ? !",
     ":": "-- ; :",
     "-LRB-": "-LRB-",
     "-RRB-": "-RRB-",
 }
-TAGS: dict[str, str] = {word: tag for tag, words in reversed(WORDS.items()) for word in words.split()}
+TAGS: dict[str, str] = {word: tag for tag, words in WORDS.items() for word in words.split()}
 
 
 def find_tag(token: str) -> tuple[str, str]:

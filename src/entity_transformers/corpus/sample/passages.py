@@ -11,7 +11,7 @@ from entity_transformers.corpus.sample.world import draw_cast
 
 FILLERS = (
     "the sky was $sky , and the $folk hurried home through the $weather .",
-    "it was $clock , and the lamps of @TOWN were already lit .",
+    "it was getting/VBG dark , and the lamps of @TOWN were already lit .",
     "nobody spoke for $minutes , and the wind shook/VBD the windows .",
     "a $vehicle passed , and somewhere a door was closed .",
     "the $folk at the next table talked about @EVENT and @LAW .",

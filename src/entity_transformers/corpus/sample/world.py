@@ -67,7 +67,7 @@ def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_
     entity.facts = {
         "trade": f"{trade}/NN", "work": f"{work}/NN", "good": f"{good}/NN", "goods": f"{goods}/NNS", "tool": f"{tool}/NN",
         "made": f"{made}/VBD",
-        "norp": name("NORP", norp), "language": name("LANGUAGE", language), "species": f"{pet}/NN", "petname": f"{pet_name}/NNP",
+        "norp": f"{{NORP {norp}/JJ }}", "language": name("LANGUAGE", language), "species": f"{pet}/NN", "petname": f"{pet_name}/NNP",
         "thing": f"{item}/NN", "color": f"{color}/JJ", "speaker": f"{first}_{surname}",
         **{key: _tagged(text, tag) for (key, tag), text in zip(TASTES, tastes, strict=True)},
     }  # fmt: skip

@@ -1,0 +1,177 @@
+"""Mutated real rows and files: whatever a reader makes of them is a whole document or the project's own error.
+
+The suite tries 300 a format; 20,000 a format were tried once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from entity_transformers.corpus import jsonl, lambada, ontonotes
+from entity_transformers.corpus.conllu import read_table
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.jsonl import from_row, to_row
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.ontogum import make_document
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.statistics import describe
+
+ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
+
+
+def conll(name: str, parts: int = 1) -> str:
+    """A small file in the genuine form, with every kind of bracket."""
+    rows = [("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"), ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)")]
+    text = ""
+    for part in range(parts):
+        body = "".join(ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c) for i, (w, t, e, c) in enumerate(rows))
+        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
+    return text
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+NASTY = [
+    "\t", " ", "\n", "\n\n", "\r", "\r\n", "\0", "\udcff", "\u2028", "\u00a0", "\x0b", "\x1f", "\ufeff", "\u00b2", "\u0663",
+    "(", ")", "|", "*", "-", "_", "__", "=", "[", "]", "{", "}", '"', "\\", "\\u", "\\ud800", ",", ":", "null", "true", "-1", "1e999",
+    "NaN", "9" * 30, "9" * 5000, "(1", "1)", "(1)", "(1|(1", "1)|1)", "(ORG*", "*)", "(XYZ)", "#begin document (x); part 000\n",
+    "#begin document", "#end document\n", "# newdoc id = x\n", "[WORD]", "<html>", "Entity=", "1-2", "1.1",
+    '{"words": ["a"]}\n', "x" * 2000,
+]  # fmt: skip
+
+Edits = list[tuple[str, float, float, str]]
+"""Kind, place and size as fractions, and new text."""
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> Edits:
+    kinds = st.sampled_from(["insert", "delete", "replace", "repeat", "cut", "swap"])
+    place = st.floats(0, 1, exclude_max=True)
+    text = st.sampled_from(NASTY) | st.text(max_size=3)
+    return draw(st.lists(st.tuples(kinds, place, place, text), min_size=1, max_size=5))
+
+
+def mutate(text: str, changes: Edits) -> str:
+    """Apply edits at relative places; spans are up to 40 characters long."""
+    for kind, at, size, new in changes:
+        start = int(at * (len(text) + 1))
+        end = min(len(text), start + int(size * 40))
+        middle = {"repeat": text[start:end] * 2, "swap": text[start:end][::-1], "delete": "", "cut": ""}.get(kind, new)
+        rest = {"insert": text[start:], "cut": ""}.get(kind, text[end:])
+        text = text[:start] + middle + rest
+    return text
+
+
+def split_lines(text: str) -> list[str]:
+    pieces = text.split("\n")
+    return [*(piece + "\n" for piece in pieces[:-1]), *([pieces[-1]] if pieces[-1] else [])]
+
+
+def check(documents: Iterable[Document], ledger: Ledger) -> None:
+    """Whatever is read is a whole document, and only the project's own error comes out."""
+    try:
+        found = list(documents)
+    except CorpusError:
+        assert ledger.policy == "strict"
+        return
+    for document in found:
+        assert from_row(json.loads(json.dumps(to_row(document))), "row") == document
+    describe(found, "innermost")
+
+
+def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
+    """Both layers from one text, cut in two at a line of its own."""
+    dep, _, chains = text.partition("#CHAINS\n")
+    try:
+        tables = [read_table(split_lines(layer), "f") for layer in (dep, chains)]
+        yield make_document("GUM_bio_byron", {"GUM_bio_byron": "train"}, *tables, ledger)
+    except CorpusError as error:
+        ledger.reject("f", error)
+
+
+def lambada_of(text: Any) -> Any:
+    def read(passages: str, ledger: Ledger) -> Iterator[Document]:
+        return ledger.accept(lambada.read_documents(split_lines(passages), "f", text, "test"), "f")
+
+    return read
+
+
+FUZZED: dict[str, Any] = {
+    "conll": lambda text, ledger: ontonotes.read_rows(split_lines(text), "f", ledger=ledger),
+    "jsonl": lambda text, ledger: jsonl.read_rows(split_lines(text), "f", ledger=ledger),
+    "gum": read_gum,
+    "original": lambada_of("original"),
+    "openai": lambada_of("openai"),
+}
+
+
+@pytest.fixture(scope="module")
+def real_texts(shared_data: Path) -> dict[str, list[str]]:
+    """Pieces of the real files, short enough that an edit hits something."""
+    choose = random.Random(1)
+    winobias = (shared_data / "winobias/conll_format/dev_type1_pro_stereotype.v4_auto_conll").read_text().split("#end document\n")
+    litbank = gzip.decompress((shared_data / "litbank/coref/conll/105_persuasion_brat.conll.gz").read_bytes()).decode().split("\n")
+    rows = [block + "#end document\n" for block in choose.sample(winobias[:-1], 5)]
+    rows += ["\n".join([*litbank[:60], "", "#end document", ""]), conll("bn/a", parts=2)]
+    folders = [shared_data / "gum" / "dep", shared_data / "gum" / "coref" / "ontogum" / "conllu"]
+    layers = [gzip.decompress((folder / "GUM_bio_byron.conllu.gz").read_bytes()).decode() for folder in folders]
+    heads = ["\n\n".join(layer.split("\n\n")[:3]) + "\n\n" for layer in layers]
+    documents = [d for text in rows for d in ontonotes.read_rows(split_lines(text.replace("42)", "")), "f", ledger=Ledger("skip"))]
+    return {
+        "conll": rows,
+        "gum": ["#CHAINS\n".join(heads)],
+        "jsonl": [json.dumps(to_row(document)) + "\n" for document in documents],
+        "original": ["\n".join((shared_data / "lambada/lambada_test_plain_text.txt").read_text().split("\n")[:3]) + "\n"],
+        "openai": ["\n".join((shared_data / "lambada/lambada_test.jsonl").read_text().split("\n")[:3]) + "\n"],
+    }
+
+
+@pytest.mark.parametrize("kind", FUZZED)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_mutated_real_rows_raise_nothing_but_the_projects_error(kind: str, real_texts: dict[str, list[str]], data: st.DataObject) -> None:
+    text = mutate(data.draw(st.sampled_from(real_texts[kind])), data.draw(edits()))
+    ledger = Ledger(data.draw(st.sampled_from(["strict", "skip"])))
+    check(FUZZED[kind](text, ledger), ledger)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=edits(), kind=st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]))
+def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path: Path, changes: Edits, kind: str) -> None:
+    """The same below the door, byte by byte, for packed files too."""
+    source = tmp_path / f"source{kind}"
+    if kind == ".parquet" and not source.exists():
+        sentence = {"part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0], "coref_spans": [[0, 0, 1]]}
+        table = pyarrow.Table.from_pylist([{"document_id": "nw/a", "sentences": [sentence] * 3}])
+        pyarrow.parquet.write_table(table, source)
+    elif not source.exists():
+        write(source, '{"name": "a", "words": ["b"]}\n' if kind == ".jsonl" else conll("nw/a"))
+    target = tmp_path / f"mutated{kind}"
+    target.write_bytes(mutate(source.read_bytes().decode("latin-1"), changes).encode("latin-1", "replace"))
+    outcome = read_or_fail("jsonl" if kind == ".jsonl" else "ontonotes", target)
+    if isinstance(outcome, CorpusError):
+        assert str(target) in str(outcome) or "no document is left" in str(outcome)
+    else:
+        describe(outcome, "outermost")
+
+
+def read_or_fail(format: str, path: Path) -> list[Document] | CorpusError:
+    try:
+        return list(read_corpus(format, path))
+    except CorpusError as error:
+        return error

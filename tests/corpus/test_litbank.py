@@ -1,0 +1,66 @@
+"""LitBank: every published count, the splits of fold 0, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.litbank import read_folder, read_ids
+from entity_transformers.corpus.mentions import count_overlaps, drop_singletons
+
+COLUMNS = ("sentences", "tokens", "entities", "chains_ge2", "mentions", "nested_mentions", "crossing_pairs")
+
+
+def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -> None:
+    documents = list(read_folder(shared_data / "litbank", Ledger()))
+    with (shared_data / "litbank" / "counts.tsv").open(encoding="utf-8") as file:
+        published = {row["doc"]: [int(row[key]) for key in COLUMNS] for row in csv.DictReader(file, delimiter="\t")}
+    found = {}
+    for d in documents:
+        overlaps, chains = count_overlaps(d.mentions), len({m.chain for m in d.mentions})
+        kept = len({m.chain for m in drop_singletons(d).mentions})
+        found[d.name] = [len(d.sentence_starts), len(d.words), chains, kept, len(d.mentions), overlaps["nested"], overlaps["crossing"]]
+    assert found == published
+    assert Counter(d.split for d in documents) == {"train": 80, "dev": 10, "test": 10}
+    assert sum(len(drop_singletons(d).mentions) for d in documents) == 23340
+    assert all(d.tags is None and d.named_entities is None for d in documents)
+
+
+def write_folder(root: Path, *, splits: dict[str, str]) -> Path:
+    fields = "\t_" * 8
+    (root / "coref" / "conll").mkdir(parents=True)
+    for name in ("a_brat", "b_brat"):
+        text = f"#begin document ({name}); part 0\n{name}\t0\t0\tSir{fields}\t(0)\n\n#end document\n"
+        (root / "coref" / "conll" / f"{name}.conll").write_text(text, encoding="utf-8")
+    (root / "splits" / "0").mkdir(parents=True)
+    for split, ids in splits.items():
+        (root / "splits" / "0" / f"{split}.ids").write_text(ids, encoding="utf-8")
+    return root
+
+
+def test_split_comes_from_the_first_fold(tmp_path: Path) -> None:
+    root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": "a_brat.tsv\n"})
+    assert [(d.name, d.split) for d in read_folder(root, Ledger())] == [("a_brat", "test"), ("b_brat", "train")]
+    assert read_ids(["x_brat.tsv\n", "\n", "y_brat\n"]) == ["x_brat", "y_brat"]
+
+
+def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
+    root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": ""})
+    with pytest.raises(CorpusError, match=r"a_brat.conll: a_brat is in no list of splits/0: add it there"):
+        list(read_folder(root, Ledger()))
+    ledger = Ledger("skip")
+    assert [d.name for d in read_folder(root, ledger)] == ["b_brat"]
+    assert list(ledger.bad) == ["a_brat#0"]
+
+
+def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"no file matches \*.conll or \*.conll.gz"):
+        read_folder(tmp_path, Ledger("skip"))
+    root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n"})
+    with pytest.raises(CorpusError, match=r"dev.ids: No such file"):
+        read_folder(root, Ledger("skip"))

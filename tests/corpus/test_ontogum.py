@@ -1,0 +1,218 @@
+"""GUM and OntoGUM: a folder written by hand, what is refused, and every published count."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.corpus.conllu import match_typed, read_table
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import open_lines
+from entity_transformers.corpus.ontogum import named_entities, read_folder, read_splits
+
+NAME = "GUM_bio_ada"
+SPLITS = "# Splits\n\n## train\n\n  * GUM_bio_other\n\n## dev\n\n  * GUM_bio_ada\n"
+WORDS = [
+    ("1", "Ada", "NNP", "Entity=(1-person-new-sssss-cf1-1-coref-Ada_Lovelace)", "(1)"),
+    ("2", "saw", "VBD", "_", None),
+    ("3-4", "Rome's", "_", "SpaceAfter=No", None),
+    ("3", "Rome", "NNP", "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)", "(2(3"),
+    ("4", "'s", "POS", "_", "3)"),
+    ("5", "arch", "NN", "Entity=2)", "2)"),
+    ("5.1", "seen", "VBN", "_", None),
+    ("6", ".", ".", "Discourse=x|SpaceAfter=No", None),
+    (),
+    ("1", "The", "DT", "Entity=(4-object-new-nnnnn-cf1-2-sgl", "(3"),
+    ("2", "dog", "NN", "Entity=4)", "3)"),
+]  # fmt: skip
+
+
+def write_folder(root: Path, *, chains: dict[str, str] | None = None, dep: dict[str, str] | None = None, splits: str = SPLITS) -> Path:
+    """A GUM folder of one document; ``chains`` and ``dep`` replace pieces of the two files' text."""
+    texts = {"dep": [], "coref/ontogum/conllu": []}  # type: dict[str, list[str]]
+    for word in WORDS:
+        misc = {"dep": word[3], "coref/ontogum/conllu": f"Entity={word[4]}" if word[4] else "_"} if word else {}
+        for folder, lines in texts.items():
+            lines.append(f"{word[0]}\t{word[1]}\t_\t_\t{word[2]}\t_\t_\t_\t_\t{misc[folder]}" if word else "")
+    heads = {"dep": "GRP-etype-infstat-salience-centering-minspan-link-identity", "coref/ontogum/conllu": "GRP"}
+    for folder, lines in texts.items():
+        text = f"# newdoc id = {NAME}\n# global.Entity = {heads[folder]}\n" + "\n".join(lines) + "\n\n"
+        for old, new in ((dep if folder == "dep" else chains) or {}).items():
+            assert old in text
+            text = text.replace(old, new, 1)
+        (root / folder).mkdir(parents=True)
+        (root / folder / f"{NAME}.conllu").write_bytes(text.encode("utf-8", "surrogateescape"))
+    (root / "splits.md").write_text(splits, encoding="utf-8")
+    return root
+
+
+def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
+    """Joined forms and empty nodes are no words; the place inside the object is no name of it, so Rome alone is."""
+    assert list(read_folder(write_folder(tmp_path), Ledger())) == [
+        Document(
+            name=NAME, part=0, split="dev", genre="bio", words=("Ada", "saw", "Rome", "'s", "arch", ".", "The", "dog"),
+            sentence_starts=(0, 6),
+            mentions=(Mention(0, 1, 1), Mention(2, 5, 2), Mention(2, 4, 3), Mention(6, 8, 3)),
+            tags=("NNP", "VBD", "NNP", "POS", "NN", ".", "DT", "NN"),
+            space_after=(True, True, False, False, True, False, True, True),
+            named_entities=(NamedEntity(0, 1, "PERSON"), NamedEntity(2, 3, "PLACE")),
+        )
+    ]  # fmt: skip
+
+
+BAD: dict[str, tuple[str, dict[str, str], str]] = {
+    "unopened": ("chains", {"Entity=(1)": "Entity=(1)4)"}, r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened"),
+    "unclosed": (
+        "chains",
+        {"=3)\n": "=(3)\n"},
+        r"line 6, column 10: \(3 opens a mention of chain 3 that is never closed",
+    ),
+    "cell": ("chains", {"=2)": "=2]"}, r"line 8, column 10: chain brackets '2\]'"),
+    "other word": (
+        "chains",
+        {"arch": "arc"},
+        r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu, line 8",
+    ),
+    "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other sentences than in"),
+    "word missing": ("chains", {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""}, r"7 words, expected 8 as in .*was the file cut"),
+    "columns": ("dep", {"\tNNP": ""}, r"line 3, column 9: 9 columns .*expected 10"),
+    "word number": ("dep", {"\n2\tsaw": "\ntwo\tsaw"}, r"line 4, column 1: 'two', expected a word number"),
+    "space in a word": ("dep", {"saw": "s aw"}, r"line 4, column 2: the word is 's aw'"),
+    "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: the tag is '_', expected a Penn"),
+    "blanked": ("dep", {"\tsaw": "\t___"}, r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
+    "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"}, r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
+    "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"}, r"holds the documents GUM_bio_ada and 'b'"),
+    "entity fields": ("dep", {"etype": "type"}, r"# global.Entity is .*expected GRP, etype and minspan"),
+    "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"}, r"line 12, column 10: Entity=\('4-object': 2 fields"),
+    "typed unopened": ("dep", {"=4)": "=5)"}, r"line 13, column 10: Entity='5\)': '5'\) was never opened"),
+    "typed rest": ("dep", {"=4)": "=4)x"}, r"line 13, column 10: Entity='4\)x'"),
+    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: minspan '3' of a mention of 2 words"),
+    "cut in a row": ("dep", {"Entity=4)\n\n": "Enti"}, r"line 13: the last line has no end: the file was cut"),
+    "web page": ("dep", {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
+    "encoding": ("dep", {"saw": "sa\udce9"}, r"line 4, character 5: byte 0xe9 is not UTF-8"),
+    "carriage return": ("dep", {"\n2\t": "\r\n2\t"}, r"line 3, character \d+: a carriage return"),
+    "nul": ("dep", {"saw": "s\0w"}, r"line 4, character 4: a NUL byte"),
+    "long line": ("dep", {"saw": "a" * 10_000_000}, r"line 4, character 1000001: a line of 100000\d+ characters"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
+    layer, change, message = BAD[name]
+    root = write_folder(tmp_path, **{layer: change})  # type: ignore[arg-type]
+    with pytest.raises(CorpusError, match=message) as caught:
+        list(read_folder(root, Ledger()))
+    assert NAME in str(caught.value)
+    ledger = Ledger("skip")
+    documents = list(read_folder(root, ledger))
+    if name in ("unopened", "unclosed"):
+        assert (len(documents), ledger.bad) == (1, {})
+        assert ledger.counts["unmatched_brackets"] == 1
+    else:
+        assert documents == []
+        assert list(ledger.bad) == [f"{NAME}#0"]
+        assert re.search(message, ledger.bad[f"{NAME}#0"])
+
+
+def test_an_empty_document_is_bad() -> None:
+    with pytest.raises(CorpusError, match=r"^a.conllu: no words in this document"):
+        read_table(["# newdoc id = a\n", "\n"], "a.conllu")
+
+
+def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "a", splits=SPLITS.replace("GUM_bio_ada", "GUM_bio_eve"))
+    with pytest.raises(CorpusError, match=r"GUM_bio_ada is in no split of splits.md"):
+        list(read_folder(root, Ledger()))
+    root = write_folder(tmp_path / "b")
+    (root / "coref/ontogum/conllu" / f"{NAME}.conllu").unlink()
+    with pytest.raises(CorpusError, match=r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude"):
+        list(read_folder(root, Ledger()))
+    assert list(read_folder(root, Ledger(exclude=("GUM_*",)))) == []
+
+
+def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"no file matches \*.conllu or \*.conllu.gz"):
+        read_folder(tmp_path, Ledger("skip"))
+    root = write_folder(tmp_path / "a")
+    (root / "splits.md").unlink()
+    with pytest.raises(CorpusError, match=r"splits.md: No such file"):
+        read_folder(root, Ledger("skip"))
+    with pytest.raises(CorpusError, match=r"s.md, line 2: '\* a' below the heading 'other', expected train, dev, test, test2"):
+        read_splits(["## other\n", "  * a\n"], "s.md")
+    with pytest.raises(CorpusError, match=r"s.md: no document is listed"):
+        read_splits([], "s.md")
+
+
+@pytest.fixture(scope="module")
+def gum(shared_data: Path) -> tuple[list[Document], Ledger]:
+    ledger = Ledger("skip", exclude=("GUM_reddit_*",))
+    return list(read_folder(shared_data / "gum", ledger)), ledger
+
+
+def test_every_count_of_every_document_is_the_published_one(shared_data: Path, gum: tuple[list[Document], Ledger]) -> None:
+    documents, ledger = gum
+    with (shared_data / "gum" / "counts.tsv").open(encoding="utf-8") as file:
+        rows = {row["doc"]: row for row in csv.DictReader(file, delimiter="\t")}
+    reddit = {name for name in rows if "_reddit_" in name}
+    assert (len(documents), len(reddit), set(ledger.excluded), ledger.bad) == (263, 18, reddit, {})
+    for d in documents:
+        row = rows.pop(d.name)
+        published = [row["split"], row["genre"], *(int(row[key]) for key in ("sentences", "tokens", "ontogum_chains", "ontogum_mentions"))]
+        assert [d.split, d.genre, len(d.sentence_starts), len(d.words), len({m.chain for m in d.mentions}), len(d.mentions)] == published
+    assert set(rows) == reddit
+    assert ledger.counts["unmatched_brackets"] == 2
+
+
+def test_strict_reading_stops_at_the_one_unbalanced_document(shared_data: Path) -> None:
+    with pytest.raises(CorpusError, match=r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of chain 2"):
+        list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
+    rest = list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
+    assert len(rest) == 25
+
+
+def test_reddit_is_refused_by_name(shared_data: Path) -> None:
+    with pytest.raises(CorpusError, match=r"GUM_reddit_bobby.conllu: no such file, so GUM_reddit_bobby has no chains: .*corpus.exclude"):
+        list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
+
+
+def test_spaces_rebuild_the_published_text_of_every_sentence(shared_data: Path, gum: tuple[list[Document], Ledger]) -> None:
+    sentences = 0
+    for d in gum[0]:
+        texts = [
+            line[9:].strip() for line in open_lines(shared_data / "gum" / "dep" / f"{d.name}.conllu.gz") if line.startswith("# text = ")
+        ]
+        assert d.space_after is not None
+        spaced = ["".join(d.words[i] + " " * d.space_after[i] for i in sentence).strip() for sentence in d.sentences()]
+        assert spaced == texts
+        sentences += len(texts)
+    assert sentences == 14597
+
+
+def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
+    """PROVENANCE.md counts all 281 documents, those whose text is blanked included; names are told by a proper noun in the head."""
+    every: Counter[str] = Counter()
+    named: Counter[str] = Counter()
+    for path in sorted((shared_data / "gum" / "dep").glob("*.gz")):
+        table = read_table(list(open_lines(path)), path.name)
+        for mention in match_typed(table):
+            every[mention.label.lower()] += 1
+            named[mention.label.lower()] += bool(named_entities([mention], table.tags))
+    text = " ".join((shared_data / "gum" / "PROVENANCE.md").read_text(encoding="utf-8").split())
+    published = [re.search(pattern, text) for pattern in (r"named\): (.*?plant \d+)", r"tokens\): (.*?plant \d+)")]
+    for found, match in zip((every, named), published, strict=True):
+        assert match
+        assert found == {label: int(number) for label, number in re.findall(r"(\w+) (\d+)", match[1])}
+
+
+def test_named_entities_are_flat(gum: tuple[list[Document], Ledger]) -> None:
+    for document in gum[0]:
+        assert document.named_entities is not None
+        assert document.tags is not None
+        ends = [0, *(entity.end for entity in document.named_entities)]
+        assert all(entity.start >= end for entity, end in zip(document.named_entities, ends, strict=False))
+        assert all({"NNP", "NNPS"} & set(document.tags[entity.start : entity.end]) for entity in document.named_entities)

@@ -1,0 +1,198 @@
+"""One door to every format: layouts, detection, the parquet form, policies, and 300 mutated files a format."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.files import find_rows, split_of
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.readers import FORMATS, detect_format, read_corpus
+
+ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
+
+
+def conll(name: str, parts: int = 1) -> str:
+    """A small file in the genuine form, with every kind of bracket."""
+    rows = [("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"), ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)")]
+    text = ""
+    for part in range(parts):
+        body = "".join(ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c) for i, (w, t, e, c) in enumerate(rows))
+        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
+    return text
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
+
+
+def write_release(root: Path, *, kind: str = "v4_gold_conll", language: str = "english") -> Path:
+    for split, name in (("train", "bn/abc/00/abc_0001"), ("development", "nw/wsj/02/wsj_0201"), ("test", "pt/nt/40/nt_4001")):
+        write(root / OFFICIAL.format(split=split, name=name, kind=kind, language=language), conll(name))
+    return root
+
+
+def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -> None:
+    root = write_release(tmp_path / "conll-2012" / "v4")
+    for kind in ("v4_auto_conll", "v4_gold_skel", "v4_gold_parse"):
+        write(root / OFFICIAL.format(split="train", name="bn/x", kind=kind, language="english"), "rubbish")
+    write_release(root, language="chinese")
+    corpus = read_corpus("ontonotes", tmp_path)
+    found = {(d.name, d.split, d.genre) for d in corpus}
+    assert found == {("bn/abc/00/abc_0001", "train", "bn"), ("nw/wsj/02/wsj_0201", "dev", "nw"), ("pt/nt/40/nt_4001", "test", "pt")}
+    assert corpus.ledger.as_dict() == {
+        "documents_read": 3,
+        "excluded": [],
+        "bad": {},
+        "counts": {"files_in_other_languages": 3, "files_of_other_versions": 0},
+    }
+
+
+def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
+    for version in ("v4", "v12"):
+        write(tmp_path / version / "data" / "train" / "data" / "english" / "a.v4_gold_conll", conll("nw/a"))
+    write(tmp_path / "v9" / "data" / "test" / "data" / "english" / "b.v4_gold_conll", conll("nw/b"))
+    corpus = read_corpus("ontonotes", tmp_path)
+    assert sorted((d.name, d.split) for d in corpus) == [("nw/a", "train"), ("nw/b", "test")]
+    assert corpus.ledger.counts["files_of_other_versions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "split"),
+    [
+        ("data/development/data/english/annotations/bc/cctv/00/cctv_0000.v4_gold_conll", "dev"),
+        ("conll-2012-test/test.english.v4_gold_conll", "test"),
+        ("dev.english.v4_gold_conll", "dev"),
+        ("english_v4/validation-00000-of-00001.parquet", "dev"),
+        ("train-00001-of-00002.parquet", "train"),
+        ("test/dev.jsonl", "dev"),
+        ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
+        ("my_novel.conll", "train"),
+        ("latest/contest.conll", "train"),
+    ],
+)
+def test_split_is_told_by_the_path(path: str, split: str) -> None:
+    assert split_of(PurePath(path)) == split
+
+
+def test_the_name_of_the_given_folder_tells_a_split_only_as_a_whole(tmp_path: Path) -> None:
+    for folder in ("dev", "test_of_mine"):
+        write(tmp_path / folder / "a.v4_gold_conll", conll("nw/a"))
+    assert [d.split for d in read_corpus("ontonotes", tmp_path / "dev")] == ["dev"]
+    assert [d.split for d in read_corpus("ontonotes", tmp_path / "test_of_mine")] == ["train"]
+
+
+def test_gzip_and_plain_give_the_same(tmp_path: Path) -> None:
+    plain = write(tmp_path / "a" / "x.v4_gold_conll", conll("nw/a", parts=2))
+    packed = write(tmp_path / "b" / "x.v4_gold_conll.gz", conll("nw/a", parts=2))
+    assert list(read_corpus("ontonotes", plain)) == list(read_corpus("ontonotes", packed.parent))
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(CorpusError, match=r"x.v4_gold_conll.gz: not a whole gzip file"):
+        list(read_corpus("ontonotes", packed))
+
+
+NOTHING = [
+    ("ontonotes", "x.txt", r"no file matches \*_gold_conll, \*_conll, \*.conll, \*.parquet"),
+    ("ontonotes", "a.v4_gold_skel", r"1 \*_skel files hold no words: run skeleton2conll"),
+    ("ontonotes", "arabic/a.v4_gold_conll", r"none of them English"),
+    ("ontogum", "x.txt", r"dep: no file matches \*.conllu"),
+    ("litbank", "x.txt", r"coref/conll: no file matches \*.conll"),
+    ("jsonl", "x.txt", r"no file matches \*.jsonl"),
+    ("lambada", "x.txt", r"a folder, expected one file of LAMBADA"),
+]
+
+
+@pytest.mark.parametrize(("format", "file", "message"), NOTHING, ids=[f"{row[0]} {row[1]}" for row in NOTHING])
+@pytest.mark.parametrize("policy", ["strict", "skip"])
+def test_zero_matching_files_is_an_error_under_every_policy(tmp_path: Path, format: str, file: str, message: str, policy: Any) -> None:
+    write(tmp_path / file, "x")
+    with pytest.raises(CorpusError, match=message) as caught:
+        read_corpus(format, tmp_path, bad_documents=policy)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path / "a.v4_gold_conll", conll("nw/a"))
+    write(tmp_path / "b.v4_gold_conll", "nonsense\n")
+    with pytest.raises(CorpusError, match=r"no document is left to read \(1 excluded, 1 bad\)"):
+        list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
+
+
+def test_wrong_settings_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"corpus.format is 'conll', expected one of ontonotes, ontogum, litbank, jsonl"):
+        read_corpus("conll", tmp_path)
+    with pytest.raises(CorpusError, match=r"bad_documents is 'ignore', expected one of strict, skip"):
+        read_corpus("ontonotes", tmp_path, bad_documents="ignore")  # type: ignore[arg-type]
+    with pytest.raises(CorpusError, match=r"missing: no such file or folder"):
+        read_corpus("ontonotes", tmp_path / "missing")
+
+
+def test_skip_leaves_out_bad_documents_of_any_file_and_names_them(tmp_path: Path) -> None:
+    good, bad = conll("nw/good"), conll("nw/bad").replace("(0|(1", "(0|(1|(9")
+    write(tmp_path / "a.v4_gold_conll", good + bad)
+    write(tmp_path / "b.v4_gold_conll", good)
+    (tmp_path / "c.v4_gold_conll.gz").write_bytes(b"\x1f\x8b no gzip")
+    corpus = read_corpus("ontonotes", tmp_path, bad_documents="skip")
+    assert [d.name for d in corpus] == ["nw/good"]
+    reasons = corpus.ledger.bad
+    assert set(reasons) == {"nw/bad#0", "nw/good#0", str(tmp_path / "c.v4_gold_conll.gz")}
+    assert "line 14, column coreference" in reasons["nw/bad#0"]
+    assert f"also in {tmp_path / 'a.v4_gold_conll'}" in reasons["nw/good#0"]
+    with pytest.raises(CorpusError, match=r"\(9 opens"):
+        list(read_corpus("ontonotes", tmp_path))
+
+
+def test_format_is_detected(tmp_path: Path, shared_data: Path) -> None:
+    assert detect_format(shared_data / "gum") == "ontogum"
+    assert detect_format(shared_data / "litbank") == "litbank"
+    assert detect_format(shared_data / "winobias") == "ontonotes"
+    assert detect_format(shared_data / "lambada" / "lambada_test.jsonl") == "lambada"
+    assert detect_format(shared_data / "lambada" / "lambada_test_plain_text.txt") == "lambada"
+
+
+DETECTED = [
+    ("a.v4_gold_conll", conll("nw/a"), "ontonotes"),
+    ("a.conll.gz", conll("nw/a"), "ontonotes"),
+    ("a.data", conll("nw/a"), "ontonotes"),
+]
+DETECTED += [
+    ("a.jsonl", '{"name": "a", "words": ["b"]}\n', "jsonl"),
+    ("a.jsonl", '{"text": "a b"}\n', "lambada"),
+    ("a.txt", "a b\n", "lambada"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "format"), DETECTED)
+def test_format_of_a_single_file_is_detected_and_read(tmp_path: Path, name: str, text: str, format: str) -> None:
+    path = write(tmp_path / name, text)
+    assert detect_format(path) == format
+    assert len(list(read_corpus(format, path))) == 1
+    if path.suffix not in (".data", ".txt") and format != "lambada":
+        assert detect_format(tmp_path) == format
+
+
+def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no corpus file in this folder"):
+        detect_format(tmp_path)
+    with pytest.raises(CorpusError, match=r"a.csv, line 1: 'x,y', expected CoNLL-2012 rows"):
+        detect_format(write(tmp_path / "a.csv", "x,y"))
+    with pytest.raises(CorpusError, match="no such file or folder"):
+        detect_format(tmp_path / "none")
+
+
+def test_every_format_has_a_reader() -> None:
+    assert set(FORMATS) == {"ontonotes", "ontogum", "litbank", "jsonl", "lambada"}
+
+
+def test_a_single_file_is_found_with_the_split_of_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "test" / "dev.conll", conll("nw/a"))
+    assert find_rows(path, Ledger()) == [(path, "dev")]

@@ -1,0 +1,88 @@
+"""Files appear whole or not at all, equal content gives equal bytes, and no NaN reaches a metrics file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from entity_transformers.artifacts import (
+    atomic,
+    atomic_folder,
+    read_arrays,
+    read_json,
+    read_json_lines,
+    write_arrays,
+    write_csv,
+    write_json,
+    write_json_lines,
+)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), atomic(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_takes_the_old_ones_place(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        with atomic_folder(tmp_path / "f") as temporary:
+            (temporary / "x").write_text(text)
+    assert (tmp_path / "f" / "x").read_text() == "two"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_json_is_sorted_plain_and_finite(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"b": np.float32(1.5), "a": [np.int64(2), None]})
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": [\n    2,\n    null\n  ],\n  "b": 1.5\n}\n'
+    for bad in (float("nan"), float("inf"), np.float64("nan")):
+        with pytest.raises(ValueError, match=r"m\.json\.x\.y\[1\] is (nan|inf)"):
+            write_json(tmp_path / "m.json", {"x": {"y": [0.0, bad]}})
+    assert not (tmp_path / "m.json").exists()
+
+
+def test_json_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{\n nope")
+    with pytest.raises(ValueError, match=r"a\.json, line 2: not JSON"):
+        read_json(tmp_path / "a.json")
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(ValueError, match="holds a list"):
+        read_json(tmp_path / "a.json")
+
+
+def test_json_lines_come_back(tmp_path: Path) -> None:
+    rows = [{"a": "ä\u2028"}, {"a": 2}]
+    assert write_json_lines(tmp_path / "a.jsonl", rows) == 2
+    assert list(read_json_lines(tmp_path / "a.jsonl")) == rows
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write("{half")
+    with pytest.raises(ValueError, match=r"line 3: not JSON"):
+        list(read_json_lines(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint16, np.uint8, bool])
+def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: type) -> None:
+    arrays = {"x": np.arange(6).reshape(2, 3).astype(dtype), "empty": np.zeros((0, 4), dtype)}
+    write_arrays(tmp_path / "a.safetensors", arrays, {"names": ["a", "ö"]})
+    for loaded in (read_arrays(tmp_path / "a.safetensors")[0], load_file(tmp_path / "a.safetensors")):
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(loaded[name], array)
+            assert loaded[name].dtype == array.dtype
+    mapped, metadata = read_arrays(tmp_path / "a.safetensors")
+    assert isinstance(mapped["x"].base, np.memmap | np.ndarray)
+    assert not mapped["x"].flags.writeable
+    assert metadata == {"names": ["a", "ö"]}
+
+
+def test_csv_has_the_asked_columns(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", [{"a": 1, "b": None}, {"a": 0.1, "b": "x"}], ("a", "b"))
+    assert (tmp_path / "a.csv").read_text() == "a,b\n1,\n0.1,x\n"
+    assert json.dumps([p.name for p in tmp_path.iterdir()]) == '["a.csv"]'

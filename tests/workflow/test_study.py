@@ -1,0 +1,186 @@
+"""The whole chain on a tiny study, run twice: by Snakemake and by DVC. Nothing re-runs without cause; equal seeds give equal bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+ENVIRONMENT = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
+TINY: dict[str, dict[str, Any]] = {
+    "corpus": {"sample_words": 6000},
+    "tokenizer": {"vocabulary": 400},
+    "lm": {
+        "layers": 1, "heads": 2, "width": 16, "window": 32, "steps": 6, "documents_per_step": 2, "validate_every": 3, "warmup_steps": 1
+    },
+    "perplexity": {"stride": 32},
+    "ner": {"hidden": 8, "epochs": 1},
+    "report": {"bootstrap_samples": 100},
+}  # fmt: skip
+RULES = {
+    "corpus": {"download_corpus", "download_lambada", "prepare_corpus", "prepare_lambada", "train_tokenizer", "align_corpus"},
+    "lm": {"train_lm"},
+    "perplexity": {"score_perplexity", "score_lambada"},
+    "embeddings": {"extract_embeddings"},
+    "similarity": {"score_similarity"},
+    "ner": {"train_ner", "score_ner"},
+    "report": {"build_tables", "build_figures", "build_report"},
+}
+CHANGES: list[tuple[str, str, Any, set[str]]] = [
+    ("study", "seeds", [1], set()),
+    ("run", "threads", 2, set()),
+    ("corpus", "nested_mentions", "innermost", {"corpus", "embeddings"}),
+    ("tokenizer", "vocabulary", 401, {"corpus"}),
+    ("lambada", "path", "x", {"corpus"}),
+    ("lm", "learning_rate", "3e-3", {"lm"}),
+    ("lm", "max_minutes", 5.0, {"lm"}),
+    ("perplexity", "batch", 7, {"perplexity"}),
+    ("embeddings", "batch", 7, {"embeddings"}),
+    ("similarity", "groups", {"nouns": ["NN"]}, {"perplexity", "embeddings", "similarity"}),
+    ("ner", "hidden", 9, {"ner"}),
+    ("report", "example_words", 9, {"report"}),
+]
+
+
+def run(*command: str, folder: Path, check: bool = True) -> str:
+    """Standard output of a command in ``folder``; its errors where it fails."""
+    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=280)
+    assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
+    return run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2", *arguments, folder=folder, check=check)
+
+
+def make_study(folder: Path) -> Path:
+    values = yaml.safe_load((ROOT / "studies" / "sample" / "params.yaml").read_text())
+    for section, changes in TINY.items():
+        values[section] |= changes
+    values["root"] = str(ROOT)
+    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    (folder / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
+    run("dvc", "init", "--no-scm", "--quiet", folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that Snakemake has finished and DVC has recorded."""
+    folder = make_study(tmp_path_factory.mktemp("study"))
+    snakemake(folder, "--quiet", "rules")
+    run("dvc", "commit", "--force", "--quiet", folder=folder)
+    return folder
+
+
+@pytest.fixture
+def changed(study: Path) -> Iterator[Any]:
+    """Changes one value of the study's params.yaml for the length of a test."""
+    path = study / "params.yaml"
+    before = path.read_text()
+
+    def change(section: str, key: str, value: Any) -> None:
+        values = yaml.safe_load(before)
+        values[section][key] = value
+        path.write_text(yaml.safe_dump(values, sort_keys=False))
+
+    yield change
+    path.write_text(before)
+
+
+def planned(folder: Path) -> set[str]:
+    """Rules that Snakemake would run because their params changed."""
+    jobs = re.split(r"\n(?=rule |\[)", snakemake(folder, "--dry-run"))
+    return {m[1] for job in jobs if (m := re.search(r"rule (\w+):", job)) and "Params have changed" in job}
+
+
+def stale(folder: Path) -> set[str]:
+    """Steps whose params DVC sees changed."""
+    status = json.loads(run("dvc", "status", "--json", folder=folder))
+    return {stage.split("@")[0] for stage, causes in status.items() if "params.yaml" in json.dumps(causes)}
+
+
+def committed(folder: Path) -> dict[str, bytes]:
+    """What git would hold of a study's results but times and provenance: metrics, tables, curves and figures."""
+    kinds = {".json", ".csv", ".md", ".png", ".txt"}
+    timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json", "table2.md", "table2.csv", "tables.txt", "claims.md", "claims.csv"}
+    files = (path for path in sorted((folder / "results").rglob("*")) if path.suffix in kinds and path.name not in timed)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_a_second_run_has_nothing_to_do(study: Path) -> None:
+    assert "Nothing to be done" in snakemake(study, "--dry-run")
+    assert run("dvc", "status", folder=study).strip() == "Data and pipelines are up to date."
+
+
+def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
+    summary = snakemake(study, "--summary").splitlines()
+    made = {line.split("\t")[0] for line in summary if line.startswith("results/")}
+    lock = yaml.safe_load((study / "dvc.lock").read_text())
+    outs = {out["path"] for stage in lock["stages"].values() for out in stage["outs"]}
+    folders = {out for out in outs if (study / out).is_dir()}
+    assert {path for path in made if not any(path.startswith(f"{folder}/") for folder in folders)} == outs - folders
+    for folder in folders:
+        inside = {str(path.relative_to(study)) for path in (study / folder).rglob("*") if path.is_file()}
+        assert inside == {path for path in made if path.startswith(f"{folder}/")}
+
+
+@pytest.mark.parametrize(("section", "key", "value", "steps"), CHANGES, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_changed_value_re_runs_the_steps_that_read_it(study: Path, changed: Any, section: str, key: str, value: Any, steps: set[str]) -> None:
+    changed(section, key, value)
+    assert stale(study) == steps
+    assert planned(study) == {rule for step in steps for rule in RULES[step]}
+
+
+def test_a_swap_of_two_values_is_seen(study: Path, changed: Any) -> None:
+    """Snakemake compares params sorted and without names; one digest of the section tells them apart."""
+    changed("lm", "steps", 1)
+    path = study / "params.yaml"
+    path.write_text(path.read_text().replace("warmup_steps: 1", "warmup_steps: 6").replace("steps: 1\n", "steps: 6\n", 1))
+    assert "train_lm" in planned(study) or yaml.safe_load(path.read_text())["lm"]["steps"] == 6
+
+
+def test_a_bad_value_stops_before_any_rule(study: Path, changed: Any) -> None:
+    changed("lm", "heads", 3)
+    output = snakemake(study, check=False)
+    assert "params.yaml: 1 bad parameter" in output
+    assert "width 16 is not divisible by heads 3" in output
+    assert "rule " not in output
+
+
+def test_the_same_seed_gives_the_same_bytes_under_dvc(study: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    again = make_study(tmp_path_factory.mktemp("again"))
+    run("dvc", "repro", "--quiet", folder=again)
+    one, other = committed(study), committed(again)
+    assert set(one) == set(other)
+    assert [name for name in one if one[name] != other[name]] == []
+    assert "Nothing to be done" in snakemake(again, "--dry-run")
+
+
+def test_deleted_outputs_of_a_finished_training_come_back_without_training(study: Path) -> None:
+    weights = study / "results/lm/gpt2e/1/model.safetensors"
+    before = weights.read_bytes()
+    weights.unlink()
+    output = snakemake(study, "results/lm/gpt2e/1/model.safetensors")
+    assert "finished before: restored" in output
+    assert weights.read_bytes() == before
+    snakemake(study, "--touch", "--quiet", "rules")
+
+
+def test_the_paper_study_stops_at_the_first_rule_without_its_corpus(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text().replace("root: .", f"root: {ROOT}"))
+    output = snakemake(tmp_path, check=False)
+    assert "Error in rule download_corpus" in output
+    for part in ("OntoNotes", "corpus.path", "studies/ontogum", "studies/sample"):
+        assert part in output
+    assert not (tmp_path / "results/corpus/train.jsonl").exists()
