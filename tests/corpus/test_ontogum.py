@@ -13,7 +13,7 @@ from entity_transformers.corpus.conllu import match_typed, read_table
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
-from entity_transformers.corpus.ontogum import named_entities, read_folder, read_splits
+from entity_transformers.corpus.ontogum import read_folder, read_splits, select_named
 
 NAME = "GUM_bio_ada"
 SPLITS = "# Splits\n\n## train\n\n  * GUM_bio_other\n\n## dev\n\n  * GUM_bio_ada\n"
@@ -201,7 +201,7 @@ def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
         table = read_table(list(open_lines(path)), path.name)
         for mention in match_typed(table):
             every[mention.label.lower()] += 1
-            named[mention.label.lower()] += bool(named_entities([mention], table.tags))
+            named[mention.label.lower()] += bool(select_named([mention], table.tags))
     text = " ".join((shared_data / "gum" / "PROVENANCE.md").read_text(encoding="utf-8").split())
     published = [re.search(pattern, text) for pattern in (r"named\): (.*?plant \d+)", r"tokens\): (.*?plant \d+)")]
     for found, match in zip((every, named), published, strict=True):

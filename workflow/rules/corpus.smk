@@ -13,6 +13,7 @@ rule download_corpus:
         "results/corpus/source.json",
     params:
         digest=digest("corpus"),
+    priority: 1  # a corpus that is missing stops the study before anything else is fetched
     log:
         "logs/corpus/download_corpus.log",
     benchmark:

@@ -74,9 +74,11 @@ def make_document(name: str, splits: Mapping[str, str], dep: Table, chains: Tabl
     _check_text(name, dep)
     _check_alignment(dep, chains)
     try:
-        entities = named_entities(match_typed(dep), dep.tags)
+        named = select_named(match_typed(dep), dep.tags)
     except BracketError as error:
         raise dep.fault(error.word, str(error), 10) from None
+    entities = flatten_named(named)
+    ledger.counts["named_entities_inside_others"] += len(named) - len(entities)
     return Document(
         name=name, part=0, split=splits[name], genre=_genre(name), words=tuple(dep.words), sentence_starts=tuple(dep.sentence_starts),
         mentions=read_chains(chains, ledger), tags=tuple(dep.tags), space_after=tuple(dep.space_after), named_entities=entities,
@@ -127,11 +129,15 @@ def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
     return tuple(mentions)
 
 
-def named_entities(mentions: Sequence[TypedMention], tags: Sequence[str]) -> tuple[NamedEntity, ...]:
-    """Flat typed spans of the named mentions: a proper noun among the head's words; the outermost of nested ones."""
-    named = [m for m in mentions if any(tags[word] in _NAMES for word in m.minspan)]
+def select_named(mentions: Sequence[TypedMention], tags: Sequence[str]) -> list[TypedMention]:
+    """The named mentions: those with a proper noun among their head's words."""
+    return [m for m in mentions if any(tags[word] in _NAMES for word in m.minspan)]
+
+
+def flatten_named(mentions: Sequence[TypedMention]) -> tuple[NamedEntity, ...]:
+    """Flat typed spans, the outermost of nested ones."""
     kept: list[NamedEntity] = []
-    for mention in sorted(named, key=lambda m: (m.start, -m.end)):
+    for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
         if not kept or mention.start >= kept[-1].end:
             kept.append(NamedEntity(mention.start, mention.end, mention.label))
     return tuple(kept)

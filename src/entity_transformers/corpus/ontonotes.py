@@ -1,7 +1,7 @@
 """CoNLL-2012 / OntoNotes 5.0 rows, and the corpora that are written in them (WinoBias, LitBank).
 
 Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, the last one coreference. There
-are at least 12 and as many more as a sentence has predicates. Facts: `OntoNotes 5.0 release notes, CoNLL-2012 task`.
+are at least 12 and as many more as a sentence has predicates.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ def fetch(
         raise DownloadError(f"{shown(url)}: expected an http(s) address")
     part = target.with_name(f"{target.name}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
+    advance(part.stat().st_size if part.exists() else 0)
     for attempt in range(retries + 1):
         resumed = part.exists()
         try:
@@ -97,7 +98,6 @@ def _copy(url: str, response: http.client.HTTPResponse, file: IO[bytes], size: i
     page = is_html(first[:200].decode("utf-8", "replace")) if not start else False
     if page or response.headers.get_content_type() == "text/html":
         raise DownloadError(f"{url}: a web page ({shown(first[:60].decode('utf-8', 'replace'))}) came instead of the file: {_LOGIN}")
-    advance(start)
     chunk = first
     while chunk:
         if file.tell() + len(chunk) > size:
