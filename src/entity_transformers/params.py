@@ -56,10 +56,16 @@ class CorpusParams(Section):
     format: Annotated[Format, Field(description="how the corpus is written; sample: generated on the spot")]
     path: Annotated[str | None, Field(description="local file or folder, relative to the study; null: download")]
     exclude: Annotated[tuple[str, ...], Field(description="document names to leave out, as glob patterns")]
-    bad_documents: Annotated[Literal["strict", "skip"], Field(description="strict: stop at a bad document; skip: leave it out and count it")]
-    nested_mentions: Annotated[Literal["outermost", "innermost", "drop"], Field(description="which of nested mentions gives a word its entity")]
+    bad_documents: Annotated[
+        Literal["strict", "skip"], Field(description="strict: stop at a bad document; skip: leave it out and count it")
+    ]
+    nested_mentions: Annotated[
+        Literal["outermost", "innermost", "drop"], Field(description="which of nested mentions gives a word its entity")
+    ]
     singletons: Annotated[bool, Field(description="keep chains of one mention (OntoNotes has none)")]
-    spacing: Annotated[Literal["natural", "every_word"], Field(description="natural: spaces as in running text; every_word: one before each word")]
+    spacing: Annotated[
+        Literal["natural", "every_word"], Field(description="natural: spaces as in running text; every_word: one before each word")
+    ]
     sample_words: Annotated[PositiveInt, Field(description="size of the generated corpus in words (format sample)")]
     sample_seed: Annotated[int, Field(description="seed of the generated corpus (format sample)")]
 
@@ -67,7 +73,10 @@ class CorpusParams(Section):
 class LambadaParams(Section):
     """The out-of-domain passages (section 4.2)."""
 
-    text: Annotated[Literal["original", "openai", "sample"], Field(description="original: tokenised, lower case; openai: detokenised; sample: generated")]
+    text: Annotated[
+        Literal["original", "openai", "sample"],
+        Field(description="original: tokenised, lower case; openai: detokenised; sample: generated"),
+    ]
     path: Annotated[str | None, Field(description="local file, relative to the study; null: download")]
 
 
@@ -92,8 +101,12 @@ class LmParams(Section):
     entity_layer_norm: Annotated[bool, Field(description="layer norm before entity attention")]
     entity_gate: Annotated[Literal["none", "zero"], Field(description="zero: a learnt gate that starts at 0")]
     entity_values: Annotated[Literal["hidden", "entity", "both"], Field(description="where the values of entity attention come from")]
-    memory_write: Annotated[Literal["last", "mean"], Field(description="state written to the memory: last piece or mean of the latest mention")]
-    memory_gradient_windows: Annotated[int, Field(ge=0, description="earlier windows that the gradient reaches through the memory; 0: the paper")]
+    memory_write: Annotated[
+        Literal["last", "mean"], Field(description="state written to the memory: last piece or mean of the latest mention")
+    ]
+    memory_gradient_windows: Annotated[
+        int, Field(ge=0, description="earlier windows that the gradient reaches through the memory; 0: the paper")
+    ]
     steps: Annotated[PositiveInt, Field(description="optimizer steps")]
     documents_per_step: Annotated[PositiveInt, Field(description="documents side by side, each with its own memory")]
     accumulation: Annotated[PositiveInt, Field(description="forward passes that documents_per_step is divided into")]
@@ -102,7 +115,9 @@ class LmParams(Section):
     warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")]
     weight_decay: Annotated[NonNegative, Field(description="AdamW weight decay, on matrices only")]
     clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
-    final_weights: Annotated[Literal["last", "best"], Field(description="weights that the study goes on with: of the last step or of the lowest dev loss")]
+    final_weights: Annotated[
+        Literal["last", "best"], Field(description="weights that the study goes on with: of the last step or of the lowest dev loss")
+    ]
     validate_every: Annotated[PositiveInt, Field(description="steps between validations")]
     validation_documents: Annotated[PositiveInt | None, Field(description="first documents of dev used in validation; null: all")]
     checkpoint_every: Annotated[PositiveInt, Field(description="steps between resumable checkpoints")]
@@ -137,7 +152,9 @@ class EmbeddingsParams(Section):
     """Word and mention representations (section 4.1)."""
 
     splits: Annotated[tuple[Split, ...], Field(min_length=1, description="splits whose mentions are compared")]
-    ner_context: Annotated[Literal["word", "sentence", "document"], Field(description="text around a word when its NER vector is made; word: none, the paper")]
+    ner_context: Annotated[
+        Literal["word", "sentence", "document"], Field(description="text around a word when its NER vector is made; word: none, the paper")
+    ]
     pooling: Annotated[Literal["last", "first", "mean"], Field(description="piece or mean of pieces that stands for a word")]
     batch: Annotated[PositiveInt, Field(description="words, sentences or documents of one forward pass")]
 
@@ -205,7 +222,6 @@ def _shown(error: Any) -> str:
     if error["type"] == "value_error":  # a rule between several keys, whose message has their values
         return ""
     return " (value: none given)" if error["type"] == "missing" else f" (value: {error['input']!r})"
-
 
 
 def load(path: Path) -> Params:

@@ -14,15 +14,39 @@ from entity_transformers.corpus.alignment import (
     END,
     AlignedCorpus,
     align_split,
+    learn_tokenizer,
     load_gpt2_tokenizer,
     spaced_words,
     summarise,
-    learn_tokenizer,
     word_labels,
 )
 from entity_transformers.corpus.document import Document, Mention
 
-TEXT = "`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to Panama . `` He has mastered the art".split()
+TEXT = [
+    "``",
+    "The",
+    "U.S.",
+    "underestimated",
+    "Noriega",
+    "all",
+    "along",
+    "''",
+    "says",
+    "Ambler",
+    "Moss",
+    "a",
+    "former",
+    "Ambassador",
+    "to",
+    "Panama",
+    ".",
+    "``",
+    "He",
+    "has",
+    "mastered",
+    "the",
+    "art",
+]
 CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
 
 
@@ -48,7 +72,36 @@ def test_innermost_keeps_the_nested_mention() -> None:
 
 
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
-    words = "`` I do n't ( really ) know , '' said Ann 's son . It cost $ 5 , or 3 % : \" cheap \" !".split()
+    words = [
+        "``",
+        "I",
+        "do",
+        "n't",
+        "(",
+        "really",
+        ")",
+        "know",
+        ",",
+        "''",
+        "said",
+        "Ann",
+        "'s",
+        "son",
+        ".",
+        "It",
+        "cost",
+        "$",
+        "5",
+        ",",
+        "or",
+        "3",
+        "%",
+        ":",
+        '"',
+        "cheap",
+        '"',
+        "!",
+    ]
     assert "".join(spaced_words(make_document(words), "natural")) == (
         '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from hypothesis import given, settings
@@ -100,7 +101,14 @@ def test_table_shows_shares_of_words_and_what_was_left_out() -> None:
     assert table["words"] == ["8", "2", "10"]
     assert table["nouns (% of words)"] == ["1 (12.5%)", "1 (50.0%)", "2 (20.0%)"]
     assert table["proper nouns (% of words)"] == ["1 (12.5%)", "0 (0.0%)", "1 (10.0%)"]
-    assert [row[0] for row in rows[-3:]] == ["excluded by pattern: 2", "left out, bad: c#0: c, line 3: cut", "unmatched brackets: 2"]
+    left_out = ["excluded by pattern: 2", "left out, bad: c#0: c.conll, line 3: cut", "unmatched brackets: 2"]
+    assert [row[0] for row in rows[-3:]] == left_out
+
+
+def test_a_corpus_without_tags_has_no_shares() -> None:
+    untagged = Document(name="a", part=0, split="train", genre="", words=("a", "b"), sentence_starts=(0,))
+    table = dict(re.split(r"  +", line) for line in format_table(describe([untagged], "drop")).splitlines()[1:])
+    assert (table["nouns (% of words)"], table["unknown (% of words)"]) == ("-", "2 (100.0%)")
 
 
 def test_comparison_names_each_size_that_differs() -> None:

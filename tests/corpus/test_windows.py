@@ -51,7 +51,12 @@ def test_lanes_read_whole_documents_in_order_without_gaps(lengths: list[int], la
 
 
 @settings(max_examples=60, deadline=None)
-@given(lengths=st.lists(st.integers(2, 30), min_size=1, max_size=10), lanes=st.integers(1, 3), window=st.integers(2, 40), seed=st.integers(0, 5))
+@given(
+    lengths=st.lists(st.integers(2, 30), min_size=1, max_size=10),
+    lanes=st.integers(1, 3),
+    window=st.integers(2, 40),
+    seed=st.integers(0, 5),
+)
 def test_memory_rows_of_a_window_belong_to_one_document_each(lengths: list[int], lanes: int, window: int, seed: int) -> None:
     corpus = make_corpus(lengths)
     plan = WindowPlan(corpus, lanes=lanes, window=window, windows=8, seed=seed)

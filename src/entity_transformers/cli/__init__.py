@@ -101,12 +101,16 @@ def _fail(name: str, error: Exception) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """All subcommands with their flags; ``--params`` first, then files, then one flag for each value of its params sections."""
-    parser = argparse.ArgumentParser("entity-transformers", description="Language models with a memory of a text's entities: the paper's method, step by step.")
+    parser = argparse.ArgumentParser(
+        "entity-transformers", description="Language models with a memory of a text's entities: the paper's method, step by step."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         sub = commands.add_parser(name, help=command.help, description=command.help)
         if name not in WITHOUT_PARAMS:
-            sub.add_argument("--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="the study's params.yaml (default: %(default)s)")
+            sub.add_argument(
+                "--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="the study's params.yaml (default: %(default)s)"
+            )
         for flag, options in command.flags.items():
             sub.add_argument(flag, **options)
         for section in command.sections:
@@ -117,7 +121,13 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
     group = parser.add_argument_group(f"values of section {section}", "each overrides params.yaml")
     for key, field in _fields(section).items():
-        group.add_argument(f"--{section}.{key}", dest=f"{section}.{key}", metavar="VALUE", type=yaml.safe_load, help=(field.description or "").replace("%", "%%"))
+        group.add_argument(
+            f"--{section}.{key}",
+            dest=f"{section}.{key}",
+            metavar="VALUE",
+            type=yaml.safe_load,
+            help=(field.description or "").replace("%", "%%"),
+        )
 
 
 def _fields(section: str) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from .. import runtime
-from ..artifacts import read_json, read_json_lines, write_arrays, write_json, write_json_lines, write_text, write_with
-from ..corpus.alignment import align_split, load_gpt2_tokenizer, summarise, learn_tokenizer
+from ..artifacts import read_json, write_arrays, write_json, write_json_lines, write_text, write_with
+from ..corpus.alignment import align_split, learn_tokenizer, load_gpt2_tokenizer, summarise
 from ..corpus.document import CorpusError, Document
 from ..corpus.download import list_files, locate
-from ..corpus.jsonl import from_row, to_row
+from ..corpus.jsonl import to_row
 from ..corpus.lambada import read_passages
 from ..corpus.lines import open_lines
 from ..corpus.mentions import drop_singletons
@@ -23,6 +23,7 @@ from ..corpus.readers import detect_format, read_corpus
 from ..corpus.sample import generate_corpus, generate_passages
 from ..corpus.statistics import compare_with_conll2012, describe, format_comparison, format_table
 from ..params import SPLITS, Params
+from .documents import read_documents
 
 log = logging.getLogger(__name__)
 SAMPLE_PASSAGES = 400
@@ -126,11 +127,6 @@ def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) ->
         counts[split] = summarise(aligned)
     write_json(output / "alignment.json", counts)
     log.info("%s", json.dumps(counts, indent=2))
-
-
-def read_documents(path: Path) -> list[Document]:
-    """The documents of a file that prepare-corpus wrote."""
-    return [from_row(row, f"{path}, line {number}") for number, row in enumerate(read_json_lines(path), 1)]
 
 
 def inspect_corpus(path: Path, format: str, nested_mentions: Any, bad_documents: Any, exclude: Iterable[str], json: bool) -> None:

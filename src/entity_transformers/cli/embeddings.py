@@ -9,10 +9,10 @@ from tokenizers import Tokenizer
 from .. import runtime
 from ..artifacts import write_arrays
 from ..corpus.alignment import AlignedCorpus
-from .corpus import read_documents
 from ..embeddings import embed_mentions, embed_splits, join_mentions
 from ..lm.models import load_model
 from ..params import SPLITS, Params
+from .documents import read_documents
 
 
 def extract_embeddings(params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path) -> None:

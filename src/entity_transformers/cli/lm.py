@@ -21,13 +21,14 @@ from ..lm.training import CURVE_COLUMNS, CurveRow, Training, TrainingError, Trai
 from ..params import Params
 
 log = logging.getLogger(__name__)
+CODE = ("lm", "perplexity/corpus.py", "perplexity/reading.py", *(f"corpus/{name}.py" for name in ("alignment", "labels", "windows")))
 OUTPUTS = ("config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json")
 
 
 def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, output: Path) -> None:
     """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all that it depends on."""
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
-    key = runtime.digest(json.dumps(_reading(params)), runtime.code_digest("lm", "corpus"), model, str(seed), *map(runtime.file_digest, inputs))
+    key = runtime.digest(json.dumps(_reading(params)), runtime.code_digest(*CODE), model, str(seed), *map(runtime.file_digest, inputs))
     state = work / key
     if all((state / name).exists() for name in OUTPUTS):
         log.info("finished before: restored from %s", state)

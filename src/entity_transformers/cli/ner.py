@@ -10,12 +10,12 @@ import numpy as np
 
 from .. import runtime
 from ..artifacts import read_arrays, write_arrays, write_csv, write_json
-from .corpus import read_documents
 from ..ner.dataset import TaggedSentences, build_sentences, list_labels
 from ..ner.scoring import score
 from ..ner.tagger import load_tagger, state_arrays
 from ..ner.training import Epoch, predict, train_tagger
 from ..params import Params
+from .documents import read_documents
 
 log = logging.getLogger(__name__)
 

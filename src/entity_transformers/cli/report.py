@@ -15,7 +15,7 @@ from ..params import Params
 from ..report import figures, page, tables
 from ..report.results import Results, Run, parse_curve, parse_documents, take_mentions
 from ..report.spans import name_entities, take_example
-from .corpus import read_documents
+from .documents import read_documents
 
 Parsed = TypeVar("Parsed")
 
@@ -114,4 +114,6 @@ def _parse(parser: Callable[[str, str], Parsed], path: Path) -> Parsed:
 def _manifest(params: Params, results: Path) -> dict[str, Any]:
     run = read_json(results / "lm" / params.study.models[0] / str(params.study.seeds[0]) / "manifest.json")
     made = {"git commit": run["git_commit"], "code": run["code"], "device": run["device"]}
-    return made | {"versions": run["versions"], "inputs (sha256)": run["inputs"]} | params.model_dump(mode="json", exclude={"report", "root"})
+    return (
+        made | {"versions": run["versions"], "inputs (sha256)": run["inputs"]} | params.model_dump(mode="json", exclude={"report", "root"})
+    )

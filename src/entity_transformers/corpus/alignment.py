@@ -20,8 +20,38 @@ from .mentions import flatten
 
 END = "<|endoftext|>"
 QUOTES = {"``": '"', "''": '"'}
-NO_SPACE_BEFORE = frozenset(", . : ; ? ! % ) ] } '' ... 's 'S 'm 'M 're 'RE 've 'VE 'd 'D 'll 'LL n't N'T '".split())
-NO_SPACE_AFTER = frozenset("( [ { `` $ # US$ C$ A$ HK$".split())
+NO_SPACE_BEFORE = frozenset(
+    [
+        ",",
+        ".",
+        ":",
+        ";",
+        "?",
+        "!",
+        "%",
+        ")",
+        "]",
+        "}",
+        "''",
+        "...",
+        "'s",
+        "'S",
+        "'m",
+        "'M",
+        "'re",
+        "'RE",
+        "'ve",
+        "'VE",
+        "'d",
+        "'D",
+        "'ll",
+        "'LL",
+        "n't",
+        "N'T",
+        "'",
+    ]
+)
+NO_SPACE_AFTER = frozenset(["(", "[", "{", "``", "$", "#", "US$", "C$", "A$", "HK$"])
 
 
 def _byte_level(model: models.BPE) -> Tokenizer:

@@ -134,8 +134,9 @@ def format_table(statistics: Mapping[str, Any]) -> str:
 
 
 def _share(stats: Mapping[str, Any], group: str) -> str:
-    number = stats["pos"][group]
-    return f"{number:,} ({number / stats['words']:.1%})" if stats["words"] else "-"
+    number, words = stats["pos"][group], stats["words"]
+    tagged = words - stats["pos"]["unknown"]
+    return f"{number:,} ({number / words:.1%})" if tagged or (words and group == "unknown") else "-"
 
 
 def _align(rows: list[list[str]]) -> list[str]:

@@ -1,0 +1,88 @@
+"""The command line: what it lists, how it overrides params, what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.cli import COMMANDS, main, make_parser, read_params
+from entity_transformers.params import ParamsError
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
+
+
+def test_help_lists_every_command_in_the_papers_order(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    places = [text.index(f"    {name}") for name in COMMANDS]
+    assert places == sorted(places)
+
+
+def test_every_command_describes_all_its_flags() -> None:
+    parser = make_parser()
+    for action in parser._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr]
+        assert all(flag.help for flag in action._actions if flag.dest != "model" or flag.help)
+
+
+def test_flags_override_the_file_and_paths_are_resolved(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(SAMPLE.read_text().replace("format: sample\n  path: null", "format: jsonl\n  path: my/text"))
+    arguments = vars(make_parser().parse_args(
+        ["prepare-corpus", "--params", str(tmp_path / "params.yaml"), "--source", "s", "--output", "o", "--corpus.exclude", "[a, b]"]
+    ))  # fmt: skip
+    params = read_params(arguments["params"], arguments, ("corpus",))
+    assert params.corpus.exclude == ("a", "b")
+    assert params.corpus.path == str(tmp_path / "my/text")
+    assert not [key for key in arguments if "." in key]
+
+
+def test_a_bad_override_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match=r"lm\.steps: .*'none'"):
+        arguments = {f"lm.{key}": None for key in ()} | {"lm.steps": "none"}
+        from entity_transformers.cli import _fields
+
+        read_params(SAMPLE, {f"lm.{name}": None for name in _fields("lm")} | arguments, ("lm",))
+
+
+def test_an_error_is_one_message_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["check-params", "--params", str(tmp_path / "params.yaml")])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.strip().endswith("No such file or directory: name a study's params.yaml")
+
+
+def test_check_params_prints_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check-params", "--params", str(ROOT / "params.yaml")])
+    assert json.loads(capsys.readouterr().out)["lm"]["learning_rate"] == 2e-5
+
+
+def test_inspect_corpus_counts_a_users_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": "letter-1", "split": "train", "words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
+    main(["inspect-corpus", str(tmp_path / "mine.jsonl"), "--json"])
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert (total["documents"], total["words"], total["chains"], total["mentions"]) == (1, 5, 1, 2)
+    main(["inspect-corpus", str(tmp_path / "mine.jsonl")])
+    assert "mentions" in capsys.readouterr().out
+
+
+def test_every_command_imports_without_snakemake_and_dvc() -> None:
+    code = (
+        "import sys, importlib\n"
+        "class Block:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('snakemake', 'dvc'):\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Block())\n"
+        "from entity_transformers.cli import COMMANDS\n"
+        "assert 'torch' not in sys.modules\n"
+        "for name, command in COMMANDS.items():\n"
+        "    module = importlib.import_module(f'entity_transformers.cli.{command.module}')\n"
+        "    assert callable(getattr(module, name.replace('-', '_')))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
