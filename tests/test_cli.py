@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
-from entity_transformers.params import ParamsError
+from entity_transformers.params import LmParams, ParamsError
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
@@ -41,12 +41,10 @@ def test_flags_override_the_file_and_paths_are_resolved(tmp_path: Path) -> None:
     assert not [key for key in arguments if "." in key]
 
 
-def test_a_bad_override_is_named(tmp_path: Path) -> None:
+def test_a_bad_override_is_named() -> None:
+    arguments = {f"lm.{name}": None for name in LmParams.model_fields} | {"lm.steps": "none"}
     with pytest.raises(ParamsError, match=r"lm\.steps: .*'none'"):
-        arguments = {f"lm.{key}": None for key in ()} | {"lm.steps": "none"}
-        from entity_transformers.cli import _fields
-
-        read_params(SAMPLE, {f"lm.{name}": None for name in _fields("lm")} | arguments, ("lm",))
+        read_params(SAMPLE, arguments, ("lm",))
 
 
 def test_an_error_is_one_message_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

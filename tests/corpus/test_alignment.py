@@ -22,31 +22,7 @@ from entity_transformers.corpus.alignment import (
 )
 from entity_transformers.corpus.document import Document, Mention
 
-TEXT = [
-    "``",
-    "The",
-    "U.S.",
-    "underestimated",
-    "Noriega",
-    "all",
-    "along",
-    "''",
-    "says",
-    "Ambler",
-    "Moss",
-    "a",
-    "former",
-    "Ambassador",
-    "to",
-    "Panama",
-    ".",
-    "``",
-    "He",
-    "has",
-    "mastered",
-    "the",
-    "art",
-]
+TEXT = "`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to Panama . `` He has mastered the art".split()
 CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
 
 
@@ -72,36 +48,7 @@ def test_innermost_keeps_the_nested_mention() -> None:
 
 
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
-    words = [
-        "``",
-        "I",
-        "do",
-        "n't",
-        "(",
-        "really",
-        ")",
-        "know",
-        ",",
-        "''",
-        "said",
-        "Ann",
-        "'s",
-        "son",
-        ".",
-        "It",
-        "cost",
-        "$",
-        "5",
-        ",",
-        "or",
-        "3",
-        "%",
-        ":",
-        '"',
-        "cheap",
-        '"',
-        "!",
-    ]
+    words = "`` I do n't ( really ) know , '' said Ann 's son . It cost $ 5 , or 3 % : \" cheap \" !".split()
     assert "".join(spaced_words(make_document(words), "natural")) == (
         '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
     )

@@ -132,6 +132,9 @@ def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"document_id": ["a"], "sentences": [["text"]]}), tmp_path / "a.parquet")
     with pytest.raises(CorpusError, match=r"column sentences: no field part_id, words"):
         list(read_corpus("ontonotes", tmp_path))
+    pyarrow.parquet.write_table(pyarrow.table({"document": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(CorpusError, match=r"a.parquet: no column document_id, sentences, expected the form of"):
+        list(read_corpus("ontonotes", tmp_path))
     (tmp_path / "a.parquet").write_text("<html>")
     with pytest.raises(CorpusError, match=r"a.parquet: not a parquet file of conll2012_raw"):
         list(read_corpus("ontonotes", tmp_path))

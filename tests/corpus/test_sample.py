@@ -15,7 +15,7 @@ from entity_transformers.corpus.sample import generate_corpus, generate_passages
 from entity_transformers.corpus.sample.lexicon import PENN_TAGS
 
 NAMED_ENTITY_TYPES = set(
-    "PERSON NORP FAC ORG GPE LOC PRODUCT EVENT WORK_OF_ART LAW LANGUAGE DATE TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL".split()  # noqa: SIM905
+    "PERSON NORP FAC ORG GPE LOC PRODUCT EVENT WORK_OF_ART LAW LANGUAGE DATE TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL".split()
 )
 WORDS = 60_000
 

@@ -28,12 +28,12 @@ def test_writer_turns_speakers_into_i_and_hearers_into_you() -> None:
     assert [(start, end) for start, end, entity in sentence.mentions if entity is people["Ben"]] == [(1, 2), (5, 6), (9, 10)]
 
 
-@pytest.mark.parametrize("word", "apple hour honest 8 11 18 80 umbrella Idea eel".split())  # noqa: SIM905
+@pytest.mark.parametrize("word", "apple hour honest 8 11 18 80 umbrella Idea eel".split())
 def test_an_precedes(word: str) -> None:
     assert starts_with_vowel(word)
 
 
-@pytest.mark.parametrize("word", "bell uniform one European useful 7 110 house".split())  # noqa: SIM905
+@pytest.mark.parametrize("word", "bell uniform one European useful 7 110 house".split())
 def test_a_precedes(word: str) -> None:
     assert not starts_with_vowel(word)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def tiny_corpus(documents: int = 6, seed: int = 0, split: str = "train", shortes
     words = np.concatenate([np.arange(-1, n - 1) for n in lengths]).astype(np.int32)
     pieces[offsets[:-1]], entities[offsets[:-1]] = 0, 0
     mentions = np.full(total, -1, np.int32)
-    for start, end in zip(offsets[:-1], offsets[1:], strict=True):
+    for start, end in pairwise(offsets):
         inside = entities[start:end] > 0
         mentions[start:end][inside] = np.arange(inside.sum())
     return AlignedCorpus(

@@ -112,17 +112,8 @@ def stale(folder: Path) -> set[str]:
 def committed(folder: Path) -> dict[str, bytes]:
     """What git would hold of a study's results but times and provenance: metrics, tables, curves and figures."""
     kinds = {".json", ".csv", ".md", ".png", ".txt"}
-    timed = {
-        "timing.json",
-        "manifest.json",
-        "source.json",
-        "lambada_source.json",
-        "table2.md",
-        "table2.csv",
-        "tables.txt",
-        "claims.md",
-        "claims.csv",
-    }
+    timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json"}  # and the tables that show times:
+    timed |= {"table2.md", "table2.csv", "tables.txt", "claims.md", "claims.csv"}
     files = (path for path in sorted((folder / "results").rglob("*")) if path.suffix in kinds and path.name not in timed)
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
@@ -153,13 +144,10 @@ def test_a_changed_value_re_runs_the_steps_that_read_it(
     assert planned(study) == steps
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "value", "rules"), [("ner", "hidden", 9, {"ner", "report"}), ("report", "title", "x", {"report"})]
-)
-def test_only_the_change_and_what_follows_runs(study: Path, changed: Any, section: str, key: str, value: Any, rules: set[str]) -> None:
-    changed(section, key, value)
+def test_only_the_change_and_what_follows_runs(study: Path, changed: Any) -> None:
+    changed("ner", "hidden", 9)
     jobs = set(re.findall(r"^rule (\w+):", snakemake(study, "--dry-run"), flags=re.MULTILINE)) - {"all"}
-    assert jobs == {rule for step in rules for rule in RULES[step]}
+    assert jobs == RULES["ner"] | RULES["report"]
 
 
 def test_a_swap_of_two_values_is_seen(study: Path, changed: Any) -> None:

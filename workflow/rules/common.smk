@@ -37,13 +37,27 @@ wildcard_constraints:
 
 def code(step):
     """The step's source files: an edited one re-runs its rules."""
-    named = [dep.replace("${root}", str(PROJECT)) for dep in STAGES[step]["deps"] if dep.startswith("${root}/src")]
-    return [str(file) for path in map(Path, named) for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
+    named = [
+        dep.replace("${root}", str(PROJECT))
+        for dep in STAGES[step]["deps"]
+        if dep.startswith("${root}/src")
+    ]
+    return [
+        str(file)
+        for path in map(Path, named)
+        for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])
+    ]
 
 
 def digest(step):
     """The step's params as one text: Snakemake compares params without their names."""
-    return json.dumps({name: getattr(PARAMS, name).model_dump(mode="json") for name in STAGES[step]["params"]}, sort_keys=True)
+    return json.dumps(
+        {
+            name: getattr(PARAMS, name).model_dump(mode="json")
+            for name in STAGES[step]["params"]
+        },
+        sort_keys=True,
+    )
 
 
 def runs(pattern):

@@ -11,13 +11,13 @@ rule download_corpus:
         code=code("corpus"),
     output:
         "results/corpus/source.json",
-    params:
-        digest=digest("corpus"),
-    priority: 1  # a corpus that is missing stops the study before anything else is fetched
     log:
         "logs/corpus/download_corpus.log",
     benchmark:
         "logs/corpus/download_corpus.tsv"
+    priority: 1  # a corpus that is missing stops the study before anything else is fetched
+    params:
+        digest=digest("corpus"),
     shell:
         "entity-transformers download-corpus --params params.yaml --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
 
@@ -28,12 +28,12 @@ rule download_lambada:
         code=code("corpus"),
     output:
         "results/corpus/lambada_source.json",
-    params:
-        digest=digest("corpus"),
     log:
         "logs/corpus/download_lambada.log",
     benchmark:
         "logs/corpus/download_lambada.tsv"
+    params:
+        digest=digest("corpus"),
     shell:
         "entity-transformers download-lambada --params params.yaml --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
 
@@ -46,12 +46,12 @@ rule prepare_corpus:
     output:
         expand("results/corpus/{split}.jsonl", split=SPLITS),
         "results/corpus/statistics.json",
-    params:
-        digest=digest("corpus"),
     log:
         "logs/corpus/prepare_corpus.log",
     benchmark:
         "logs/corpus/prepare_corpus.tsv"
+    params:
+        digest=digest("corpus"),
     shell:
         "entity-transformers prepare-corpus --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
 
@@ -63,12 +63,12 @@ rule prepare_lambada:
         code=code("corpus"),
     output:
         "results/corpus/lambada.jsonl",
-    params:
-        digest=digest("corpus"),
     log:
         "logs/corpus/prepare_lambada.log",
     benchmark:
         "logs/corpus/prepare_lambada.tsv"
+    params:
+        digest=digest("corpus"),
     shell:
         "entity-transformers prepare-lambada --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
 
@@ -80,12 +80,12 @@ rule train_tokenizer:
         code=code("corpus"),
     output:
         "results/corpus/tokenizer.json",
-    params:
-        digest=digest("corpus"),
     log:
         "logs/corpus/train_tokenizer.log",
     benchmark:
         "logs/corpus/train_tokenizer.tsv"
+    params:
+        digest=digest("corpus"),
     shell:
         "entity-transformers train-tokenizer --params params.yaml --corpus results/corpus --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
 
@@ -99,11 +99,11 @@ rule align_corpus:
     output:
         expand("results/corpus/{split}.safetensors", split=SPLITS),
         "results/corpus/alignment.json",
-    params:
-        digest=digest("corpus"),
     log:
         "logs/corpus/align_corpus.log",
     benchmark:
         "logs/corpus/align_corpus.tsv"
+    params:
+        digest=digest("corpus"),
     shell:
         "entity-transformers align-corpus --params params.yaml --corpus results/corpus --tokenizer {input.tokenizer:q} --output results/corpus 2>&1 | tee {log:q}"

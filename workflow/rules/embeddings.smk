@@ -15,16 +15,18 @@ rule extract_embeddings:
         tokenizer="results/corpus/tokenizer.json",
         code=code("embeddings"),
     output:
-        multiext(f"results/embeddings/{RUN}/", "words.safetensors", "mentions.safetensors"),
-    params:
-        digest=digest("embeddings"),
-    threads: PARAMS.run.threads
-    resources:
-        gpu=1,
+        multiext(
+            f"results/embeddings/{RUN}/", "words.safetensors", "mentions.safetensors"
+        ),
     log:
         f"logs/embeddings/extract_embeddings/{RUN}.log",
     benchmark:
         f"logs/embeddings/extract_embeddings/{RUN}.tsv"
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    params:
+        digest=digest("embeddings"),
     shell:
         "entity-transformers extract-embeddings --params params.yaml --corpus results/corpus --lm results/lm/{wildcards.model:q}/{wildcards.seed:q}"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/embeddings/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

@@ -14,16 +14,24 @@ rule train_lm:
         tokenizer="results/corpus/tokenizer.json",
         code=code("lm"),
     output:
-        multiext(f"results/lm/{RUN}/", "config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json"),
-    params:
-        digest=digest("lm"),
-    threads: PARAMS.run.threads
-    resources:
-        gpu=1,
+        multiext(
+            f"results/lm/{RUN}/",
+            "config.json",
+            "model.safetensors",
+            "curve.csv",
+            "metrics.json",
+            "timing.json",
+            "manifest.json",
+        ),
     log:
         f"logs/lm/train_lm/{RUN}.log",
     benchmark:
         f"logs/lm/train_lm/{RUN}.tsv"
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    params:
+        digest=digest("lm"),
     shell:
         "entity-transformers train-lm --params params.yaml --corpus results/corpus"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --work work/lm --output results/lm/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

@@ -13,15 +13,15 @@ rule train_ner:
         code=code("ner"),
     output:
         multiext(f"results/ner/{RUN}/", "tagger.safetensors", "history.csv"),
-    params:
-        digest=digest("ner"),
-    threads: PARAMS.run.threads
-    resources:
-        gpu=1,
     log:
         f"logs/ner/train_ner/{RUN}.log",
     benchmark:
         f"logs/ner/train_ner/{RUN}.tsv"
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    params:
+        digest=digest("ner"),
     shell:
         "entity-transformers train-ner --params params.yaml --corpus results/corpus --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/ner/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
@@ -37,13 +37,13 @@ rule score_ner:
         code=code("ner"),
     output:
         f"results/ner/{RUN}/metrics.json",
-    params:
-        digest=digest("ner"),
-    threads: PARAMS.run.threads
     log:
         f"logs/ner/score_ner/{RUN}.log",
     benchmark:
         f"logs/ner/score_ner/{RUN}.tsv"
+    threads: PARAMS.run.threads
+    params:
+        digest=digest("ner"),
     shell:
         "entity-transformers score-ner --params params.yaml --corpus results/corpus --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
         " --tagger {input.tagger:q} --model {wildcards.model:q} --seed {wildcards.seed:q}"

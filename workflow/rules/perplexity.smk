@@ -10,19 +10,21 @@ rule score_perplexity:
     input:
         model=f"results/lm/{RUN}/model.safetensors",
         config=f"results/lm/{RUN}/config.json",
-        pieces=expand("results/corpus/{split}.safetensors", split=PARAMS.perplexity.splits),
+        pieces=expand(
+            "results/corpus/{split}.safetensors", split=PARAMS.perplexity.splits
+        ),
         code=code("perplexity"),
     output:
         multiext(f"results/perplexity/{RUN}/", "perplexity.json", "documents.csv"),
-    params:
-        digest=digest("perplexity"),
-    threads: PARAMS.run.threads
-    resources:
-        gpu=1,
     log:
         f"logs/perplexity/score_perplexity/{RUN}.log",
     benchmark:
         f"logs/perplexity/score_perplexity/{RUN}.tsv"
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    params:
+        digest=digest("perplexity"),
     shell:
         "entity-transformers score-perplexity --params params.yaml --corpus results/corpus --lm results/lm/{wildcards.model:q}/{wildcards.seed:q}"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/perplexity/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
@@ -38,15 +40,15 @@ rule score_lambada:
         code=code("perplexity"),
     output:
         multiext(f"results/perplexity/{RUN}/", "lambada.json", "passages.csv"),
-    params:
-        digest=digest("perplexity"),
-    threads: PARAMS.run.threads
-    resources:
-        gpu=1,
     log:
         f"logs/perplexity/score_lambada/{RUN}.log",
     benchmark:
         f"logs/perplexity/score_lambada/{RUN}.tsv"
+    threads: PARAMS.run.threads
+    resources:
+        gpu=1,
+    params:
+        digest=digest("perplexity"),
     shell:
         "entity-transformers score-lambada --params params.yaml --corpus results/corpus --lm results/lm/{wildcards.model:q}/{wildcards.seed:q}"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/perplexity/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

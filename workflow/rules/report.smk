@@ -33,12 +33,12 @@ rule build_tables:
     output:
         expand("results/report/tables/{table}.{form}", table=TABLES, form=["md", "csv"]),
         "results/report/tables/tables.txt",
-    params:
-        digest=digest("report"),
     log:
         "logs/report/build_tables.log",
     benchmark:
         "logs/report/build_tables.tsv"
+    params:
+        digest=digest("report"),
     shell:
         "entity-transformers build-tables --params params.yaml --results results --output results/report/tables 2>&1 | tee {log:q}"
 
@@ -50,12 +50,12 @@ rule build_figures:
         code=code("report"),
     output:
         expand("results/report/figures/{figure}.png", figure=FIGURES),
-    params:
-        digest=digest("report"),
     log:
         "logs/report/build_figures.log",
     benchmark:
         "logs/report/build_figures.tsv"
+    params:
+        digest=digest("report"),
     shell:
         "entity-transformers build-figures --params params.yaml --results results --output results/report/figures 2>&1 | tee {log:q}"
 
@@ -69,11 +69,11 @@ rule build_report:
         code=code("report"),
     output:
         "results/report/report.html",
-    params:
-        digest=digest("report"),
     log:
         "logs/report/build_report.log",
     benchmark:
         "logs/report/build_report.tsv"
+    params:
+        digest=digest("report"),
     shell:
         "entity-transformers build-report --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"

@@ -12,12 +12,12 @@ rule score_similarity:
         code=code("similarity"),
     output:
         f"results/similarity/{RUN}/similarity.json",
-    params:
-        digest=digest("similarity"),
     log:
         f"logs/similarity/score_similarity/{RUN}.log",
     benchmark:
         f"logs/similarity/score_similarity/{RUN}.tsv"
+    params:
+        digest=digest("similarity"),
     shell:
         "entity-transformers score-similarity --params params.yaml --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/similarity/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

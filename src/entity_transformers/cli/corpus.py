@@ -16,7 +16,7 @@ from ..corpus.alignment import align_split, learn_tokenizer, load_gpt2_tokenizer
 from ..corpus.document import CorpusError, Document
 from ..corpus.download import list_files, locate
 from ..corpus.jsonl import to_row
-from ..corpus.lambada import read_passages
+from ..corpus.lambada import Text, read_passages
 from ..corpus.lines import open_lines
 from ..corpus.mentions import drop_singletons
 from ..corpus.readers import detect_format, read_corpus
@@ -100,7 +100,7 @@ def prepare_lambada(params: Params, source: Path, output: Path) -> None:
     """The passages as JSON lines."""
     listed = _listed(source)
     path = listed / read_json(source)["files"][0]["path"]
-    text = "openai" if params.lambada.text == "openai" else "original"
+    text: Text = "openai" if params.lambada.text == "openai" else "original"
     count = write_json_lines(output / "lambada.jsonl", read_passages(open_lines(path), str(path), text))
     log.info("%d passages", count)
 

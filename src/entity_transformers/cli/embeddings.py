@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -19,18 +20,12 @@ def extract_embeddings(params: Params, corpus: Path, lm: Path, model: str, seed:
     """Vectors of all words (for the tagger) and of the mentions and entities of some splits (for the comparison)."""
     trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
     tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
-    section, window = params.embeddings, trained.config.n_positions
-    splits = {s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors")) for s in SPLITS}
+    section = params.embeddings
+    how: dict[str, Any] = {"window": trained.config.n_positions, "pooling": section.pooling, "batch": section.batch}
+    splits: dict[str, Any] = {s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors")) for s in SPLITS}
     filled = {split: pair for split, pair in splits.items() if pair[0]}
-    words = embed_splits(
-        trained, filled, tokenizer, context=section.ner_context, window=window, pooling=section.pooling, batch=section.batch
-    )
-    mentions = join_mentions(
-        embed_mentions(
-            trained, *filled[split], tokenizer, params.similarity.groups, window=window, pooling=section.pooling, batch=section.batch
-        )
-        for split in section.splits
-        if split in filled
-    )
+    words = embed_splits(trained, filled, tokenizer, context=section.ner_context, **how)
+    compared = [filled[split] for split in section.splits if split in filled]
+    mentions = join_mentions(embed_mentions(trained, *pair, tokenizer, params.similarity.groups, **how) for pair in compared)
     write_arrays(output / "words.safetensors", words, {"model": model, "seed": seed})
     write_arrays(output / "mentions.safetensors", mentions, {"model": model, "seed": seed, "groups": list(params.similarity.groups)})

@@ -8,7 +8,7 @@ import logging
 import statistics
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tokenizers import Tokenizer
 
@@ -49,7 +49,7 @@ def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inpu
     device = runtime.start(params.run.device, params.run.threads, seed)
     tokenizer = Tokenizer.from_file(str(inputs[2]))
     train, dev = (label_corpus(AlignedCorpus.load(path), name, seed) for path in inputs[:2])
-    model = build_model(name, params.lm, tokenizer.get_vocab_size(), tokenizer.token_to_id(END), seed=seed).to(device)
+    model = build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
     store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
     curve = CurveFile(state / "curve.csv")
     log.info("%s, seed %d: %s parameters on %s", name, seed, f"{count_parameters(model):,}", device)

@@ -16,42 +16,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 from ..artifacts import read_arrays
 from .document import Document
-from .mentions import flatten
+from .mentions import Nesting, flatten
 
 END = "<|endoftext|>"
 QUOTES = {"``": '"', "''": '"'}
-NO_SPACE_BEFORE = frozenset(
-    [
-        ",",
-        ".",
-        ":",
-        ";",
-        "?",
-        "!",
-        "%",
-        ")",
-        "]",
-        "}",
-        "''",
-        "...",
-        "'s",
-        "'S",
-        "'m",
-        "'M",
-        "'re",
-        "'RE",
-        "'ve",
-        "'VE",
-        "'d",
-        "'D",
-        "'ll",
-        "'LL",
-        "n't",
-        "N'T",
-        "'",
-    ]
-)
-NO_SPACE_AFTER = frozenset(["(", "[", "{", "``", "$", "#", "US$", "C$", "A$", "HK$"])
+NO_SPACE_BEFORE = frozenset(", . : ; ? ! % ) ] } '' ... 's 'S 'm 'M 're 'RE 've 'VE 'd 'D 'll 'LL n't N'T '".split())
+NO_SPACE_AFTER = frozenset("( [ { `` $ # US$ C$ A$ HK$".split())
 
 
 def _byte_level(model: models.BPE) -> Tokenizer:
@@ -77,7 +47,7 @@ def _first_file(folder: Path, *names: str) -> Path:
 
 
 def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
-    """A byte-level BPE of at most ``vocabulary`` pieces (256 bytes and ``<|endoftext|>`` included), learnt from words as they are encoded."""
+    """A byte-level BPE of at most ``vocabulary`` pieces, 256 bytes and ``<|endoftext|>`` included, learnt from spaced words."""
     tokenizer = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary, special_tokens=[END], initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
@@ -170,7 +140,7 @@ class AlignedCorpus:
 PIECE_ARRAYS = ("pieces", "entities", "mentions", "words", "tags", "bytes")
 
 
-def align_split(documents: Sequence[Document], tokenizer: Tokenizer, *, split: str, policy: str, spacing: str) -> AlignedCorpus:
+def align_split(documents: Sequence[Document], tokenizer: Tokenizer, *, split: str, policy: Nesting, spacing: str) -> AlignedCorpus:
     """Encode the documents of one split and carry chains, mentions and tags over to the pieces."""
     tag_names = tuple(sorted({tag for document in documents for tag in document.tags or ("",)}))
     columns = [_align_document(document, tokenizer, policy, spacing, tag_names) for document in documents]
@@ -181,7 +151,7 @@ def align_split(documents: Sequence[Document], tokenizer: Tokenizer, *, split: s
 
 
 def _align_document(
-    document: Document, tokenizer: Tokenizer, policy: str, spacing: str, tag_names: tuple[str, ...]
+    document: Document, tokenizer: Tokenizer, policy: Nesting, spacing: str, tag_names: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
     encoding = tokenizer.encode(spaced_words(document, spacing), is_pretokenized=True, add_special_tokens=False)
     words = np.array([-1, *cast(list[int], encoding.word_ids)], np.int32)
@@ -196,7 +166,7 @@ def _align_document(
     }
 
 
-def word_labels(document: Document, policy: str) -> tuple[np.ndarray, np.ndarray]:
+def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
     """Entity (1.. by first appearance, 0 none) and kept mention (-1 none) of each word: two int32 arrays [words]."""
     entity, mention = np.zeros(len(document.words), np.int32), np.full(len(document.words), -1, np.int32)
     numbers: dict[int, int] = {}

@@ -25,6 +25,9 @@ _TAGS_V4 = [
     "VBG", "VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB",
 ]  # fmt: skip
 _TAGS_V12 = [*_TAGS_V4[:4], "*", *_TAGS_V4[4:45], "VERB", *_TAGS_V4[45:]]
+Names = tuple[list[str], list[str]]
+"""Of the tags and of the named-entity labels."""
+
 _LABELS = ["O", *(f"{prefix}-{label}" for label in ONTONOTES_TYPES for prefix in "BI")]
 
 
@@ -34,25 +37,34 @@ def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
 
 
 def _read_parts(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
+    for name, sentences, names in _read_rows(path):
+        yield from _read_document(name, sentences, names, split, str(path), ledger)
+
+
+def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
+    """Document id, sentences and label names of each row; whatever pyarrow says of a damaged file becomes a CorpusError."""
     import pyarrow
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            tags, labels = label_names(file.schema_arrow.metadata or {}, str(path))
+            names = label_names(file.schema_arrow.metadata or {}, str(path))
             for batch in file.iter_batches(batch_size=32, columns=["document_id", "sentences"]):
-                for name, sentences in _rows(batch, str(path)):
-                    yield from _read_document(name, sentences, (tags, labels), split, str(path), ledger)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise CorpusError(f"{path}: not a parquet file of conll2012_raw ({str(error).splitlines()[0][:120]}): fetch it again") from None
+                for name, sentences in _split_batch(batch, str(path)):
+                    yield name, sentences, names
+    except CorpusError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CorpusError(f"{path}: not a parquet file of conll2012_raw ({reason[:120]}): fetch it again") from None
 
 
-def label_names(metadata: Mapping[bytes, bytes], source: str) -> tuple[list[str], list[str]]:
+def label_names(metadata: Mapping[bytes, bytes], source: str) -> Names:
     """Names of the numbers in pos_tags and named_entities: the file's own (Hugging Face feature metadata), else the card's order."""
     tags, labels = (_TAGS_V12 if "v12" in source else _TAGS_V4), _LABELS
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return tags, labels
     return _find_names(features, "pos_tags") or tags, _find_names(features, "named_entities") or labels
 
@@ -72,10 +84,13 @@ def _find_names(features: Any, key: str) -> list[str] | None:
     return next((found for item in features.values() if (found := _find_names(item, key))), None)
 
 
-def _rows(batch: Any, source: str) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+def _split_batch(batch: Any, source: str) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
     """Document id and sentences of each row; only the needed fields become Python objects."""
     import pyarrow
 
+    absent = {"document_id", "sentences"} - set(batch.schema.names)
+    if absent:
+        raise CorpusError(f"{source}: no column {', '.join(sorted(absent))}, expected the form of coref-data/conll2012_raw")
     sentences = batch.column("sentences")
     kind = sentences.type
     record = getattr(kind, "value_type", None)
@@ -93,7 +108,7 @@ def _rows(batch: Any, source: str) -> Iterator[tuple[Any, list[dict[str, Any]]]]
 
 
 def _read_document(
-    name: Any, sentences: Sequence[Mapping[str, Any]], names: tuple[list[str], list[str]], split: str, source: str, ledger: Ledger
+    name: Any, sentences: Sequence[Mapping[str, Any]], names: Names, split: str, source: str, ledger: Ledger
 ) -> Iterator[Document]:
     for part, group in groupby(sentences, key=lambda sentence: sentence["part_id"]):
         where = f"{source}, document {shown(name)}, part {shown(part)}"
@@ -106,9 +121,7 @@ def _read_document(
             ledger.reject(f"{name}#{part}", error)
 
 
-def make_document(
-    name: str, part: int, sentences: Sequence[Mapping[str, Any]], names: tuple[list[str], list[str]], split: str, where: str
-) -> Document:
+def make_document(name: str, part: int, sentences: Sequence[Mapping[str, Any]], names: Names, split: str, where: str) -> Document:
     """The document of one part's sentences; CorpusError names sentence, field and value."""
     words: list[str] = []
     tags: list[str] = []

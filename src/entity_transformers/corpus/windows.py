@@ -28,9 +28,11 @@ class Lane:
 class Window:
     """One window of B lanes side by side; T pieces each.
 
-    pieces, targets, entities, positions  int64 [B, T]: inputs, next pieces, rows of the lane's memory (0: none), place in the document's window
-    new_rows   bool [B, rows + 1]: rows whose document starts in this window, to be reset to ones first
-    documents  names of the documents read, lane by lane
+    pieces, targets  int64 [B, T]: inputs and the pieces that follow them
+    entities         int64 [B, T]: rows of the lane's memory, 0 for none
+    positions        int64 [B, T]: place in the document's part of the window
+    new_rows         bool [B, rows + 1]: rows whose document starts in this window, to be reset to ones first
+    documents        names of the documents read, lane by lane
     """
 
     pieces: np.ndarray

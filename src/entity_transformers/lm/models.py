@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ def extra_units(width: int) -> int:
     return round(4 * (width * width + width) / (2 * width + 1))
 
 
-def build_model(name: str, params: LmParams, vocabulary: int, end: int, *, seed: int) -> PreTrainedModel:
+def build_model(name: str, params: LmParams, vocabulary: int, end: int, *, seed: int) -> Any:
     """Model ``name`` with random weights from ``seed``, or from ``params.initial_weights`` with only the new ones random.
 
     The weights that GPT2 and GPT2E share start equal, because GPT2E's are copied from a GPT2 of the same seed.
@@ -71,13 +71,13 @@ def build_model(name: str, params: LmParams, vocabulary: int, end: int, *, seed:
     if not VARIANTS[name].entity_attention:
         return GPT2LMHeadModel(config)
     baseline = GPT2LMHeadModel(build_config("gpt2", params, vocabulary, end))
-    model = GPT2EForCausalLM(config)
+    model = GPT2EForCausalLM(cast(GPT2EConfig, config))
     model.load_state_dict(baseline.state_dict(), strict=False)
     return model
 
 
 def _start_from(folder: Path, config: GPT2Config) -> PreTrainedModel:
-    kind = GPT2EForCausalLM if isinstance(config, GPT2EConfig) else GPT2LMHeadModel
+    kind: Any = GPT2EForCausalLM if isinstance(config, GPT2EConfig) else GPT2LMHeadModel
     model, info = kind.from_pretrained(folder, config=config, dtype=torch.float32, output_loading_info=True)
     strange = [key for key in info["missing_keys"] if "entity" not in key] + list(info["unexpected_keys"])
     if strange or info["mismatched_keys"]:
@@ -90,6 +90,7 @@ def count_parameters(model: PreTrainedModel) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def load_model(folder: Path, device: torch.device | str = "cpu") -> PreTrainedModel:
+def load_model(folder: Path, device: torch.device | str = "cpu") -> Any:
     """A saved GPT2 or GPT2E in float32, ready to evaluate."""
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).to(device).eval()
+    auto: Any = AutoModelForCausalLM
+    return auto.from_pretrained(folder, dtype=torch.float32, local_files_only=True).to(device).eval()

@@ -246,7 +246,9 @@ class Training:
         self.model.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
         for name, states in unpack("memory", snapshot.tensors).items():
-            self.memories[int(name)].states = states.to(self.device)
+            memory = self.memories[int(name)]
+            assert memory is not None  # only runs with a memory save one
+            memory.states = states.to(self.device)
         unpack_random_state(snapshot.tensors)
         self.log(f"going on from step {self.progress.step}")
 

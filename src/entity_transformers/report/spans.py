@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document, Mention
 
 CHAIN_COLOURS = ("#9ec9f0", "#f7c59f", "#b5dfa8", "#e3b5e3", "#f2a9a9", "#a8e0d8", "#e6d98a", "#c3bdf0", "#f0b8d0", "#cbd6a0")
 LONE_COLOUR = "#e2e2e2"
-
-
-class Aligned(Protocol):
-    """What is read of an aligned split: entities, words and pieces, one entry a piece, and each document's slice of them."""
-
-    pieces: np.ndarray
-    entities: np.ndarray
-    words: np.ndarray
-
-    def document(self, number: int, /) -> slice:
-        """The entries of one document."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +35,7 @@ class Example:
 
 
 def take_example(
-    documents: Sequence[Document], corpus: Aligned, decode: Callable[[int], str], table_words: int, page_words: int = 110
+    documents: Sequence[Document], corpus: AlignedCorpus, decode: Callable[[int], str], table_words: int, page_words: int = 110
 ) -> Example | None:
     """The passage whose first ``table_words`` words, from a sentence's start, hold the most entities that come back.
 
@@ -62,7 +50,7 @@ def take_example(
     return cut_example(documents[number], by_word[number], pieces, start, table_words, page_words)
 
 
-def label_words(corpus: Aligned, number: int, n_words: int) -> np.ndarray:
+def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
     """Entity id of each word [n_words] of document ``number``, read from the word's pieces."""
     span = corpus.document(number)
     words, labels = np.asarray(corpus.words[span]), np.zeros(n_words, dtype=np.int64)
@@ -70,7 +58,7 @@ def label_words(corpus: Aligned, number: int, n_words: int) -> np.ndarray:
     return labels
 
 
-def group_pieces(corpus: Aligned, number: int, n_words: int, decode: Callable[[int], str]) -> list[tuple[str, ...]]:
+def group_pieces(corpus: AlignedCorpus, number: int, n_words: int, decode: Callable[[int], str]) -> list[tuple[str, ...]]:
     """The texts of every word's pieces, [n_words] tuples; the leading <|endoftext|> belongs to none."""
     groups: list[list[str]] = [[] for _ in range(n_words)]
     span = corpus.document(number)
@@ -148,7 +136,7 @@ def list_chains(example: Example) -> list[tuple[str, str, str]]:
     return legend
 
 
-def name_entities(documents: Sequence[Document], corpus: Aligned) -> list[str]:
+def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
     """A name for each entity of a split, numbered through all documents: its shortest mention that is no pronoun, else its first."""
     names: list[str] = []
     for number, document in enumerate(documents):

@@ -1,5 +1,4 @@
 """Penn Treebank tags of the words in the templates; a word with two readings names the rarer one in the template itself."""
-# ruff: noqa: SIM905  (lists of words read better as text)
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """The proper names of the sample corpus and what goes with them: long lists, of which each story draws a few."""
-# ruff: noqa: SIM905  (lists of words read better as text)
 
 from __future__ import annotations
 

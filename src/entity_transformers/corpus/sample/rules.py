@@ -1,5 +1,4 @@
 """Small change of the sample corpus: dates, sums, numbers, adjectives and adverbs, each a list of templates."""
-# ruff: noqa: SIM905  (lists of words read better as text)
 
 from __future__ import annotations
 

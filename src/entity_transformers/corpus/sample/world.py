@@ -1,5 +1,4 @@
 """The people, places and things of a story: drawn anew for each document, so that no name carries a fact from one to the next."""
-# ruff: noqa: SIM905  (lists of words read better as text)
 
 from __future__ import annotations
 
