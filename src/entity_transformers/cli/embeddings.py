@@ -26,6 +26,8 @@ def extract_embeddings(params: Params, corpus: Path, lm: Path, model: str, seed:
     filled = {split: pair for split, pair in splits.items() if pair[0]}
     words = embed_splits(trained, filled, tokenizer, context=section.ner_context, **how)
     compared = [filled[split] for split in section.splits if split in filled]
-    mentions = join_mentions(embed_mentions(trained, *pair, tokenizer, params.similarity.groups, **how) for pair in compared)
+    mentions = join_mentions(
+        embed_mentions(trained, documents, aligned, tokenizer, params.similarity.groups, **how) for documents, aligned in compared
+    )
     write_arrays(output / "words.safetensors", words, {"model": model, "seed": seed})
     write_arrays(output / "mentions.safetensors", mentions, {"model": model, "seed": seed, "groups": list(params.similarity.groups)})
