@@ -1,7 +1,7 @@
 """GPT2E against transformers' GPT2LMHeadModel of the same size: time of a step, peak memory, share of the entity memory.
 
-All variants take turns in one process, so that a busy machine slows them alike; a ratio is the median over the rounds of the ratio
-within a round. GPT2-small's proportions (width 768, 12 heads; 12 layers to a vocabulary of 50,257) with fewer of both on a CPU.
+All variants take turns in one process, so that a busy machine slows them alike. The ratios are medians over the rounds of the ratio
+within a round: of wall time, and of this process's CPU time, which other processes on the machine disturb less. GPT2-small's proportions (width 768, 12 heads; 12 layers to a vocabulary of 50,257) with fewer of both on a CPU.
 
     python benchmarks/gpt2e_step.py --threads 2
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -22,11 +22,11 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 from entity_transformers import EntityMemory, GPT2EConfig, GPT2EForCausalLM
 
 TARGETS = {
-    "training, a quarter of the pieces in mentions": 1.25,
-    "training, no entities": 1.15,
-    "inference, no entities": 1.10,
-    "inference, a quarter of the pieces in mentions": None,
-    "peak memory of training": 1.25,
+    "training, a quarter of the pieces in mentions": "1.25",
+    "training, no entities": "1.15",
+    "inference, no entities": "1.10",
+    "peak memory of training": "1.25",
+    "memory read and write, share of a step": "2%",
 }
 
 
@@ -89,22 +89,30 @@ def make_inference(model: PreTrainedModel, case: Case, entities: bool, autocast:
     return infer
 
 
-def measure(functions: dict[str, Callable[[], None]], rounds: int, synchronize: Callable[[], None]) -> dict[str, list[float]]:
-    """Seconds of each function in each round, after two rounds that do not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for done in range(rounds + 2):
+Times = dict[str, list[tuple[float, float]]]
+
+
+def measure(functions: Mapping[str, Callable[[], Any]], rounds: int, synchronize: Callable[[], None]) -> Times:
+    """Wall and CPU seconds of each function in each round, after a round that does not count."""
+    seconds: Times = {name: [] for name in functions}
+    for done in range(rounds + 1):
         for name, function in functions.items():
             synchronize()
-            start = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             function()
             synchronize()
-            if done >= 2:
-                seconds[name].append(time.perf_counter() - start)
+            if done:
+                seconds[name].append((time.perf_counter() - wall, time.process_time() - cpu))
     return seconds
 
 
-def ratio(seconds: dict[str, list[float]], name: str, base: str) -> float:
-    return median(a / b for a, b in zip(seconds[name], seconds[base], strict=True))
+def get_ratio(seconds: Times, name: str, clock: int) -> float:
+    """Median over the rounds of the time against GPT2's, by ``clock`` 0 (wall) or 1 (CPU)."""
+    return median(ours[clock] / base[clock] for ours, base in zip(seconds[name], seconds["gpt2"], strict=True))
+
+
+def get_milliseconds(seconds: Times, name: str) -> float:
+    return 1000 * median(wall for wall, _ in seconds[name])
 
 
 def count_bytes(model: PreTrainedModel, case: Case, entities: bool, autocast: bool) -> int:
@@ -133,7 +141,7 @@ def count_multiplications(options: argparse.Namespace) -> dict[str, float]:
     gpt2 = layers * (12 * width**2 + attention) + options.vocabulary * width
     keys = min(options.entities + 1, window) / window * width**2
     merged = width**2 * min(2.0, 1 + width / (options.batch * window)) + 32 * width
-    plain = 2 * width**2 + (2 * attention if options.dropout else 0)
+    plain = 2 * width**2 + attention / 2
     return {
         "training, a quarter of the pieces in mentions": 1 + layers * (3 * width**2 + keys + attention) / gpt2,
         "training, no entities": 1 + layers * (plain if options.dropout else merged) / gpt2,
@@ -143,68 +151,57 @@ def count_multiplications(options: argparse.Namespace) -> dict[str, float]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure and print."""
+    """Measure and print one table."""
     case = make_case(options)
     synchronize = torch.cuda.synchronize if options.device == "cuda" else lambda: None
-    train = {
-        "gpt2": make_training_step(case.gpt2, case, False, options.bf16),
-        "training, a quarter of the pieces in mentions": make_training_step(case.gpt2e, case, True, options.bf16),
-        "training, no entities": make_training_step(case.gpt2e, case, False, options.bf16),
-    }
-    infer = {
-        "gpt2": make_inference(case.gpt2, case, False, options.bf16),
-        "inference, a quarter of the pieces in mentions": make_inference(case.gpt2e, case, True, options.bf16),
-        "inference, no entities": make_inference(case.gpt2e, case, False, options.bf16),
-    }
+    print_head(case, options)
+    limits, times = count_multiplications(options), {}
+    for kind, make in (("training", make_training_step), ("inference", make_inference)):
+        mentions, nothing = f"{kind}, a quarter of the pieces in mentions", f"{kind}, no entities"
+        functions = {
+            "gpt2": make(case.gpt2, case, False, options.bf16),
+            mentions: make(case.gpt2e, case, True, options.bf16),
+            nothing: make(case.gpt2e, case, False, options.bf16),
+        }
+        times[kind] = measure(functions, options.rounds, synchronize)
+        print_row(f"GPT2, {kind}", f"{get_milliseconds(times[kind], 'gpt2'):.1f}")
+        for name in (mentions, nothing):
+            wall, cpu = (get_ratio(times[kind], name, clock) for clock in (0, 1))
+            print_row(name, f"{get_milliseconds(times[kind], name):.1f}", f"{wall:.3f}", f"{cpu:.3f}", f"{limits[name]:.3f}")
+    peaks = [count_bytes(case.gpt2, case, False, options.bf16), count_bytes(case.gpt2e, case, True, options.bf16)]
+    print_row("peak memory of training", ratio=f"{peaks[1] / peaks[0]:.3f}")
+    hidden = torch.randn(*case.ids.shape, options.width, device=options.device)
+    access = {"read": lambda: case.memory.read(case.ids), "write": lambda: case.memory.write(case.ids, hidden)}
+    found = measure(access, 20, synchronize)
+    spent = sum(get_milliseconds(found, name) for name in found)
+    step = get_milliseconds(times["training"], "training, a quarter of the pieces in mentions")
+    print_row("memory read and write, share of a step", f"{spent:.1f}", f"{spent / step:.2%}")
+
+
+def print_head(case: Case, options: argparse.Namespace) -> None:
     sizes = [sum(p.numel() for p in model.parameters()) for model in (case.gpt2, case.gpt2e)]
     mentioned = (case.ids > 0).float().mean().item()
     print(f"{options.layers} layers, width {options.width}, vocabulary {options.vocabulary}, {options.batch} x {options.window} pieces,")
     print(f"dropout {options.dropout}, {options.device}, {torch.get_num_threads()} threads, {'bf16' if options.bf16 else 'float32'},")
     print(f"{options.rounds} rounds; {mentioned:.0%} of pieces in mentions; weights {sizes[1] / sizes[0]:.3f} x GPT2's {sizes[0]:,}\n")
-    print(f"{'':48s}{'ms':>9s}{'x GPT2':>9s}{'target':>8s}{'limit':>8s}")
-    limits = count_multiplications(options)
-    for kind, functions in (("training", train), ("inference", infer)):
-        seconds = measure(functions, options.rounds, synchronize)
-        print(f"{'GPT2, ' + kind:48s}{1000 * median(seconds['gpt2']):9.1f}")
-        for name in list(functions)[1:]:
-            print_row(name, f"{1000 * median(seconds[name]):.1f}", ratio(seconds, name, "gpt2"), limits[name])
-        if kind == "training":
-            step = median(seconds["training, a quarter of the pieces in mentions"])
-    print_row(
-        "peak memory of training", "", count_bytes(case.gpt2e, case, True, options.bf16) / count_bytes(case.gpt2, case, False, options.bf16)
-    )
-    hidden = torch.randn(*case.ids.shape, options.width, device=options.device)
-    access = {"read": lambda: case.memory.read(case.ids), "write": lambda: case.memory.write(case.ids, hidden)}
-    share = sum(median(times) for times in measure(access, 20, synchronize).values()) / step
-    print(f"{'memory read and write, share of a step':48s}{'':9s}{share:9.2%}{'2%':>8s}")
+    print(f"{'':48s}{'ms':>9s}{'x GPT2':>9s}{'CPU time':>9s}{'limit':>8s}{'target':>8s}")
 
 
-def print_row(name: str, milliseconds: str, value: float, limit: float | None = None) -> None:
-    target = TARGETS[name]
-    print(
-        f"{name:48s}{milliseconds:>9s}{value:9.3f}{'' if target is None else f'{target:.2f}':>8s}{'' if limit is None else f'{limit:.3f}':>8s}"
-    )
+def print_row(name: str, milliseconds: str = "", ratio: str = "", cpu: str = "", limit: str = "") -> None:
+    print(f"{name:48s}{milliseconds:>9s}{ratio:>9s}{cpu:>9s}{limit:>8s}{TARGETS.get(name, ''):>8s}")
+
+
+SIZES = {
+    "layers": 3, "vocabulary": 12564, "width": 768, "heads": 12, "window": 512, "batch": 2, "entities": 30, "rounds": 7, "threads": 2,
+}  # fmt: skip
 
 
 def main() -> None:
-    """Read the options and run once for each dropout."""
+    """Read the options and print one table for each dropout."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sizes = {
-        "layers": 3,
-        "vocabulary": 12564,
-        "width": 768,
-        "heads": 12,
-        "window": 512,
-        "batch": 2,
-        "entities": 30,
-        "rounds": 7,
-        "threads": 2,
-    }
-    for name, value in sizes.items():
+    for name, value in SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
-    parser.add_argument(
-        "--dropouts", type=float, nargs="+", default=[0.1, 0.0], help="dropout everywhere, one table each (default 0.1 and 0)"
-    )
+    parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0], help="one table each (default 0.1 and 0)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     options = parser.parse_args()

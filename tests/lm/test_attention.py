@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import GPT2Config
 
-from entity_transformers.lm.attention import EntityAttention, mean_so_far
+from entity_transformers.lm.attention import EntityAttention, attend_in_strips, mean_so_far
 from entity_transformers.lm.entities import Entities
 from entity_transformers.lm.memory import flat_rows, gather_rows
 
@@ -78,6 +79,37 @@ def test_the_mean_equals_attention_to_vectors_of_ones(values: str, length: int, 
         results.append([output, *torch.autograd.grad(output.square().sum(), inputs)])
     for fast, plain in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", [1, 64, 150])
+def test_strips_equal_sdpa_and_its_gradients(length: int) -> None:
+    torch.manual_seed(length)
+    inputs = [torch.randn(2, 3, length, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    expected = scaled_dot_product_attention(*inputs, is_causal=True).transpose(1, 2)
+    found = attend_in_strips(inputs[0] / 2, inputs[1], inputs[2], dropout=0.0)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    weighting = torch.randn_like(found)
+    for ours, theirs in zip(torch.autograd.grad(found, inputs, weighting), torch.autograd.grad(expected, inputs, weighting), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    equal = attend_in_strips(None, None, inputs[2], dropout=0.0).transpose(1, 2).flatten(0, 1)
+    torch.testing.assert_close(equal, mean_so_far(inputs[2].flatten(0, 1)), rtol=1e-9, atol=1e-9)
+
+
+def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
+    """Values that are one-hot positions give the weights back: 0 or 1 / (t + 1) / (1 - p), and 0 for later pieces."""
+    torch.manual_seed(0)
+    length, dropout = 130, 0.25
+    value = torch.eye(length).expand(4, 2, length, length)
+    weights = attend_in_strips(None, None, value, dropout).transpose(1, 2)
+    seen = torch.ones(length, length).tril().bool()
+    kept = 1 / torch.arange(1, length + 1).view(-1, 1) / (1 - dropout)
+    share = (weights[..., seen] > 0).float().mean().item()
+    assert share == pytest.approx(1 - dropout, abs=0.01)
+    torch.testing.assert_close(weights, torch.where(weights > 0, kept, 0.0))
+    assert not weights[..., ~seen].any()
+    layer = make_layer(attention_dropout=dropout).train()
+    hidden = torch.randn(3, 70, 8, dtype=torch.float64)
+    assert not torch.equal(layer(hidden, Entities(uniform=True))[0], layer(hidden, Entities(uniform=True))[0])
 
 
 def test_width_that_heads_do_not_divide_is_refused() -> None:

@@ -20,6 +20,7 @@ from .entities import Entities
 from .memory import gather_rows
 
 BLOCK = 32
+STRIP = 64
 
 
 class EntityAttention(nn.Module):
@@ -124,17 +125,27 @@ class EntityAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The plain form: softmax(Q K' * scaling) V over the visible pieces, [B, T, W]."""
         value = self._split(self._values(inputs, entities))
+        dropout = self.attention_dropout if self.training else 0.0
+        strips = dropout > 0 and self._is_for_strips(value, attention_mask, cache)
+        if entities.rows is None and entities.uniform and strips:
+            return self.c_proj(attend_in_strips(None, None, value + self._nothing(), dropout).reshape(inputs.shape)), None
         if entities.rows is None and cache is None:  # equal keys: whatever the query, the weights of the visible pieces are equal
             query = key = self._nothing().expand(value.shape).contiguous()
         else:
             query = self._split(self.q_attn(inputs))
             key, value = self._cached(self._split(self._keys(entities, *inputs.shape[:2])), value, cache)
+        if strips:
+            return self.c_proj(attend_in_strips(query * self.scaling, key, value, dropout).reshape(inputs.shape)), None
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         if self.config._attn_implementation == "eager" and attention_mask is None and self.is_causal and query.shape[2] > 1:
             attention_mask = _causal_mask(query, key)
-        dropout = self.attention_dropout if self.training else 0.0
         output, weights = attend(self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.c_proj(output.reshape(*inputs.shape).contiguous()), weights
+
+    def _is_for_strips(self, value: Tensor, attention_mask: Tensor | None, cache: Cache | None) -> bool:
+        """On a CPU SDPA has no kernel with dropout: it computes all of the scores, also those that the causal mask then hides."""
+        plain = attention_mask is None and cache is None and self.is_causal
+        return plain and value.device.type == "cpu" and self.config._attn_implementation == "sdpa"
 
     def _keys(self, entities: Entities, batch: int, length: int) -> Tensor:
         """Keys [B, T, W]: each row of the memory is projected once and then handed to its pieces."""
@@ -187,6 +198,28 @@ def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
     shape = query.shape[2], key.shape[2]
     hidden = torch.ones(shape, dtype=torch.bool, device=query.device).triu(shape[1] - shape[0] + 1)
     return torch.zeros(shape, dtype=query.dtype, device=query.device).masked_fill(hidden, torch.finfo(query.dtype).min)
+
+
+def attend_in_strips(query: Tensor | None, key: Tensor | None, value: Tensor, dropout: float) -> Tensor:
+    """Causal attention with dropout of weights, [B, T, H, D], that leaves out most of the scores behind the causal mask.
+
+    Strips of 64 queries meet the keys up to their end: (T + 64) / 2T of all scores. ``query`` [B, H, T, D] is scaled already; without
+    it and ``key`` every piece weighs the same.
+    """
+    batch, heads, length, size = value.shape
+    flat = value.flatten(0, 1)
+    outputs = []
+    for start in range(0, length, STRIP):
+        end = min(start + STRIP, length)
+        hidden = torch.full((end - start, end), torch.finfo(flat.dtype).min, dtype=flat.dtype, device=flat.device).triu(start + 1)
+        if query is None or key is None:
+            weights = hidden.softmax(-1).expand(len(flat), -1, -1)
+        else:
+            rows, columns = query[:, :, start:end].flatten(0, 1), key[:, :, :end].flatten(0, 1).transpose(1, 2)
+            weights = torch.baddbmm(hidden.to(rows.dtype), rows, columns).softmax(-1)
+        dropped = torch.native_dropout(weights, dropout, True)[0]
+        outputs.append(dropped.to(flat.dtype) @ flat[:, :end])
+    return torch.cat(outputs, dim=1).view(batch, heads, length, size).transpose(1, 2)
 
 
 def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
