@@ -26,7 +26,7 @@ study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 test: .venv/ready  ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .

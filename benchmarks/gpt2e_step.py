@@ -1,7 +1,8 @@
 """GPT2E against transformers' GPT2LMHeadModel of the same size: time of a step, peak memory, share of the entity memory.
 
 All variants take turns in one process, so that a busy machine slows them alike. The ratios are medians over the rounds of the ratio
-within a round: of wall time, and of this process's CPU time, which other processes on the machine disturb less. GPT2-small's proportions (width 768, 12 heads; 12 layers to a vocabulary of 50,257) with fewer of both on a CPU.
+within a round: of wall time, and of this process's CPU time, which other processes on the machine disturb less. The proportions are
+GPT2-small's (width 768, 12 heads; 12 layers to a vocabulary of 50,257), with fewer layers and a smaller vocabulary on a CPU.
 
     python benchmarks/gpt2e_step.py --threads 2
 """

@@ -97,9 +97,9 @@ def test_strips_equal_sdpa_and_its_gradients(length: int) -> None:
 
 def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
     """Values that are one-hot positions give the weights back: 0 or 1 / (t + 1) / (1 - p), and 0 for later pieces."""
-    torch.manual_seed(0)
     length, dropout = 130, 0.25
     value = torch.eye(length).expand(4, 2, length, length)
+    torch.manual_seed(0)
     weights = attend_in_strips(None, None, value, dropout).transpose(1, 2)
     seen = torch.ones(length, length).tril().bool()
     kept = 1 / torch.arange(1, length + 1).view(-1, 1) / (1 - dropout)
@@ -107,9 +107,24 @@ def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
     assert share == pytest.approx(1 - dropout, abs=0.01)
     torch.testing.assert_close(weights, torch.where(weights > 0, kept, 0.0))
     assert not weights[..., ~seen].any()
+    weighting = torch.randn_like(weights)
+    value = value.clone().requires_grad_()
+    torch.manual_seed(0)
+    attend_in_strips(None, None, value, dropout).backward(weighting.transpose(1, 2))
+    torch.testing.assert_close(value.grad, weights.transpose(2, 3) @ weighting, rtol=1e-4, atol=1e-5)
     layer = make_layer(attention_dropout=dropout).train()
     hidden = torch.randn(3, 70, 8, dtype=torch.float64)
     assert not torch.equal(layer(hidden, Entities(uniform=True))[0], layer(hidden, Entities(uniform=True))[0])
+
+
+def test_dropout_has_the_right_gradient_for_queries_keys_and_values() -> None:
+    inputs = [torch.randn(1, 2, 70, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+
+    def attend(*tensors: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(0)
+        return attend_in_strips(*tensors, dropout=0.3)
+
+    assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
 
 
 def test_width_that_heads_do_not_divide_is_refused() -> None:

@@ -217,9 +217,28 @@ def attend_in_strips(query: Tensor | None, key: Tensor | None, value: Tensor, dr
         else:
             rows, columns = query[:, :, start:end].flatten(0, 1), key[:, :, :end].flatten(0, 1).transpose(1, 2)
             weights = torch.baddbmm(hidden.to(rows.dtype), rows, columns).softmax(-1)
-        dropped = torch.native_dropout(weights, dropout, True)[0]
-        outputs.append(dropped.to(flat.dtype) @ flat[:, :end])
+        outputs.append(_DroppedProduct.apply(weights, flat[:, :end], dropout))
     return torch.cat(outputs, dim=1).view(batch, heads, length, size).transpose(1, 2)
+
+
+class _DroppedProduct(torch.autograd.Function):
+    """``dropout(weights) @ value``, of which the backward pass keeps the mask and not a second matrix of weights."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, value: Tensor, dropout: float) -> Tensor:
+        dropped, mask = torch.native_dropout(weights, dropout, True)
+        ctx.save_for_backward(weights, value, mask)
+        ctx.scale = 1 / (1 - dropout)
+        return dropped.to(value.dtype) @ value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None]:
+        weights, value, mask = ctx.saved_tensors
+        for_value = (weights * mask).mul(ctx.scale).to(gradient.dtype).transpose(1, 2) @ gradient
+        for_weights = None
+        if ctx.needs_input_grad[0]:
+            for_weights = (gradient @ value.transpose(1, 2)).to(weights.dtype).mul(mask).mul(ctx.scale)
+        return for_weights, for_value, None
 
 
 def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
