@@ -399,6 +399,27 @@ def test_gradient_checkpointing_changes_no_bit(entities: bool) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
+def test_training_is_deterministic_to_the_bit() -> None:
+    """Under torch's own check of every operation, with and without entities, packed, and with dropout."""
+    pieces, ids, memory = make_input(17, length=40)
+    positions = torch.cat([torch.arange(15), torch.arange(25)]).expand(3, -1)
+    given: list[dict[str, Any]] = [{"entity_ids": ids, "memory": memory}, {}, {"position_ids": positions}]
+    results = []
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(2):
+            gradients = []
+            for dropout in (0.0, 0.3):
+                model = make_model(17, attn_pdrop=dropout).train()
+                torch.manual_seed(1)
+                sum(model(pieces, labels=pieces, use_cache=False, **some).loss for some in given).backward()
+                gradients += [parameter.grad for parameter in model.parameters()]
+            results.append(gradients)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
 def test_bf16_autocast_is_close() -> None:
     model = make_model(14)
     pieces, ids, memory = make_input(14)
@@ -447,6 +468,8 @@ NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
 BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"entity_ids": torch.full((3, 13), ENTITIES + 1)}, r"entity_ids of shape \[3, 13\] holds ids 5 to 5, expected 0 to 4"),
     ({"entity_ids": torch.full((3, 13), -1)}, "holds ids -1 to -1"),
+    ({"entity_ids": torch.zeros(3, 13, dtype=torch.int64, device="meta")}, r"entity_ids of shape \[3, 13\] is on meta, expected cpu"),
+    ({"memory": EntityMemory(3, ENTITIES, 16, device="meta")}, r"memory of shape \[3, 5, 16\] is on meta, expected cpu"),
     ({"entity_ids": torch.zeros(3, 12, dtype=torch.int64)}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
     ({"entity_ids": torch.zeros(3, 13)}, r"entity_ids has type torch\.float32"),
     ({"memory": EntityMemory(3, ENTITIES, 17)}, r"memory has shape \[3, 5, 17\], expected \[3, 'entities \+ 1', 16\]"),

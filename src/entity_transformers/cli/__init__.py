@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +72,9 @@ COMMANDS: dict[str, Command] = {
     "show-tables": Command("report", "print the tables in the terminal", {"--tables": FOLDER | {"help": "results/report/tables"}}),
     "inspect-corpus": Command("corpus", "count documents, chains, mentions, tags and named entities of any supported corpus", {
         "path": {"type": Path, "metavar": "PATH", "help": "a file or folder"},
-        "--format": {"default": "auto", "help": "auto, ontonotes, ontogum, litbank or jsonl"},
+        "--format": {"default": "auto", "help": "auto, ontonotes (also WinoBias and parquet), ontogum, litbank, lambada or jsonl"},
         "--nested-mentions": {"default": "outermost", "choices": ("outermost", "innermost", "drop"), "help": "policy that the kept counts follow"},
-        "--bad-documents": {"default": "strict", "choices": ("strict", "skip"), "help": "stop at a bad document, or leave it out and count it"},
+        "--bad-documents": {"default": "skip", "choices": ("strict", "skip"), "help": "stop at a bad document, or leave it out and count it"},
         "--exclude": {"action": "append", "default": [], "metavar": "PATTERN", "help": "document names to leave out (may be repeated)"},
         "--json": {"action": "store_true", "help": "print a JSON object instead of a table"}}),
 }  # fmt: skip
@@ -83,6 +84,7 @@ WITHOUT_PARAMS = ("inspect-corpus", "show-tables")
 def main(argv: list[str] | None = None) -> None:
     """Run one subcommand. Errors a user can mend are one message and exit code 2; a stopped training exits with 75."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait by spinning make two jobs on two cores five times slower
     arguments = vars(make_parser().parse_args(argv))
     name, command = arguments["command"], COMMANDS[arguments.pop("command")]
     try:
@@ -90,6 +92,8 @@ def main(argv: list[str] | None = None) -> None:
             arguments["params"] = read_params(arguments.pop("params"), arguments, command.sections)
         function = getattr(importlib.import_module(f".{command.module}", __name__), name.replace("-", "_"))
         function(**arguments)
+    except BrokenPipeError:
+        os._exit(141)  # the reader of our output has gone, as in `... | head`
     except (ValueError, OSError) as error:
         sys.exit(_fail(name, error))
 

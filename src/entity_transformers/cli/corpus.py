@@ -130,12 +130,14 @@ def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) ->
 
 
 def inspect_corpus(path: Path, format: str, nested_mentions: Any, bad_documents: Any, exclude: Iterable[str], json: bool) -> None:
-    """Print the counts of any corpus on disk."""
+    """Print the counts of any corpus on disk; a whole CoNLL-2012 is held against its known sizes."""
     found = detect_format(path) if format == "auto" else format
     corpus = read_corpus(found, path, exclude=exclude, bad_documents=bad_documents)
     statistics = describe(corpus, nested_mentions)
     statistics["left_out"] = corpus.ledger.as_dict()
     print(_dump(statistics) if json else format_table(statistics))
+    if found == "ontonotes" and not json and {"train", "dev", "test"} <= set(statistics["splits"]):
+        print(format_comparison(compare_with_conll2012(statistics)))
 
 
 def _dump(value: Any) -> str:

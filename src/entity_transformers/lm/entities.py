@@ -42,6 +42,7 @@ def find_entities(
     """The checked entities of a window of ``shape`` [B, T], on the device and in the dtype of ``like``; ids that are all 0 are none."""
     if entity_states is not None:
         _check_states(entity_states, (*shape, width), entity_ids is not None or memory is not None)
+        _check_device("entity_states", entity_states, like)
         return Entities(entity_states.to(like.dtype).contiguous())
     if entity_ids is None:
         return Entities()
@@ -50,6 +51,7 @@ def find_entities(
     _check_memory(memory, shape[0], width, like)
     if tuple(entity_ids.shape) != shape:
         raise ValueError(f"entity_ids has shape {list(entity_ids.shape)}, expected {list(shape)} (batch, pieces)")
+    _check_device("entity_ids", entity_ids, like)
     if memory.check(entity_ids) == 0:
         return Entities()
     states = memory.states.to(like.dtype)
@@ -72,8 +74,12 @@ def _check_memory(memory: EntityMemory, batch: int, width: int, like: Tensor) ->
     found, expected = list(memory.states.shape), [batch, "entities + 1", width]
     if found[0] != batch or found[2] != width:
         raise ValueError(f"memory has shape {found}, expected {expected} (batch, rows, width)")
-    if memory.states.device != like.device:
-        raise ValueError(f"memory of shape {found} is on {memory.states.device}, expected {like.device}, where the model is")
+    _check_device("memory", memory.states, like)
+
+
+def _check_device(name: str, tensor: Tensor, like: Tensor) -> None:
+    if tensor.device != like.device:
+        raise ValueError(f"{name} of shape {list(tensor.shape)} is on {tensor.device}, expected {like.device}, where the model is")
 
 
 def find_no_entities(attention_mask: Tensor | None, position_ids: Tensor | None) -> Entities:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus, spaced_words
 from entity_transformers.corpus.document import Document, Mention
 
 CHAIN_COLOURS = ("#9ec9f0", "#f7c59f", "#b5dfa8", "#e3b5e3", "#f2a9a9", "#a8e0d8", "#e6d98a", "#c3bdf0", "#f0b8d0", "#cbd6a0")
@@ -74,7 +74,7 @@ def cut_example(
     """The passage from word ``start`` to the end of the sentence in which ``page_words`` words are full."""
     least = min(len(document.words), start + max(page_words, table_words))
     end = min((edge for edge in (*document.sentence_starts, len(document.words)) if edge >= least), default=len(document.words))
-    spaces = document.space_after or (True,) * len(document.words)
+    spaces = [*(word.startswith(" ") for word in spaced_words(document, "natural")[1:]), False]
     inside = tuple(Mention(m.start - start, m.end - start, m.chain) for m in document.mentions if m.start >= start and m.end <= end)
     return Example(
         document=document.id,
