@@ -245,7 +245,7 @@ class _DroppedProduct(torch.autograd.Function):
 def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
     """Bools that are False with probability ``threshold`` / 65536.
 
-    Sixteen random bits decide one; ``bernoulli_``, which draws them on one thread, takes four times as long.
+    Sixteen random bits decide one; ``bernoulli_`` takes twice as long.
     """
     count = math.prod(shape)
     words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
