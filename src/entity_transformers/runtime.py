@@ -67,8 +67,12 @@ def digest(*parts: str | bytes) -> str:
 def code_digest(*names: str) -> str:
     """Digest of the package's source files below the named modules or folders (all of them by default)."""
     roots = [PACKAGE / name for name in names] or [PACKAGE]
-    files = sorted(path for root in roots for path in ([root] if root.is_file() else root.rglob("*.py")))
+    files = sorted(path for root in roots for path in ([root] if root.is_file() else root.rglob("*")) if _is_source(path))
     return digest(*(item for path in files for item in (str(path.relative_to(PACKAGE)), path.read_bytes())))
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts
 
 
 def git_commit() -> str:

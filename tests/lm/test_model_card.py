@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
-from entity_transformers.lm.model_card import render_model_card, write_model_card
+from entity_transformers.lm.model_card import render_model_card
 
 FACTS = {
     "name": "gpt2e, seed 1",
@@ -38,8 +38,7 @@ def test_card_holds_data_scores_switches_and_the_leak() -> None:
 def test_the_example_of_the_card_runs(tmp_path: Path) -> None:
     config = GPT2EConfig(vocab_size=31, n_positions=16, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0)
     GPT2EForCausalLM(config).save_pretrained(tmp_path)
-    write_model_card(tmp_path, config.to_dict(), FACTS)
-    (code,) = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", render_model_card(config.to_dict(), FACTS), re.DOTALL)
     names = {"folder": tmp_path, "input_ids": torch.tensor([[1, 2, 3]]), "entity_ids": torch.tensor([[0, 7, 0]])}
     exec(code, names)
     assert names["logits"].shape == (1, 3, 31)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -187,6 +188,44 @@ def test_deleted_outputs_of_a_finished_training_come_back_without_training(study
     assert "finished before: restored" in output
     assert weights.read_bytes() == before
     snakemake(study, "--touch", "--quiet", "rules")
+
+
+def test_a_pulled_clone_runs_nothing_again(study: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Git brings params, dvc.lock and what is not cached; DVC the rest; after a touch Snakemake takes all as up to date."""
+    remote, clone = tmp_path_factory.mktemp("remote"), make_study(tmp_path_factory.mktemp("clone"))
+    run("dvc", "remote", "add", "--default", "--force", "local", str(remote), folder=study)
+    run("dvc", "push", "--quiet", folder=study)
+    lock = yaml.safe_load((study / "dvc.lock").read_text())
+    cached = {str(p.relative_to(remote / "files/md5")).replace("/", "") for p in (remote / "files/md5").rglob("*") if p.is_file()}
+    for out in (out for stage in lock["stages"].values() for out in stage["outs"] if out["md5"] not in cached):
+        (clone / out["path"]).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (study / out["path"]).is_dir() else shutil.copy
+        copy(study / out["path"], clone / out["path"])
+    shutil.copy(study / "dvc.lock", clone / "dvc.lock")
+    run("dvc", "remote", "add", "--default", "local", str(remote), folder=clone)
+    run("dvc", "pull", "--quiet", folder=clone)
+    assert run("dvc", "status", folder=clone).strip() == "Data and pipelines are up to date."
+    snakemake(clone, "--touch", "--forceall", "--quiet", "rules")
+    assert "Nothing to be done" in snakemake(clone, "--dry-run")
+
+
+def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:
+    command = ["entity-transformers", "export-model", "--results", "results", "--seed", "1", "--output", str(tmp_path)]
+    run(*command, "--model", "gpt2e", folder=study)
+    scores = json.loads((study / "results/perplexity/gpt2e/1/perplexity.json").read_text())["splits"]["test"]
+    assert f"| perplexity a piece, test | {scores['on']['perplexity']:.4g} | {scores['off']['perplexity']:.4g} |" in (
+        (tmp_path / "README.md").read_text()
+    )
+    load = "from transformers import AutoModelForCausalLM, AutoTokenizer; import entity_transformers.lm.gpt2e, sys\n"
+    load += "AutoModelForCausalLM.from_pretrained(sys.argv[1])\nAutoTokenizer.from_pretrained(sys.argv[1])\n"
+    run(sys.executable, "-c", load, str(tmp_path), folder=tmp_path)
+    assert "gpt2 has no entity attention" in run(*command, "--model", "gpt2", folder=study, check=False)
+
+
+@pytest.mark.parametrize("name", ["statistics.json", "alignment.json"])
+def test_the_corpus_is_the_approved_one(study: Path, name: str) -> None:
+    """Counts of the generated corpus, of what its reader finds and of its pieces: integers, the same on every machine."""
+    assert json.loads((study / "results/corpus" / name).read_text()) == json.loads((ROOT / "tests/golden" / name).read_text())
 
 
 def test_the_paper_study_stops_at_the_first_rule_without_its_corpus(tmp_path: Path) -> None:

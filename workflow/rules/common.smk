@@ -1,20 +1,21 @@
-"""Parameters, code and parameter digests of each step.
+"""What each step depends on.
 
 dvc.yaml alone says which params sections and which code files belong to a step; from it comes here, for every rule of the
-step, the input `code` and the one param `digest`.
+step, its one param `digest`.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import yaml
 
 from entity_transformers import params as parameters
+from entity_transformers import runtime
 
-PROJECT = Path(workflow.basedir)
-STAGES = yaml.safe_load((PROJECT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+STAGES = yaml.safe_load(
+    (Path(workflow.basedir) / "dvc.yaml").read_text(encoding="utf-8")
+)["stages"]
 try:
     PARAMS = parameters.load(Path("params.yaml"))
 except parameters.ParamsError as error:
@@ -35,29 +36,22 @@ wildcard_constraints:
     split="|".join(SPLITS),
 
 
-def code(step):
-    """The step's source files: an edited one re-runs its rules."""
-    named = [
-        dep.replace("${root}", str(PROJECT))
-        for dep in STAGES[step]["deps"]
-        if dep.startswith("${root}/src")
-    ]
-    return [
-        str(file)
-        for path in map(Path, named)
-        for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])
-    ]
-
-
 def digest(step):
-    """The step's params as one text: Snakemake compares params without their names."""
-    return json.dumps(
-        {
-            name: getattr(PARAMS, name).model_dump(mode="json")
-            for name in STAGES[step]["params"]
-        },
-        sort_keys=True,
-    )
+    """All that the step depends on besides its files, as one text: its params sections and a checksum of its code.
+
+    Snakemake compares params sorted and without their names, so several would let a swap of two values go unseen.
+    """
+    source = "${root}/src/entity_transformers/"
+    code = [
+        dep.removeprefix(source)
+        for dep in STAGES[step]["deps"]
+        if dep.startswith(source)
+    ]
+    sections = {
+        name: getattr(PARAMS, name).model_dump(mode="json")
+        for name in STAGES[step]["params"]
+    }
+    return json.dumps({"code": runtime.code_digest(*code), **sections}, sort_keys=True)
 
 
 def runs(pattern):

@@ -7,8 +7,6 @@ out: results/corpus/{split}.jsonl (documents), {split}.safetensors (pieces with 
 
 rule download_corpus:
     """Fetch the corpus, or find it on disk, and list its files with checksums."""
-    input:
-        code=code("corpus"),
     output:
         "results/corpus/source.json",
     log:
@@ -24,8 +22,6 @@ rule download_corpus:
 
 rule download_lambada:
     """The same for the LAMBADA passages."""
-    input:
-        code=code("corpus"),
     output:
         "results/corpus/lambada_source.json",
     log:
@@ -42,7 +38,6 @@ rule prepare_corpus:
     """Documents, chains, parts of speech and named entities, split by split, and their counts."""
     input:
         source="results/corpus/source.json",
-        code=code("corpus"),
     output:
         expand("results/corpus/{split}.jsonl", split=SPLITS),
         "results/corpus/statistics.json",
@@ -60,7 +55,6 @@ rule prepare_lambada:
     """Passages and their target words."""
     input:
         source="results/corpus/lambada_source.json",
-        code=code("corpus"),
     output:
         "results/corpus/lambada.jsonl",
     log:
@@ -77,7 +71,6 @@ rule train_tokenizer:
     """Learn a byte-pair encoder from the training split, or take GPT-2's own."""
     input:
         train="results/corpus/train.jsonl",
-        code=code("corpus"),
     output:
         "results/corpus/tokenizer.json",
     log:
@@ -95,7 +88,6 @@ rule align_corpus:
     input:
         documents=expand("results/corpus/{split}.jsonl", split=SPLITS),
         tokenizer="results/corpus/tokenizer.json",
-        code=code("corpus"),
     output:
         expand("results/corpus/{split}.safetensors", split=SPLITS),
         "results/corpus/alignment.json",

@@ -13,7 +13,6 @@ rule extract_embeddings:
         documents=expand("results/corpus/{split}.jsonl", split=SPLITS),
         pieces=expand("results/corpus/{split}.safetensors", split=SPLITS),
         tokenizer="results/corpus/tokenizer.json",
-        code=code("embeddings"),
     output:
         multiext(
             f"results/embeddings/{RUN}/", "words.safetensors", "mentions.safetensors"

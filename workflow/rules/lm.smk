@@ -12,7 +12,6 @@ rule train_lm:
         train="results/corpus/train.safetensors",
         dev="results/corpus/dev.safetensors",
         tokenizer="results/corpus/tokenizer.json",
-        code=code("lm"),
     output:
         multiext(
             f"results/lm/{RUN}/",

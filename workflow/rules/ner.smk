@@ -10,7 +10,6 @@ rule train_ner:
     input:
         documents=expand("results/corpus/{split}.jsonl", split=["train", "dev"]),
         words=f"results/embeddings/{RUN}/words.safetensors",
-        code=code("ner"),
     output:
         multiext(f"results/ner/{RUN}/", "tagger.safetensors", "history.csv"),
     log:
@@ -34,7 +33,6 @@ rule score_ner:
         words=f"results/embeddings/{RUN}/words.safetensors",
         tagger=f"results/ner/{RUN}/tagger.safetensors",
         history=f"results/ner/{RUN}/history.csv",
-        code=code("ner"),
     output:
         f"results/ner/{RUN}/metrics.json",
     log:

@@ -13,7 +13,6 @@ rule score_perplexity:
         pieces=expand(
             "results/corpus/{split}.safetensors", split=PARAMS.perplexity.splits
         ),
-        code=code("perplexity"),
     output:
         multiext(f"results/perplexity/{RUN}/", "perplexity.json", "documents.csv"),
     log:
@@ -37,7 +36,6 @@ rule score_lambada:
         config=f"results/lm/{RUN}/config.json",
         passages="results/corpus/lambada.jsonl",
         tokenizer="results/corpus/tokenizer.json",
-        code=code("perplexity"),
     output:
         multiext(f"results/perplexity/{RUN}/", "lambada.json", "passages.csv"),
     log:

@@ -29,7 +29,6 @@ rule build_tables:
     """Every table as Markdown and CSV."""
     input:
         MEASURED,
-        code=code("report"),
     output:
         expand("results/report/tables/{table}.{form}", table=TABLES, form=["md", "csv"]),
         "results/report/tables/tables.txt",
@@ -47,7 +46,6 @@ rule build_figures:
     """Every figure as PNG."""
     input:
         MEASURED,
-        code=code("report"),
     output:
         expand("results/report/figures/{figure}.png", figure=FIGURES),
     log:
@@ -66,7 +64,6 @@ rule build_report:
         MEASURED,
         rules.build_tables.output,
         rules.build_figures.output,
-        code=code("report"),
     output:
         "results/report/report.html",
     log:

@@ -9,7 +9,6 @@ rule score_similarity:
     """Cosine similarity of mentions and entities by part of speech."""
     input:
         mentions=f"results/embeddings/{RUN}/mentions.safetensors",
-        code=code("similarity"),
     output:
         f"results/similarity/{RUN}/similarity.json",
     log:

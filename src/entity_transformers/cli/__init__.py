@@ -69,6 +69,7 @@ COMMANDS: dict[str, Command] = {
     "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
     "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),
+    "export-model": Command("lm", "a trained model as a folder to share: weights, tokenizer, code and a model card with its scores", RESULTS | RUN | OUTPUT),
     "show-tables": Command("report", "print the tables in the terminal", {"--tables": FOLDER | {"help": "results/report/tables"}}),
     "inspect-corpus": Command("corpus", "count documents, chains, mentions, tags and named entities of any supported corpus", {
         "path": {"type": Path, "metavar": "PATH", "help": "a file or folder"},

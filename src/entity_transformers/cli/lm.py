@@ -1,4 +1,4 @@
-"""Opens the files of train-lm."""
+"""Opens the files of train-lm and export-model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from .. import runtime
-from ..artifacts import copy_file, write_json, write_text
+from ..artifacts import copy_file, read_json, write_json, write_text
 from ..corpus.alignment import END, AlignedCorpus
 from ..lm.checkpoint import CheckpointStore
-from ..lm.models import build_model, count_parameters, label_corpus
+from ..lm.model_card import render_model_card
+from ..lm.models import VARIANTS, build_model, count_parameters, label_corpus, load_model
 from ..lm.training import CURVE_COLUMNS, CurveRow, Training, TrainingError, TrainingStopped
 from ..params import Params
 
@@ -77,7 +79,7 @@ def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
 
 def _timing(training: Training, params: Params, total: float) -> dict[str, Any]:
     """Seconds, medians over the steps of this process; a validation step is the forward pass of as many pieces as a training step has."""
-    median = statistics.median(training.step_seconds or [0.0])
+    median = statistics.median(training.step_seconds) if training.step_seconds else None
     pieces = training.progress.pieces / max(1, training.progress.step)
     validation = training.validation_seconds_per_piece
     return {
@@ -85,6 +87,31 @@ def _timing(training: Training, params: Params, total: float) -> dict[str, Any]:
         "seconds_validation_step": None if validation is None else validation * pieces, "device": str(training.device),
         "threads": params.run.threads, "seconds_total": total,
     }  # fmt: skip
+
+
+def export_model(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
+    """A folder to share: weights, tokenizer, the model's code for trust_remote_code, and a card with its scores."""
+    if not VARIANTS[model].entity_attention:
+        raise ValueError(f"{model} has no entity attention: {results / 'lm' / model / str(seed)} is a plain GPT-2 folder already")
+    corpus, trained = results / "corpus", load_model(results / "lm" / model / str(seed))
+    trained.save_pretrained(output)
+    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END, eos_token=END).save_pretrained(output)
+    write_text(output / "README.md", render_model_card(trained.config.to_dict(), _card_facts(params, results, model, seed)))
+
+
+def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[str, Any]:
+    scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
+    passages = read_json(results / "perplexity" / model / str(seed) / "lambada.json")
+    words = read_json(results / "corpus" / "statistics.json")["splits"]["train"]["words"]
+    training = read_json(results / "lm" / model / str(seed) / "metrics.json")
+    perplexities = {f"perplexity a piece, {s}": {m: score[m]["perplexity"] for m in ("on", "off")} for s, score in scores.items()}
+    return {
+        "name": f"{model}, seed {seed}",
+        "training_data": f"{params.corpus.format}: {words:,} words with gold coreference chains ({params.report.title}).",
+        "training": {key: training[key] for key in ("parameters", "steps", "pieces_seen", "dev_loss_on")},
+        "metrics": perplexities | {"LAMBADA, last word, perplexity": {"on": None, "off": passages["last_word"]["perplexity"]}},
+    }
 
 
 class CurveFile:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-from ..artifacts import write_text
 
 LEAK = """\
 Scores with entities use **gold coreference labels** of the text that is scored. They tell the model things that no reader of
@@ -52,11 +49,6 @@ def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> st
         f"## Use\n\n{USE}",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def write_model_card(folder: Path, config: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Write `render_model_card` as the README.md of ``folder``."""
-    write_text(folder / "README.md", render_model_card(config, facts))
 
 
 def _render_rows(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
