@@ -53,3 +53,9 @@ def test_a_manifest_says_where_a_result_comes_from(tmp_path: Path) -> None:
     assert facts["versions"]["torch"].startswith("2.")
     assert facts["seconds"] >= 2
     assert len(facts["git_commit"]) >= 7
+
+
+def test_progress_is_logged_and_nothing_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        assert list(runtime.log_progress([1, 2, 3], "things", every=1e-9)) == [1, 2, 3]
+    assert [record.message for record in caplog.records] == ["things 1/3  00:00:00 left", "things 2/3  00:00:00 left"]

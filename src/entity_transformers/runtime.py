@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import logging
 import platform
 import random
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import torch
 
 PACKAGE = Path(__file__).parent
+Item = TypeVar("Item")
+log = logging.getLogger(__name__)
 
 
 def pick_device(name: str) -> torch.device:
@@ -47,6 +50,18 @@ def start(device: str, threads: int, seed: int) -> torch.device:
     else:
         torch.backends.cuda.matmul.allow_tf32 = True
     return chosen
+
+
+def log_progress(items: Sequence[Item], label: str, every: float = 10.0) -> Iterator[Item]:
+    """The items, with a log line of how far it is and how long it will take, each ``every`` seconds of a long loop."""
+    started = last = time.monotonic()
+    for done, item in enumerate(items):
+        now = time.monotonic()
+        if done and now - last >= every:
+            left = time.strftime("%H:%M:%S", time.gmtime((now - started) / done * (len(items) - done)))
+            log.info("%s %d/%d  %s left", label, done, len(items), left)
+            last = now
+        yield item
 
 
 def file_digest(path: Path) -> str:

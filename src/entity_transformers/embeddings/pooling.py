@@ -15,6 +15,7 @@ from torch import Tensor
 from ..lm.memory import EntityMemory
 from ..lm.step import compute_hidden
 from ..perplexity.reading import batch_by_length, gather, lay_out
+from ..runtime import log_progress
 
 Pooling = Literal["last", "first", "mean"]
 
@@ -54,7 +55,7 @@ def embed_sequences(
     ``given`` [S, width]: the entity's memory vector that every piece of sequence s reads; None: no entities.
     """
     sums, lengths = SlotSums(model, slots, count), np.diff(bounds)
-    for rows in batch_by_length(lengths, batch):
+    for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
         where, valid = lay_out(bounds[rows], lengths[rows])
         ids = gather(pieces, where, valid, model.device)
         entity = None if given is None else torch.ones_like(ids)

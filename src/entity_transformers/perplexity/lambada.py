@@ -82,7 +82,7 @@ def score_passages(model: Any, passages: Sequence[Passage], *, window: int, batc
     lengths = np.array([len(passage.pieces) for passage in passages], np.int64)
     kept = np.minimum(lengths, window + 1)
     columns = {name: np.zeros(len(passages)) for name in PassageScores.__dataclass_fields__}
-    for rows in batch_by_length(kept, batch):
+    for rows in log_progress(batch_by_length(kept, batch), "batches of passages"):
         for name, values in _score_batch(model, [passages[i] for i in rows], kept[rows]).items():
             columns[name][rows] = values
     columns["truncated"] = (lengths > window + 1).astype(np.float64)

@@ -94,7 +94,7 @@ def read_documents(
         raise ValueError("the model is in training mode, so dropout would enter the scores: call model.eval() first")
     if not 1 <= stride <= window:
         raise ValueError(f"stride {stride} must lie between 1 and the window of {window} pieces")
-    for documents in batch_by_length(np.diff(corpus.offsets), batch):
+    for documents in log_progress(batch_by_length(np.diff(corpus.offsets), batch), f"{corpus.split}: batches of documents"):
         yield from _read_batch(model, corpus, documents, window=window, stride=stride, entities=entities and has_memory(model), track=track)
 
 
