@@ -35,11 +35,16 @@ def make_corpus(documents: int = 300, mentions: float = 0.25) -> AlignedCorpus:
     total = int(lengths.sum())
     inside = generator.random(total) < mentions
     entities = np.where(inside, generator.integers(1, 40, total), 0).astype(np.int32)
-    return AlignedCorpus(
-        "train", tuple(map(str, range(documents))), ("",), entities=entities,
-        pieces=generator.integers(1, VOCABULARY, total).astype(np.int32), mentions=np.where(inside, 0, -1).astype(np.int32), words=np.arange(total, dtype=np.int32), tags=np.zeros(total, np.uint8),
-        bytes=np.ones(total, np.uint16), offsets=np.concatenate([[0], np.cumsum(lengths)]),
-    )  # fmt: skip
+    arrays = {
+        "pieces": generator.integers(1, VOCABULARY, total).astype(np.int32),
+        "entities": entities,
+        "mentions": np.where(inside, 0, -1).astype(np.int32),
+        "words": np.arange(total, dtype=np.int32),
+        "tags": np.zeros(total, np.uint8),
+        "bytes": np.ones(total, np.uint16),
+    }
+    names = tuple(map(str, range(documents)))
+    return AlignedCorpus("train", names, ("",), offsets=np.concatenate([[0], np.cumsum(lengths)]), **arrays)
 
 
 def make_params(**changes: Any) -> LmParams:

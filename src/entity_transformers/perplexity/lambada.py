@@ -18,6 +18,7 @@ import torch
 from tokenizers import Tokenizer
 
 from ..lm.step import compute_hidden
+from ..runtime import log_progress
 from .corpus import exp_or_none
 from .reading import batch_by_length, compute_piece_losses, gather, lay_out
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..corpus.alignment import AlignedCorpus
 from ..lm.memory import EntityMemory
 from ..lm.step import compute_hidden, compute_losses, has_memory
+from ..runtime import log_progress
 
 CHUNK = 256
 
