@@ -20,13 +20,20 @@ from entity_transformers.lm.memory import EntityMemory
 from entity_transformers.lm.models import VARIANTS, build_model, count_parameters, label_corpus
 from entity_transformers.lm.step import compute_hidden, compute_losses
 from entity_transformers.lm.training import Training, TrainingError, TrainingStopped, learning_rate
+from entity_transformers.perplexity.corpus import mean_loss
 
 
 def make_training(folder: Path, name: str = "gpt2e", **changes: Any) -> Training:
     params = tiny_params(**changes)
     model = build_model(name, params, VOCABULARY, 0, seed=1)
     train, dev = label_corpus(tiny_corpus(), name, 1), label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1)
-    return Training(model, train, dev, params, 1, CheckpointStore(folder / "checkpoints", 2), CurveFile(folder / "curve.csv").write_row)
+
+    def validate(model: Any, entities: bool) -> float:
+        return mean_loss(model, dev, window=params.window, entities=entities)
+
+    return Training(
+        model, train, validate, params, 1, CheckpointStore(folder / "checkpoints", 2), CurveFile(folder / "curve.csv").write_row
+    )
 
 
 def weights(training: Training) -> Tensor:

@@ -21,6 +21,7 @@ from ..lm.model_card import render_model_card
 from ..lm.models import VARIANTS, build_model, count_parameters, label_corpus, load_model
 from ..lm.training import CURVE_COLUMNS, CurveRow, Training, TrainingError, TrainingStopped
 from ..params import Params
+from ..perplexity.corpus import mean_loss
 
 log = logging.getLogger(__name__)
 CODE = ("lm", "perplexity/corpus.py", "perplexity/reading.py", *(f"corpus/{name}.py" for name in ("alignment", "labels", "windows")))
@@ -55,7 +56,12 @@ def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inpu
     store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
     curve = CurveFile(state / "curve.csv")
     log.info("%s, seed %d: %s parameters on %s", name, seed, f"{count_parameters(model):,}", device)
-    training = Training(model, train, dev.head(params.lm.validation_documents), params.lm, seed, store, curve.write_row, log.info)
+    held_out = dev.head(params.lm.validation_documents)
+
+    def validate(model: Any, entities: bool) -> float:
+        return mean_loss(model, held_out, window=params.lm.window, entities=entities)
+
+    training = Training(model, train, validate, params.lm, seed, store, curve.write_row, log.info)
     try:
         training.run()
     except (TrainingStopped, TrainingError) as stop:
@@ -63,7 +69,7 @@ def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inpu
     training.load_final_weights()
     model.save_pretrained(state)
     write_json(state / "metrics.json", _metrics(training, name, seed))
-    write_json(state / "timing.json", _timing(training, params, time.time() - started))
+    write_json(state / "timing.json", _timing(training, params, len(held_out.pieces) - len(held_out), time.time() - started))
     facts = runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=str(device))
     write_json(state / "manifest.json", facts)
 
@@ -77,14 +83,14 @@ def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _timing(training: Training, params: Params, total: float) -> dict[str, Any]:
-    """Seconds, medians over the steps of this process; a validation step is the forward pass of as many pieces as a training step has."""
+def _timing(training: Training, params: Params, held_out: int, total: float) -> dict[str, Any]:
+    """Seconds, medians over the steps of this process; a validation step scores as many pieces as a training step has."""
     median = statistics.median(training.step_seconds) if training.step_seconds else None
     pieces = training.progress.pieces / max(1, training.progress.step)
-    validation = training.validation_seconds_per_piece
+    validation = training.validation_seconds
     return {
         "seconds_per_step": median, "pieces_per_second": pieces / median if median else None,
-        "seconds_validation_step": None if validation is None else validation * pieces, "device": str(training.device),
+        "seconds_validation_step": None if validation is None else validation / held_out * pieces, "device": str(training.device),
         "threads": params.run.threads, "seconds_total": total,
     }  # fmt: skip
 

@@ -22,7 +22,6 @@ from torch import Tensor
 from ..corpus.alignment import AlignedCorpus
 from ..corpus.windows import Window, WindowPlan
 from ..params import LmParams
-from ..perplexity.corpus import score_corpus
 from .checkpoint import CheckpointStore, Snapshot, pack, pack_optimizer, pack_random_state, unpack, unpack_optimizer, unpack_random_state
 from .step import compute_hidden, compute_losses, has_memory, new_memory, write_memory
 
@@ -82,12 +81,13 @@ def make_optimizer(model: torch.nn.Module, params: LmParams) -> torch.optim.Adam
 class Training:
     """One run: the model with its optimizer, memories and progress, on windows that depend on (corpus, seed, step) alone.
 
-    ``corpus`` carries the labels that the model learns; ``dev`` those that it is validated with.
+    ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss per piece on held-out text, with
+    or without entities; it is called in evaluation mode.
     """
 
     model: Any
     corpus: AlignedCorpus
-    dev: AlignedCorpus
+    validate: Callable[[Any, bool], float]
     params: LmParams
     seed: int
     store: CheckpointStore
@@ -95,7 +95,7 @@ class Training:
     log: Callable[[str], None] = lambda line: None
     progress: Progress = field(default_factory=Progress)
     step_seconds: list[float] = field(default_factory=list)
-    validation_seconds_per_piece: float | None = None
+    validation_seconds: float | None = None
 
     def __post_init__(self) -> None:
         params = self.params
@@ -213,14 +213,10 @@ class Training:
                 self.store.save(progress.step, Snapshot(pack("model", self.model.state_dict()), {}), kind="best")
 
     def _validate(self, entities: bool) -> float:
-        """Mean loss per piece on dev, dropout off, fresh memories."""
-        begin, window = time.perf_counter(), self.params.window
-        batch = max(1, 4096 // window)
-        self.model.eval()
-        losses = score_corpus(self.model, self.dev, window=window, stride=window, batch=batch, entities=entities)
-        pieces = max(1, len(losses) - len(self.dev))
-        self.validation_seconds_per_piece = (time.perf_counter() - begin) / pieces
-        return float(losses.sum(dtype=np.float64) / pieces)
+        begin = time.perf_counter()
+        loss = self.validate(self.model.eval(), entities)
+        self.validation_seconds = time.perf_counter() - begin
+        return loss
 
     def _status(self, row: CurveRow) -> str:
         progress, recent = self.progress, self.step_seconds[-100:]

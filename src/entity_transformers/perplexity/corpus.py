@@ -35,6 +35,12 @@ def score_corpus(model: Any, corpus: AlignedCorpus, *, window: int, stride: int,
     return nll
 
 
+def mean_loss(model: Any, corpus: AlignedCorpus, *, window: int, entities: bool) -> float:
+    """Nats per piece of a whole split, its windows as in training; 0 for a split without pieces."""
+    losses = score_corpus(model, corpus, window=window, stride=window, batch=max(1, 4096 // window), entities=entities)
+    return float(losses.sum(dtype=np.float64) / max(1, len(losses) - len(corpus)))
+
+
 def score_modes(model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int) -> dict[str, np.ndarray]:
     """`score_corpus` with entities ``on``, ``off`` and ``shuffled`` (permuted among a document's mentions by ``seed``).
 
