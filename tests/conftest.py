@@ -1,4 +1,4 @@
-"""Fixtures for the whole suite: two threads, no network, and the real corpora where a checkout has them beside it."""
+"""Fixtures for the whole suite: one thread a worker, no network, and the real corpora where a checkout has them beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"  # two workers share two cores
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 
