@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.ner.dataset import TaggedSentences
-from entity_transformers.ner.scoring import score, span_f1
+from entity_transformers.ner.scoring import count_spans, score, span_f1
 
 LABELS, UNSEEN = ("LOC", "PER"), ("LAW",)
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER", "B-LAW", "I-LAW")
@@ -122,3 +123,20 @@ def test_only_plain_numbers() -> None:
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="2 predicted tags for 3 words"):
         score(make_gold([[0, 0, 0]]), np.zeros(2, np.int16))
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs=sentence_pairs, data=st.data())
+def test_spans_by_document_are_the_brute_forces_and_add_up_to_the_scores(pairs: list, data: st.DataObject) -> None:
+    gold = make_gold([[tag for tag, _ in sentence] for sentence in pairs])
+    owners = sorted(data.draw(st.lists(st.integers(0, 2), min_size=len(pairs), max_size=len(pairs))))
+    gold = replace(gold, documents=("a", "b", "c"), document_of=np.array(owners, np.int32))
+    guess = np.array([tag for sentence in pairs for _, tag in sentence], np.int16)
+    counts = count_spans(gold, guess)
+    expected = np.zeros((3, 3), int)
+    for owner, sentence in zip(owners, pairs, strict=True):
+        mine, theirs = find_spans([tag for tag, _ in sentence]), find_spans([tag for _, tag in sentence])
+        expected[owner] += [len(mine & theirs), len(theirs), len(mine)]
+    np.testing.assert_array_equal(counts, expected)
+    micro = score(gold, guess)["span"]["micro"]
+    assert (micro["predicted"], micro["support"]) == tuple(counts.sum(0)[1:])

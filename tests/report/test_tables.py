@@ -14,7 +14,8 @@ from entity_transformers.bootstrap import compare_losses
 from entity_transformers.report import paper
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import BOOTSTRAP_SEED
-from entity_transformers.report.results import Documents, Results, name_model
+from entity_transformers.report.mention_tables import build_ner_overall
+from entity_transformers.report.results import Documents, Results, Spans, name_model
 from entity_transformers.report.tables import TERMINAL, Table, build_all, render_csv, render_text
 
 NAMES = [
@@ -255,3 +256,25 @@ def test_every_cell_is_text_or_number(full: Results) -> None:
         for row in table.rows:
             assert all(isinstance(cell, str | Number) for cell in row)
             assert "nan" not in " ".join(map(str, row)).split()
+
+
+def test_the_ner_difference_is_that_of_the_summed_spans(small: Results) -> None:
+    generator = np.random.default_rng(1)
+    gold = generator.integers(5, 30, 40)
+    predicted = generator.integers(5, 30, (2, 40))
+    correct = generator.integers(0, np.minimum(gold, predicted) + 1)
+    sides = dict(zip(("gpt2e", "gpt2"), (np.stack([correct[i], predicted[i], gold], axis=1) for i in (0, 1)), strict=True))
+    names = [f"d{i}" for i in range(40)]
+    runs = tuple(replace(run, ner_spans=Spans(names, sides[run.model])) for run in small.runs)
+    row = build_ner_overall(replace(small, runs=runs)).rows[-1]
+    one, other = (2 * c.sum() / (p.sum() + gold.sum()) for c, p in zip(correct, predicted, strict=True))
+    assert row[0] == "GPT2E − GPT2"
+    assert isinstance(row[1], Number)
+    assert row[1].value == pytest.approx(one - other)
+    assert row[1].low < row[1].value < row[1].high
+
+
+def test_spans_of_other_documents_are_refused(small: Results) -> None:
+    runs = tuple(replace(run, ner_spans=Spans([run.model], np.ones((1, 3), np.int64))) for run in small.runs)
+    with pytest.raises(ValueError, match="scored different documents"):
+        build_ner_overall(replace(small, runs=runs))

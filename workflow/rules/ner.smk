@@ -1,7 +1,7 @@
 """Step ner (sections 4.1 and 5, table 5).
 
 in:  documents with named entities, frozen word vectors
-out: results/ner/{model}/{seed}/: tagger.safetensors, history.csv, metrics.json
+out: results/ner/{model}/{seed}/: tagger.safetensors, history.csv, metrics.json, documents.csv
 """
 
 
@@ -34,7 +34,7 @@ rule score_ner:
         tagger=f"results/ner/{RUN}/tagger.safetensors",
         history=f"results/ner/{RUN}/history.csv",
     output:
-        f"results/ner/{RUN}/metrics.json",
+        multiext(f"results/ner/{RUN}/", "metrics.json", "documents.csv"),
     log:
         f"logs/ner/score_ner/{RUN}.log",
     benchmark:

@@ -22,6 +22,7 @@ MEASURED = [
     *runs("results/embeddings/{model}/{seed}/mentions.safetensors"),
     *runs("results/similarity/{model}/{seed}/similarity.json"),
     *runs("results/ner/{model}/{seed}/metrics.json"),
+    *runs("results/ner/{model}/{seed}/documents.csv"),
 ]
 
 

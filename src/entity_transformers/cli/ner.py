@@ -11,13 +11,14 @@ import numpy as np
 from .. import runtime
 from ..artifacts import read_arrays, write_arrays, write_csv, write_json
 from ..ner.dataset import TaggedSentences, build_sentences, list_labels
-from ..ner.scoring import score
+from ..ner.scoring import count_spans, score
 from ..ner.tagger import load_tagger, state_arrays
 from ..ner.training import Epoch, predict, train_tagger
 from ..params import Params
 from .documents import read_documents
 
 log = logging.getLogger(__name__)
+DOCUMENT_COLUMNS = ("split", "document", "correct", "predicted", "gold")
 
 
 def train_ner(params: Params, corpus: Path, embeddings: Path, model: str, seed: int, output: Path) -> None:
@@ -46,17 +47,23 @@ def score_ner(params: Params, corpus: Path, embeddings: Path, tagger: Path, mode
     arrays, facts = read_arrays(tagger)
     vectors, sentences = _read_sentences(corpus, embeddings, ("dev", "test"), facts["labels"])
     loaded = load_tagger(arrays, facts["labels"], vectors, params.ner)
-    scores = {
-        split: score(gold, predict(loaded, gold, batch=params.ner.batch)) for split, gold in zip(("dev", "test"), sentences, strict=True)
-    }
+    guesses = [predict(loaded, gold, batch=params.ner.batch) for gold in sentences]
+    scores = {split: score(gold, guess) for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)}
     counts = {f"{split}_sentences": len(gold) for split, gold in zip(("dev", "test"), sentences, strict=True)}
     left_out = {"train": facts["left_out"]} | {split: gold.left_out for split, gold in zip(("dev", "test"), sentences, strict=True)}
+    rows = [_document_rows(split, gold, guess) for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)]
+    write_csv(output / "documents.csv", [row for split_rows in rows for row in split_rows], DOCUMENT_COLUMNS)
     write_json(
         output / "metrics.json",
         {"model": model, "seed": seed, "epochs": facts["epochs"], "best_epoch": facts["best_epoch"]}
         | {"train_sentences": facts["train_sentences"], **counts, "sentences_left_out": left_out}
         | {"vectors": {"context": params.embeddings.ner_context, "pooling": params.embeddings.pooling}, **scores},
     )
+
+
+def _document_rows(split: str, gold: TaggedSentences, guess: np.ndarray) -> list[dict[str, Any]]:
+    counts = zip(gold.documents, count_spans(gold, guess).tolist(), strict=True)
+    return [{"split": split, "document": name, **dict(zip(DOCUMENT_COLUMNS[2:], row, strict=True))} for name, row in counts]
 
 
 def _read_sentences(

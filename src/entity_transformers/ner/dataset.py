@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class TaggedSentences:
     unseen_labels     sorted labels of this split that train lacks; their tags come after those of ``labels``
     left_out          sentences of documents that have no named-entity annotation
     split_spans       named entities that crossed a sentence end and became one span in each sentence
+    documents         ids of the annotated documents
+    document_of       int32 [s], index of each sentence's document
     """
 
     rows: np.ndarray
@@ -30,6 +32,8 @@ class TaggedSentences:
     unseen_labels: tuple[str, ...] = ()
     left_out: int = 0
     split_spans: int = 0
+    documents: tuple[str, ...] = ()
+    document_of: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -74,6 +78,7 @@ def build_sentences(documents: Sequence[Document], index: np.ndarray, labels: Se
     unseen = sorted({*list_labels(documents)} - {*labels})
     ids = {label: 1 + 2 * i for i, label in enumerate((*labels, *unseen))}
     rows, tags, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int16)], [0]
+    annotated: list[tuple[str, int]] = []
     left_out = split_spans = end = 0
     for document in documents:
         start, end = end, end + len(document.words)
@@ -85,9 +90,19 @@ def build_sentences(documents: Sequence[Document], index: np.ndarray, labels: Se
         rows.append(np.asarray(index[start:end], np.int32))
         tags.append(document_tags)
         lengths += sizes
+        annotated.append((document.id, len(sizes)))
         split_spans += crossing
-    offsets = np.cumsum(lengths, dtype=np.int64)
-    return TaggedSentences(np.concatenate(rows), np.concatenate(tags), offsets, tuple(labels), tuple(unseen), left_out, split_spans)
+    return TaggedSentences(
+        np.concatenate(rows),
+        np.concatenate(tags),
+        np.cumsum(lengths, dtype=np.int64),
+        tuple(labels),
+        tuple(unseen),
+        left_out,
+        split_spans,
+        tuple(name for name, _ in annotated),
+        np.repeat(np.arange(len(annotated), dtype=np.int32), [count for _, count in annotated]),
+    )
 
 
 def _tag_words(document: Document, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:

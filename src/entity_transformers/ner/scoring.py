@@ -46,6 +46,19 @@ def span_f1(gold: TaggedSentences, predicted: np.ndarray) -> float:
     return float(score_spans(true, guess, average="micro", scheme=IOB2, zero_division=0)[2]) if len(gold) else 0.0
 
 
+def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
+    """Correct, predicted and gold spans (strict IOB2) of each annotated document, int64 [D, 3], for bootstraps over documents."""
+    names = np.array(gold.tag_names, dtype=object)
+    true, guess = (
+        [{span.to_tuple() for span in sentence} for sentence in Entities(_cut(names[tags], gold.offsets), IOB2).entities]
+        for tags in (gold.tags, predicted)
+    )
+    counts = np.zeros((len(gold.documents), 3), np.int64)
+    rows = [(len(t & g), len(g), len(t)) for t, g in zip(true, guess, strict=True)]
+    np.add.at(counts, gold.document_of, np.array(rows, np.int64).reshape(-1, 3))
+    return counts
+
+
 def _cut(names: np.ndarray, offsets: np.ndarray) -> list[list[str]]:
     flat = names.tolist()
     return [flat[start:end] for start, end in pairwise(offsets.tolist())]

@@ -10,7 +10,16 @@ import numpy as np
 
 from entity_transformers.report import paper
 from entity_transformers.report.cells import Number
-from entity_transformers.report.differences import LEVEL, Difference, compare, compare_all, judged_split, pair_seeds, seed_interval
+from entity_transformers.report.differences import (
+    LEVEL,
+    Difference,
+    compare,
+    compare_all,
+    compare_spans,
+    judged_split,
+    pair_seeds,
+    seed_interval,
+)
 from entity_transformers.report.results import CONTROLS, Results, Run, Value, name_model, read_class, read_loss, read_ner, read_similarity
 
 HOLDS, OPEN, FAILS, ABSENT = "holds", "not shown", "contradicted", "not measured"
@@ -180,6 +189,12 @@ def _read_f1(run: Run) -> float | None:
 
 def _ner(results: Results) -> Finding:
     status, text = compare_seeds(results, ("gpt2e", _read_f1), ("gpt2", _read_f1), 1, "points of micro-F1, strict spans")
+    found = compare_spans(results, "gpt2e", "gpt2")
+    if found is not None and found["interval"] is not None and len(results.seeds) == 1:
+        low, high = (100 * bound for bound in found["interval"])
+        status = judge((low, high), 1)
+        text = f"{_signed(100 * found['difference'])} points of micro-F1, strict spans, {LEVEL:.0%} interval over documents "
+        text += _bracket(low, high)
     return Finding("GPT2E's word vectors give a better named entity recogniser (+3 points F1).", "section 5, table 5", status, text)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from entity_transformers.bootstrap import compare_losses
+from entity_transformers.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Number
 from entity_transformers.report.results import Documents, Results, Value, attempt, uses_entities
 
@@ -86,6 +87,20 @@ def compare(results: Results, split: str, model: str, condition: str, against: s
         return None
     low, high = found["interval"] or (None, None)
     return Difference(split, model, condition, against, against_condition, found["difference"], low, high, found["p"], found["documents"])
+
+
+def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] | None:
+    """Micro-F1 of strict spans on test, ``model`` less ``against``, by a paired bootstrap over documents; None where one was not scored.
+
+    The spans of a model's seeds are added up. Keys: difference, interval (or None), p, documents.
+    """
+    ours, theirs = ([run.ner_spans for run in results.of(name) if run.ner_spans is not None] for name in (model, against))
+    if not ours or not theirs:
+        return None
+    if any(spans.document != ours[0].document for spans in (*ours, *theirs)):
+        raise ValueError(f"documents.csv of ner: {model} and {against} scored different documents: score them again")
+    one, other = (np.sum([spans.counts for spans in side], axis=0) for side in (ours, theirs))
+    return compare_f1(one, other, samples=results.bootstrap_samples, seed=BOOTSTRAP_SEED, confidence=LEVEL)
 
 
 def better_condition(results: Results, model: str, split: str) -> str:

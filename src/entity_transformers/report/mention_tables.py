@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from entity_transformers.report import paper
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
+from entity_transformers.report.differences import compare_spans
 from entity_transformers.report.results import Results, name_model, read_ner, read_similarity, uses_entities
 
 CONTEXTS = {"words": "none", "context": "document"}
@@ -209,10 +210,17 @@ def build_ner_overall(results: Results) -> Table:
         printed = paper.TABLE5.get((model, paper.OVERALL))
         return (name_model(model), *scores, Number(printed.f1 if printed else None, 1, percent=True))
 
+    found = compare_spans(results, "gpt2e", "gpt2")
+    rows = [row(model) for model in results.trained]
+    if found is not None and found["difference"] is not None:
+        low, high = found["interval"] or (None, None)
+        difference = Number(found["difference"], 1, percent=True, low=low, high=high, signed=True)
+        rows.append(("GPT2E − GPT2", difference, *(Number(None, 1) for _ in range(len(headings)))))
     return Table(
         name="ner_overall",
         title="Named entity recognition, every model",
         columns=("Model", *headings, "Paper F1"),
-        rows=tuple(row(model) for model in results.trained),
+        rows=tuple(rows),
         measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
+        note="The difference is of span micro-F1, with the 95% interval of a paired bootstrap over documents, spans added up over seeds.",
     )

@@ -51,6 +51,14 @@ class Documents:
 
 
 @dataclass(frozen=True, slots=True)
+class Spans:
+    """documents.csv of the tagger on the test split: document names and int64 [D, 3] correct, predicted and gold spans."""
+
+    document: list[str]
+    counts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
 class MentionVectors:
     """Vectors [mentions, width] of mentions and the number of the entity that each refers to [mentions]."""
 
@@ -73,6 +81,7 @@ class Run:
     passages: Documents | None = None
     similarity: Mapping[str, Any] | None = None
     ner: Mapping[str, Any] | None = None
+    ner_spans: Spans | None = None
     mentions: MentionVectors | None = None
 
 
@@ -206,6 +215,15 @@ def parse_documents(text: str, source: str = "documents.csv") -> Documents:
         nll_off=np.array([float(row["nll_off"]) for row in rows]),
         nll_shuffled=np.array([float(row["nll_shuffled"]) for row in rows]) if rows and "nll_shuffled" in rows[0] else None,
     )
+
+
+def parse_spans(text: str, source: str = "documents.csv") -> Spans:
+    """The tagger's spans on the test split, document by document. Missing columns raise ValueError naming ``source``."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    _require(rows, ("split", "document", "correct", "predicted", "gold"), source)
+    test = [row for row in rows if row["split"] == "test"]
+    counts = [[int(row[name]) for name in ("correct", "predicted", "gold")] for row in test]
+    return Spans([row["document"] for row in test], np.array(counts, np.int64).reshape(-1, 3))
 
 
 def _require(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> None:
