@@ -38,8 +38,8 @@ bench: .venv/ready  ## speed and memory against peers, as ratios
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 pull: .venv/ready  ## fetch a study's versioned outputs; Snakemake then takes them as up to date
-	cd studies/$(STUDY) && ../../$(BIN)/dvc pull && PATH="$(CURDIR)/$(BIN):$$PATH" ../../$(BIN)/dvc status --quiet && \
-	../../$(BIN)/snakemake --snakefile ../../Snakefile --touch --forceall --quiet
+	cd studies/$(STUDY) && ../../$(BIN)/dvc pull dvc.yaml && ../../$(BIN)/dvc status --quiet dvc.yaml && \
+	../../$(BIN)/snakemake --snakefile ../../Snakefile --touch --forceall --quiet rules
 
-clean:  ## remove results, state and logs of studies/$(STUDY)
-	rm -rf studies/$(STUDY)/{results,work,logs,.snakemake}
+clean:  ## remove what git does not keep of studies/$(STUDY): state, logs, tensors
+	git clean -fdXq studies/$(STUDY)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
-from entity_transformers.params import LmParams, ParamsError
+from entity_transformers.params import ParamsError
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
@@ -35,16 +35,28 @@ def test_flags_override_the_file_and_paths_are_resolved(tmp_path: Path) -> None:
     arguments = vars(make_parser().parse_args(
         ["prepare-corpus", "--params", str(tmp_path / "params.yaml"), "--source", "s", "--output", "o", "--corpus.exclude", "[a, b]"]
     ))  # fmt: skip
-    params = read_params(arguments["params"], arguments, ("corpus",))
+    params = read_params(arguments["params"], arguments)
     assert params.corpus.exclude == ("a", "b")
     assert params.corpus.path == str(tmp_path / "my/text")
     assert not [key for key in arguments if "." in key]
 
 
 def test_a_bad_override_is_named() -> None:
-    arguments = {f"lm.{name}": None for name in LmParams.model_fields} | {"lm.steps": "none"}
     with pytest.raises(ParamsError, match=r"lm\.steps: .*'none'"):
-        read_params(SAMPLE, arguments, ("lm",))
+        read_params(SAMPLE, {"lm.steps": "none"})
+
+
+def test_null_overrides_a_value() -> None:
+    arguments = vars(make_parser().parse_args(["download-lambada", "--cache", "c", "--output", "o", "--lambada.path", "null"]))
+    ontogum = ROOT / "studies" / "ontogum" / "params.yaml"
+    assert read_params(ontogum, {}).lambada.path is not None
+    assert read_params(ontogum, {key: value for key, value in arguments.items() if "." in key}).lambada.path is None
+
+
+def test_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train-lm", "--corpus", "c", "--model", "gpt9", "--seed", "1", "--work", "w", "--output", "o"])
+    assert "invalid choice: 'gpt9'" in capsys.readouterr().err
 
 
 def test_an_error_is_one_message_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

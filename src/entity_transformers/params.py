@@ -204,6 +204,13 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
+        splits = {*self.perplexity.splits, *self.embeddings.splits}
+        if "test2" in splits and self.corpus.format not in ("ontogum", "jsonl"):
+            raise ValueError(f"perplexity.splits or embeddings.splits names test2, which format {self.corpus.format} does not have")
+        if self.lm.initial_weights is not None and "gpt2-wide" in self.study.models:
+            raise ValueError("study.models names gpt2-wide, whose feed-forward layers do not fit lm.initial_weights: leave one of them out")
+        if self.corpus.format == "jsonl" and self.corpus.path is None:
+            raise ValueError("corpus.path is null, but format jsonl is your own corpus: name its file or folder")
         if self.perplexity.stride > self.lm.window:
             raise ValueError(f"perplexity.stride {self.perplexity.stride} is more than lm.window {self.lm.window}")
         return self

@@ -70,6 +70,12 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def list_files(path: str | Path | None) -> list[Path]:
+    """The file ``path``, or all files below it, sorted; none for None or a path that is not there."""
+    root = Path(path) if path is not None else Path("/nowhere")
+    return [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
+
+
 def digest(*parts: str | bytes) -> str:
     """The first 16 hexadecimal digits of the sha256 of the parts, each preceded by its length."""
     total = hashlib.sha256()

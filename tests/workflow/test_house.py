@@ -10,7 +10,11 @@ import pytest
 import yaml
 
 from entity_transformers.cli import COMMANDS, WITHOUT_PARAMS
+from entity_transformers.cli.lm import CODE
 from entity_transformers.params import Params
+from entity_transformers.report.figures import CAPTIONS
+from entity_transformers.report.results import Results
+from entity_transformers.report.tables import build_all
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "entity_transformers"
@@ -62,6 +66,19 @@ def test_dvc_names_all_code_of_a_step(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STAGES)
+def test_dvc_names_all_sections_that_a_step_reads(step: str) -> None:
+    text = (PACKAGE / "cli" / f"{step}.py").read_text()
+    reading = set(re.findall(r"params\.(\w+)\.", text)) | set(re.findall(r"section.* = params\.(\w+)\b", text))
+    checked = {"perplexity", "embeddings"} if step == "corpus" else set()  # only whether their splits exist
+    assert reading & set(Params.model_fields) - {"run"} - checked <= set(STAGES[step]["params"])
+
+
+def test_a_training_is_kept_under_all_code_of_its_step() -> None:
+    named = {dep.removeprefix("${root}/src/entity_transformers/") for dep in STAGES["lm"]["deps"] if dep.startswith("${root}")}
+    assert set(CODE) == named
+
+
+@pytest.mark.parametrize("step", STAGES)
 def test_a_step_is_a_word_everywhere(step: str) -> None:
     assert (ROOT / "workflow/rules" / f"{step}.smk").is_file()
     assert (PACKAGE / step).is_dir() or (PACKAGE / f"{step}.py").is_file()
@@ -86,6 +103,15 @@ def test_the_allowed_rules_of_a_stage_are_its_file_s_rules() -> None:
         rules = re.findall(r"^rule (\w+):", (ROOT / f"workflow/rules/{step}.smk").read_text(), flags=re.MULTILINE)
         assert allowed is not None
         assert allowed[1].split() == rules
+
+
+def test_the_report_rule_names_all_tables_and_figures() -> None:
+    text = (ROOT / "workflow/rules/report.smk").read_text()
+    named = {name: re.search(rf"{name} = \(?\s*\"([^\"]+)\"", text) for name in ("TABLES", "FIGURES")}
+    assert named["TABLES"] is not None
+    assert named["FIGURES"] is not None
+    assert set(named["TABLES"][1].split()) == set(build_all(Results("nothing", ("gpt2",), (1,), ())))
+    assert set(named["FIGURES"][1].split()) == set(CAPTIONS)
 
 
 def test_the_snakefile_is_short_and_every_study_links_dvc_yaml() -> None:

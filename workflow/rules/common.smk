@@ -51,7 +51,18 @@ def digest(step):
         name: getattr(PARAMS, name).model_dump(mode="json")
         for name in STAGES[step]["params"]
     }
-    return json.dumps({"code": runtime.code_digest(*code), **sections}, sort_keys=True)
+    files = {name: local_files(section) for name, section in sections.items()}
+    return json.dumps(
+        {"code": runtime.code_digest(*code), "files": files, **sections}, sort_keys=True
+    )
+
+
+def local_files(section):
+    """Checksums of the files that a section names by a path of the user's: changed ones re-run what reads them."""
+    paths = [section[key] for key in ("path", "initial_weights") if section.get(key)]
+    return [
+        runtime.file_digest(file) for path in paths for file in runtime.list_files(path)
+    ]
 
 
 def runs(pattern):

@@ -7,9 +7,7 @@ out: results/report/: tables/, figures/, report.html
 TABLES = (
     "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models table5 table5_tags ner_overall"
 ).split()
-FIGURES = ["figure2", "figure3", "perplexity_by_class"]
-FIGURES += [f"embeddings_{model}" for model in ("gpt2e", "gpt2") if model in MODELS]
-FIGURES += ["embeddings_both"] if {"gpt2e", "gpt2"} <= set(MODELS) else []
+FIGURES = "figure2 figure3 perplexity_by_class embeddings_gpt2e embeddings_gpt2 embeddings_both".split()
 MEASURED = [
     "results/corpus/statistics.json",
     "results/corpus/alignment.json",

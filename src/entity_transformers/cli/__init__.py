@@ -1,4 +1,4 @@
-"""The command line: one thin subcommand a rule, in the order of the paper's method. Only here and in artifacts.py are files opened.
+"""The command line: one thin subcommand a rule, in the order of the paper's method. Results are read and written here alone.
 
 Subcommands are looked up by name in the module of their step and imported when they run, so that ``--help`` costs no torch.
 """
@@ -12,11 +12,11 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
-from ..params import Params, parse, read_values
+from ..params import Model, Params, parse, read_values
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -35,7 +35,7 @@ class Command:
 CORPUS = {"--corpus": FOLDER | {"help": "the prepared corpus (results/corpus)"}}
 OUTPUT = {"--output": FOLDER | {"help": "where the results go"}}
 RUN = {
-    "--model": {"required": True, "help": "gpt2, gpt2e or a control (study.models)"},
+    "--model": {"required": True, "choices": get_args(Model), "metavar": "MODEL", "help": "gpt2, gpt2e or a control (study.models)"},
     "--seed": {"required": True, "type": int, "help": "seed of the training run (study.seeds)"},
 }
 LM = CORPUS | {"--lm": FOLDER | {"help": "the trained model (results/lm/MODEL/SEED)"}} | RUN
@@ -69,7 +69,7 @@ COMMANDS: dict[str, Command] = {
     "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
     "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),
-    "export-model": Command("lm", "a trained model as a folder to share: weights, tokenizer, code and a model card with its scores", RESULTS | RUN | OUTPUT),
+    "export-model": Command("export", "a trained model as a folder to share: weights, tokenizer, code and a model card with its scores", RESULTS | RUN | OUTPUT),
     "show-tables": Command("report", "print the tables in the terminal", {"--tables": FOLDER | {"help": "results/report/tables"}}),
     "inspect-corpus": Command("corpus", "count documents, chains, mentions, tags and named entities of any supported corpus", {
         "path": {"type": Path, "metavar": "PATH", "help": "a file or folder"},
@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> None:
     name, command = arguments["command"], COMMANDS[arguments.pop("command")]
     try:
         if name not in WITHOUT_PARAMS:
-            arguments["params"] = read_params(arguments.pop("params"), arguments, command.sections)
+            arguments["params"] = read_params(arguments.pop("params"), arguments)
         function = getattr(importlib.import_module(f".{command.module}", __name__), name.replace("-", "_"))
         function(**arguments)
     except BrokenPipeError:
@@ -129,6 +129,7 @@ def _add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
         group.add_argument(
             f"--{section}.{key}",
             dest=f"{section}.{key}",
+            default=argparse.SUPPRESS,
             metavar="VALUE",
             type=yaml.safe_load,
             help=(field.description or "").replace("%", "%%"),
@@ -139,17 +140,15 @@ def _fields(section: str) -> dict[str, Any]:
     return Params.model_fields[section].annotation.model_fields  # type: ignore[union-attr]
 
 
-def read_params(path: Path, arguments: dict[str, Any], sections: tuple[str, ...]) -> Params:
+def read_params(path: Path, arguments: dict[str, Any]) -> Params:
     """The study's params with the command line's values put over them (and taken out of ``arguments``).
 
     Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError.
     """
     values = read_values(path)
-    given = {key: arguments.pop(key) for section in sections for key in (f"{section}.{name}" for name in _fields(section))}
-    for name, value in given.items():
-        if value is not None:
-            section, key = name.split(".")
-            values.setdefault(section, {})[key] = value
+    for name in [name for name in arguments if "." in name]:
+        section, key = name.split(".")
+        values.setdefault(section, {})[key] = arguments.pop(name)
     return _resolve_paths(parse(values, str(path)), path.parent)
 
 

@@ -77,6 +77,9 @@ def prepare_corpus(params: Params, source: Path, output: Path) -> None:
         if not documents and split != "test2":
             raise CorpusError(f"{listed}: no document of split {split!r}: train, dev and test are all needed")
         write_json_lines(output / f"{split}.jsonl", map(to_row, documents))
+    for name, wanted in (("perplexity", params.perplexity.splits), ("embeddings", params.embeddings.splits)):
+        if empty := [split for split in wanted if not splits[split]]:
+            raise CorpusError(f"{name}.splits names {', '.join(empty)}, of which {listed} has no document: leave it out")
     statistics = describe((d for documents in splits.values() for d in documents), section.nested_mentions)
     statistics["left_out"] = corpus.ledger.as_dict()
     write_json(output / "statistics.json", statistics)
@@ -91,7 +94,7 @@ def _listed(source: Path) -> Path:
     root = Path(listed["root"])
     for file in listed["files"]:
         path = root / file["path"]
-        if not path.is_file() or path.stat().st_size != file["bytes"]:
+        if not path.is_file() or runtime.file_digest(path) != file["sha256"]:
             raise CorpusError(f"{path}: gone or changed since {source} was written: delete {source} and run again")
     return root
 

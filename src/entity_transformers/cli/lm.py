@@ -1,36 +1,41 @@
-"""Opens the files of train-lm and export-model."""
+"""Opens the files of train-lm."""
 
 from __future__ import annotations
 
 import csv
 import json
 import logging
-import statistics
 import time
 from pathlib import Path
 from typing import Any, cast
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from .. import runtime
-from ..artifacts import copy_file, read_json, write_json, write_text
+from ..artifacts import copy_file, write_json, write_text
 from ..corpus.alignment import END, AlignedCorpus
 from ..lm.checkpoint import CheckpointStore
-from ..lm.model_card import render_model_card
-from ..lm.models import VARIANTS, build_model, count_parameters, label_corpus, load_model
+from ..lm.models import build_model, count_parameters, label_corpus
 from ..lm.training import CURVE_COLUMNS, CurveRow, Training, TrainingError, TrainingStopped
 from ..params import Params
 from ..perplexity.corpus import mean_loss
 
 log = logging.getLogger(__name__)
-CODE = ("lm", "perplexity/corpus.py", "perplexity/reading.py", *(f"corpus/{name}.py" for name in ("alignment", "labels", "windows")))
+STOPPED = 75  # exit code: try again
+CODE = (
+    *(f"lm/{name}.py" for name in ("attention", "checkpoint", "entities", "gpt2e", "memory", "models", "step", "training")),
+    *(f"corpus/{name}.py" for name in ("alignment", "document", "labels", "mentions", "windows")),
+    "perplexity/corpus.py",
+    "perplexity/reading.py",
+    "cli/lm.py",
+)
 OUTPUTS = ("config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json")
 
 
 def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, output: Path) -> None:
     """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all that it depends on."""
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
+    inputs += runtime.list_files(params.lm.initial_weights)
     key = runtime.digest(json.dumps(_reading(params)), runtime.code_digest(*CODE), model, str(seed), *map(runtime.file_digest, inputs))
     state = work / key
     if all((state / name).exists() for name in OUTPUTS):
@@ -44,14 +49,14 @@ def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, ou
 def _reading(params: Params) -> dict[str, Any]:
     """What of the params changes the weights."""
     ignored = {"checkpoint_every", "keep_checkpoints", "max_minutes"}
-    return {"threads": params.run.threads, "lm": params.lm.model_dump(exclude=ignored)}
+    return params.lm.model_dump(mode="json", exclude=ignored)
 
 
 def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inputs: list[Path]) -> None:
     started = time.time()
     device = runtime.start(params.run.device, params.run.threads, seed)
-    tokenizer = Tokenizer.from_file(str(inputs[2]))
-    train, dev = (label_corpus(AlignedCorpus.load(path), name, seed) for path in inputs[:2])
+    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    train, dev = (label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed) for split in ("train", "dev"))
     model = build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
     store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
     curve = CurveFile(state / "curve.csv")
@@ -64,8 +69,11 @@ def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inpu
     training = Training(model, train, validate, params.lm, seed, store, curve.write_row, log.info)
     try:
         training.run()
-    except (TrainingStopped, TrainingError) as stop:
-        raise SystemExit(f"entity-transformers train-lm: {stop}") from None
+    except TrainingStopped as stop:
+        log.info("%s", stop)
+        raise SystemExit(STOPPED) from None
+    except TrainingError as error:
+        raise SystemExit(f"entity-transformers train-lm: {error}") from None
     training.load_final_weights()
     model.save_pretrained(state)
     write_json(state / "metrics.json", _metrics(training, name, seed))
@@ -75,48 +83,37 @@ def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inpu
 
 
 def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
-    kept = ("train_loss", "dev_loss_on", "dev_loss_off", "best_dev_loss", "best_step", "skipped_steps")
+    """Losses are those of the weights that were kept: of the last step, or of the step with the lowest dev loss."""
     progress = training.progress
+    last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
+    best = progress.best_train_loss, progress.best_dev_loss, progress.best_dev_loss_off
+    train, on, off = best if training.params.final_weights == "best" else last
     return {
-        "model": name, "seed": seed, "parameters": count_parameters(training.model), "steps": progress.step,
-        "pieces_seen": progress.pieces, **{key: getattr(progress, key) for key in kept},
-    }  # fmt: skip
+        "model": name,
+        "seed": seed,
+        "parameters": count_parameters(training.model),
+        "steps": progress.step,
+        "pieces_seen": progress.pieces,
+        "train_loss": train,
+        "dev_loss_on": on,
+        "dev_loss_off": off,
+        "best_dev_loss": progress.best_dev_loss,
+        "best_step": progress.best_step,
+        "skipped_steps": progress.skipped_steps,
+    }
 
 
 def _timing(training: Training, params: Params, held_out: int, total: float) -> dict[str, Any]:
-    """Seconds, medians over the steps of this process; a validation step scores as many pieces as a training step has."""
-    median = statistics.median(training.step_seconds) if training.step_seconds else None
+    """Seconds, medians over the steps of one process; a validation step scores as many pieces as a training step has, entities given."""
+    median, validation = training.progress.median_step_seconds, training.progress.validation_seconds
     pieces = training.progress.pieces / max(1, training.progress.step)
-    validation = training.validation_seconds
     return {
-        "seconds_per_step": median, "pieces_per_second": pieces / median if median else None,
-        "seconds_validation_step": None if validation is None else validation / held_out * pieces, "device": str(training.device),
-        "threads": params.run.threads, "seconds_total": total,
-    }  # fmt: skip
-
-
-def export_model(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
-    """A folder to share: weights, tokenizer, the model's code for trust_remote_code, and a card with its scores."""
-    if not VARIANTS[model].entity_attention:
-        raise ValueError(f"{model} has no entity attention: {results / 'lm' / model / str(seed)} is a plain GPT-2 folder already")
-    corpus, trained = results / "corpus", load_model(results / "lm" / model / str(seed))
-    trained.save_pretrained(output)
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END, eos_token=END).save_pretrained(output)
-    write_text(output / "README.md", render_model_card(trained.config.to_dict(), _card_facts(params, results, model, seed)))
-
-
-def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[str, Any]:
-    scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
-    passages = read_json(results / "perplexity" / model / str(seed) / "lambada.json")
-    words = read_json(results / "corpus" / "statistics.json")["splits"]["train"]["words"]
-    training = read_json(results / "lm" / model / str(seed) / "metrics.json")
-    perplexities = {f"perplexity a piece, {s}": {m: score[m]["perplexity"] for m in ("on", "off")} for s, score in scores.items()}
-    return {
-        "name": f"{model}, seed {seed}",
-        "training_data": f"{params.corpus.format}: {words:,} words with gold coreference chains ({params.report.title}).",
-        "training": {key: training[key] for key in ("parameters", "steps", "pieces_seen", "dev_loss_on")},
-        "metrics": perplexities | {"LAMBADA, last word, perplexity": {"on": None, "off": passages["last_word"]["perplexity"]}},
+        "seconds_per_step": median,
+        "pieces_per_second": pieces / median if median else None,
+        "seconds_validation_step": None if validation is None else validation / held_out * pieces,
+        "device": str(training.device),
+        "threads": params.run.threads,
+        "seconds_total": total,
     }
 
 
@@ -127,7 +124,7 @@ class CurveFile:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            path.write_text(",".join(CURVE_COLUMNS) + "\n", encoding="utf-8")
+            write_text(path, ",".join(CURVE_COLUMNS) + "\n")
 
     def write_row(self, index: int, row: CurveRow) -> None:
         """Append ``row`` as row ``index`` (0-based, the header not counted)."""

@@ -25,6 +25,12 @@ def train_ner(params: Params, corpus: Path, embeddings: Path, model: str, seed: 
     """The best tagger and its history."""
     device = runtime.start(params.run.device, params.run.threads, seed)
     vectors, (train, dev) = _read_sentences(corpus, embeddings, ("train", "dev"))
+    if not len(train):
+        log.warning("no sentence of train has named entities: nothing to learn, every score will be of 0 spans")
+        facts = {"labels": [], "best_epoch": 0, "epochs": 0, "train_sentences": 0, "left_out": train.left_out}
+        write_arrays(output / "tagger.safetensors", {}, facts)
+        write_csv(output / "history.csv", [], tuple(Epoch.__annotations__))
+        return
     trained = train_tagger(train, dev, vectors, params.ner, seed=seed, device=device, progress=_log_epoch)
     facts = {
         "labels": list(train.labels),
@@ -46,8 +52,11 @@ def score_ner(params: Params, corpus: Path, embeddings: Path, tagger: Path, mode
     runtime.start("cpu", params.run.threads, seed)
     arrays, facts = read_arrays(tagger)
     vectors, sentences = _read_sentences(corpus, embeddings, ("dev", "test"), facts["labels"])
-    loaded = load_tagger(arrays, facts["labels"], vectors, params.ner)
-    guesses = [predict(loaded, gold, batch=params.ner.batch) for gold in sentences]
+    if facts["epochs"]:
+        loaded = load_tagger(arrays, facts["labels"], vectors, params.ner)
+        guesses = [predict(loaded, gold, batch=params.ner.batch) for gold in sentences]
+    else:
+        guesses = [np.zeros_like(gold.tags) for gold in sentences]
     scores = {split: score(gold, guess) for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)}
     counts = {f"{split}_sentences": len(gold) for split, gold in zip(("dev", "test"), sentences, strict=True)}
     left_out = {"train": facts["left_out"]} | {split: gold.left_out for split, gold in zip(("dev", "test"), sentences, strict=True)}

@@ -30,17 +30,18 @@ def build_tables(params: Params, results: Path, output: Path) -> None:
 
 
 def build_figures(params: Params, results: Path, output: Path) -> None:
-    """Every figure as PNG."""
-    for name, figure in figures.build_all(gather(params, results)).items():
+    """Every figure as PNG; those that the results do not allow say so."""
+    built = figures.build_all(gather(params, results))
+    for name in figures.CAPTIONS:
         with atomic(output / f"{name}.png") as temporary:
-            temporary.write_bytes(figures.render_png(figure))
+            temporary.write_bytes(figures.render_png(built.get(name) or figures.draw_nothing(name)))
 
 
 def build_report(params: Params, results: Path, output: Path) -> None:
     """One HTML page; the figures are those of build-figures."""
     gathered = gather(params, results)
-    images = {name: (results / "report" / "figures" / f"{name}.png") for name in figures.CAPTIONS}
-    pictures = {name: path.read_bytes() for name, path in images.items() if path.exists()}
+    folder = results / "report" / "figures"
+    pictures = {name: (folder / f"{name}.png").read_bytes() for name in figures.build_all(gathered)}
     write_text(output, page.render(gathered, tables.build_all(gathered), pictures))
 
 

@@ -89,7 +89,7 @@ class AlignedCorpus:
     entities  int32 [N]    entity of the piece's word, numbered 1.. by first appearance in the document; 0: none
     mentions  int32 [N]    index of the piece's mention among the document's kept mentions; -1: none
     words     int32 [N]    index of the piece's word in the document; -1 for ``<|endoftext|>``
-    tags      uint8 [N]    index of the word's Penn Treebank tag in ``tag_names`` ("" where unknown)
+    tags      uint16 [N]   index of the word's Penn Treebank tag in ``tag_names`` ("" where unknown)
     bytes     uint16 [N]   UTF-8 bytes of the piece; 0 for ``<|endoftext|>``
     offsets   int64 [D+1]  document d is ``[offsets[d], offsets[d + 1])``
     """
@@ -162,7 +162,7 @@ def _align_document(
         "entities": np.where(words < 0, 0, entity[words]).astype(np.int32),
         "mentions": np.where(words < 0, -1, mention[words]).astype(np.int32),
         "words": words,
-        "tags": np.where(words < 0, 0, tag[words]).astype(np.uint8),
+        "tags": np.where(words < 0, 0, tag[words]).astype(np.uint16),
     }
 
 

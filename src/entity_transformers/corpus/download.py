@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from .ledger import Ledger
 from .sources import Source, find_source
 from .transfer import fetch
 
+log = logging.getLogger(__name__)
+PINNED = ("ontogum", "litbank", "lambada-original", "lambada-openai", "gpt2-bpe")
 _PATTERNS = {
     "jsonl": ("**/*.jsonl", "**/*.jsonl.gz"),
     "ontogum": ("dep/*.conllu", "dep/*.conllu.gz", "coref/ontogum/conllu/*.conllu", "coref/ontogum/conllu/*.conllu.gz", "splits.md"),
@@ -27,21 +30,19 @@ _PATTERNS = {
 }
 
 
-def default_cache() -> Path:
-    """Folder of downloads, shared by all studies of a user."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "entity-transformers"
-
-
 def locate(kind: str, path: Path | None, cache: Path, *, offline: bool | None = None, **settings: Any) -> dict[str, Any]:
     """Manifest {"root", "origin", "files": [{"path", "bytes", "sha256"}]} of a corpus, LAMBADA or GPT-2's byte-pair encoding.
 
     ``kind``: ontonotes, ontogum, litbank, jsonl, lambada-original, lambada-openai or gpt2-bpe. ``path``: a file, a folder or an
     archive of them, or None to download into ``cache``. ``root`` is what the readers take; file paths are relative to it
     (``.`` where it is a file itself). ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
+
+    A path that is not there raises CorpusError, unless the files are pinned: then they are downloaded, which gives the same bytes.
     """
-    if path is not None:
+    if path is not None and (path.exists() or kind not in PINNED):
         return _local(kind, path, cache)
+    if path is not None:
+        log.warning("%s is not there: downloading the pinned files of %s instead", path, kind)
     offline = os.environ.get("HF_HUB_OFFLINE", "") in ("1", "true", "TRUE", "ON", "YES") if offline is None else offline
     if kind == "ontonotes":
         folder = fetch_conll2012(cache, offline=offline)

@@ -11,7 +11,7 @@ FOLDER = "english_v4"
 _ELSEWHERE = (
     "To get it: (1) log in to the hub (hf auth login), agree to the terms on https://huggingface.co/datasets/coref-data/conll2012_raw "
     "and run this again; or (2) with the LDC's licence for OntoNotes 5.0 (LDC2013T19, free of charge), set corpus.path in params.yaml "
-    "to your folder of *_gold_conll files. Without it, `snakemake --directory studies/ontogum` (open data) and "
+    "to your folder of *_gold_conll files. Without it, `snakemake --directory studies/ontogum` (open data, downloaded) and "
     "`snakemake --directory studies/sample` (nothing to download) run as they are."
 )
 

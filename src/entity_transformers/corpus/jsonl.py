@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from ..params import SPLITS
 from .document import CorpusError, Document, Mention, NamedEntity
 from .ledger import Ledger
 from .lines import check_text, is_html, shown
 
-SPLITS = ("train", "dev", "test", "test2")
 _OPTIONAL: dict[str, Any] = {
     "part": 0, "split": "train", "genre": "", "sentence_starts": [0], "mentions": [],
     "tags": None, "space_after": None, "named_entities": None,

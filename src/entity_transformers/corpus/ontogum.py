@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ..params import SPLITS
 from .brackets import BracketError, match_chains
 from .conllu import Table, TypedMention, match_typed, read_table
 from .document import CorpusError, Document, Mention, NamedEntity
 from .ledger import Ledger
 from .lines import open_lines, shown
 
-SPLITS = ("train", "dev", "test", "test2")
 _NAMES = frozenset(("NNP", "NNPS"))
 
 

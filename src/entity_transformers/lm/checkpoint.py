@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,18 @@ class CheckpointStore:
             shutil.rmtree(leftover, ignore_errors=True)
 
     def save(self, step: int, snapshot: Snapshot, kind: str = "step") -> None:
-        """Write the snapshot of ``step`` and drop all but the newest ``keep`` (of kind ``best``: the newest one)."""
-        with atomic_folder(self.folder / f"{kind}-{step:09d}") as temporary:
-            save_file({key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}, temporary / "tensors.safetensors")
-            write_json(temporary / "values.json", snapshot.values)
-        for old in self._folders(kind)[: -self.keep if kind == "step" else -1]:
-            shutil.rmtree(old)
+        """Write the snapshot of ``step``; of kind ``step`` only the newest ``keep`` are kept. One that is there stays as it is."""
+        folder = self.folder / f"{kind}-{step:09d}"
+        if not folder.exists():
+            with atomic_folder(folder) as temporary:
+                save_file({key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}, temporary / "tensors.safetensors")
+                write_json(temporary / "values.json", snapshot.values)
+        if kind == "step":
+            self._remove(self._folders(kind)[: -self.keep])
+
+    def keep_best(self, step: int | None) -> None:
+        """Drop every snapshot of kind ``best`` but that of ``step``; called once a snapshot that names it has been written."""
+        self._remove(folder for folder in self._folders("best") if folder.name != f"best-{step or 0:09d}")
 
     def latest(self, kind: str = "step") -> Snapshot | None:
         """The newest snapshot of a kind, or None before the first."""
@@ -49,6 +56,10 @@ class CheckpointStore:
 
     def _folders(self, kind: str) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-*"))
+
+    def _remove(self, folders: Iterable[Path]) -> None:
+        for folder in folders:
+            shutil.rmtree(folder)
 
     def _read(self, folder: Path) -> Snapshot:
         return Snapshot(load_file(folder / "tensors.safetensors"), read_json(folder / "values.json"))

@@ -49,14 +49,21 @@ def build_config(name: str, params: LmParams, vocabulary: int, end: int) -> GPT2
         "resid_pdrop": params.dropout, "embd_pdrop": params.dropout, "attn_pdrop": params.dropout, "bos_token_id": end, "eos_token_id": end,
     }  # fmt: skip
     if not variant.entity_attention:
-        return GPT2Config(**shape, n_inner=4 * params.width + (extra_units(params.width) if variant.widened else 0))
+        return GPT2Config(**shape, n_inner=4 * params.width + (extra_units(params) if variant.widened else 0))
     switches = ("entity_residual", "entity_layer_norm", "entity_gate", "entity_values", "memory_write")
     return GPT2EConfig(**shape, **{name: getattr(params, name) for name in switches})
 
 
-def extra_units(width: int) -> int:
-    """Feed-forward units that weigh as much as one entity attention: its 4 (width² + width) over 2 width + 1 a unit, rounded."""
-    return round(4 * (width * width + width) / (2 * width + 1))
+def extra_units(params: LmParams) -> int:
+    """Feed-forward units that weigh as much as one entity attention, rounded; a unit has 2 width + 1 numbers.
+
+    Entity attention has 4 projections of width² + width numbers (5 if values come from hidden states and entities), and where
+    switched on a layer norm of 2 width and a gate of 1.
+    """
+    width = params.width
+    numbers = (5 if params.entity_values == "both" else 4) * (width * width + width)
+    numbers += 2 * width * params.entity_layer_norm + (params.entity_gate == "zero")
+    return round(numbers / (2 * width + 1))
 
 
 def build_model(name: str, params: LmParams, vocabulary: int, end: int, *, seed: int) -> Any:
@@ -77,12 +84,18 @@ def build_model(name: str, params: LmParams, vocabulary: int, end: int, *, seed:
 
 
 def _start_from(folder: Path, config: GPT2Config) -> PreTrainedModel:
+    _check_folder(folder)
     kind: Any = GPT2EForCausalLM if isinstance(config, GPT2EConfig) else GPT2LMHeadModel
     model, info = kind.from_pretrained(folder, config=config, dtype=torch.float32, output_loading_info=True)
     strange = [key for key in info["missing_keys"] if "entity" not in key] + list(info["unexpected_keys"])
     if strange or info["mismatched_keys"]:
         raise ValueError(f"{folder}: not a GPT-2 checkpoint of this shape: {strange[:3] + list(info['mismatched_keys'])[:3]}")
     return model
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise FileNotFoundError(f"{folder}: no saved model there (config.json is missing): train it first, or correct the path")
 
 
 def count_parameters(model: PreTrainedModel) -> int:
@@ -92,5 +105,6 @@ def count_parameters(model: PreTrainedModel) -> int:
 
 def load_model(folder: Path, device: torch.device | str = "cpu") -> Any:
     """A saved GPT2 or GPT2E in float32, ready to evaluate."""
+    _check_folder(folder)
     auto: Any = AutoModelForCausalLM
     return auto.from_pretrained(folder, dtype=torch.float32, local_files_only=True).to(device).eval()

@@ -1,8 +1,8 @@
 """The one training loop of GPT2, GPT2E and the controls (sections 3.2 and 4.1): the model is the only difference.
 
 A step is one window of each of B documents side by side, each with its own memory: read at the start of the step, written
-at its end, reset where a document begins. With ``memory_gradient_windows`` k > 0 a step is k + 1 windows in a row and the
-gradient flows through the memory between them.
+at its end, reset where a document begins. With ``memory_gradient_windows`` k > 0 a step is k + 1 windows in a row, for every
+model, and the gradient flows through the memory between them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import signal
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from ..corpus.alignment import AlignedCorpus
 from ..corpus.windows import Window, WindowPlan
 from ..params import LmParams
 from .checkpoint import CheckpointStore, Snapshot, pack, pack_optimizer, pack_random_state, unpack, unpack_optimizer, unpack_random_state
-from .step import compute_hidden, compute_losses, has_memory, new_memory, write_memory
+from .step import compute_hidden, compute_losses, new_memory, write_memory
 
 
 class TrainingError(RuntimeError):
@@ -49,8 +50,12 @@ class Progress:
     dev_loss_off: float | None = None
     best_dev_loss: float | None = None
     best_step: int | None = None
+    best_train_loss: float | None = None
+    best_dev_loss_off: float | None = None
     skipped_steps: int = 0
     curve_rows: int = 0
+    median_step_seconds: float | None = None
+    validation_seconds: float | None = None
 
 
 CurveRow = dict[str, float | int | str]
@@ -95,12 +100,11 @@ class Training:
     log: Callable[[str], None] = lambda line: None
     progress: Progress = field(default_factory=Progress)
     step_seconds: list[float] = field(default_factory=list)
-    validation_seconds: float | None = None
 
     def __post_init__(self) -> None:
         params = self.params
         self.device = self.model.device
-        self.windows_per_step = params.memory_gradient_windows + 1 if has_memory(self.model) else 1
+        self.windows_per_step = params.memory_gradient_windows + 1
         self.plan = WindowPlan(
             self.corpus, lanes=params.documents_per_step, window=params.window, windows=params.steps * self.windows_per_step, seed=self.seed
         )
@@ -121,7 +125,7 @@ class Training:
             while self.progress.step < self.params.steps:
                 self.train_step()
                 self._after_step()
-                if caught or self._out_of_time():
+                if (caught or self._out_of_time()) and self.progress.step < self.params.steps:
                     self._save()
                     reason = f"signal {caught[0]}" if caught else f"lm.max_minutes {self.params.max_minutes}"
                     raise TrainingStopped(f"{reason}: saved at step {self.progress.step} of {self.params.steps}; run again to go on")
@@ -209,13 +213,15 @@ class Training:
         progress.dev_loss_on, progress.dev_loss_off = on, off
         if progress.best_dev_loss is None or on < progress.best_dev_loss:
             progress.best_dev_loss, progress.best_step = on, progress.step
+            progress.best_train_loss, progress.best_dev_loss_off = progress.train_loss, off
             if self.params.final_weights == "best":
                 self.store.save(progress.step, Snapshot(pack("model", self.model.state_dict()), {}), kind="best")
 
     def _validate(self, entities: bool) -> float:
         begin = time.perf_counter()
         loss = self.validate(self.model.eval(), entities)
-        self.validation_seconds = time.perf_counter() - begin
+        if entities:
+            self.progress.validation_seconds = time.perf_counter() - begin
         return loss
 
     def _status(self, row: CurveRow) -> str:
@@ -232,7 +238,10 @@ class Training:
         return Snapshot(tensors, vars(self.progress).copy())
 
     def _save(self) -> None:
+        if self.step_seconds:
+            self.progress.median_step_seconds = statistics.median(self.step_seconds)
         self.store.save(self.progress.step, self._snapshot())
+        self.store.keep_best(self.progress.best_step)
 
     def _resume(self) -> None:
         snapshot = self.store.latest()
@@ -256,7 +265,7 @@ class Training:
 
     def _out_of_time(self) -> bool:
         minutes = self.params.max_minutes
-        return minutes is not None and time.monotonic() - self.started > 60 * minutes and self.progress.step < self.params.steps
+        return minutes is not None and time.monotonic() - self.started > 60 * minutes
 
     @contextlib.contextmanager
     def _memory_errors(self, lanes: int) -> Iterator[None]:

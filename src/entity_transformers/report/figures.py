@@ -76,6 +76,13 @@ def build_all(results: Results) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
+def draw_nothing(name: str) -> Figure:
+    """A placeholder for a figure that the results do not allow, so that every study has the same files."""
+    figure = Figure(figsize=(6, 1.2))
+    figure.text(0.5, 0.5, f"{name}: nothing to draw in this study", ha="center", va="center", fontsize=9, color="#666666")
+    return figure
+
+
 def render_png(figure: Figure) -> bytes:
     """The figure as PNG; equal figures give equal bytes (no date, no version inside)."""
     file = io.BytesIO()

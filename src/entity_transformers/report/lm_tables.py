@@ -34,8 +34,10 @@ def build_table2(results: Results) -> Table:
         note="Training is the mean over the steps of the last validation interval, with dropout on; of the other splits each piece "
         f"is counted once. A difference row is GPT2E minus GPT2 with the {LEVEL:.0%} interval of a paired bootstrap over documents. "
         "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s a step slower. Its validation loss of 0.187 "
-        "beside a training loss of 1.71 cannot be a held-out loss. Time is the median in seconds, of a training step or of one "
-        "scoring step in validation.",
+        "beside a training loss of 1.71 cannot be a held-out loss. Time is in seconds: the median of a training step, and the scoring "
+        "of as many pieces in validation. The per-word perplexities that the paper compares itself with "
+        f"({', '.join(f'{name} {value:g}' for name, value in paper.WORD_PERPLEXITIES.items())}) are over 10,000-word vocabularies with an "
+        "unknown word and given gold decisions: they are not comparable with ours.",
     )
 
 
@@ -58,7 +60,7 @@ def _conditions(results: Results, model: str, split: str) -> tuple[str, ...]:
 
 def _table2_row(results: Results, split: str, model: str, condition: str) -> tuple[Cell, ...]:
     loss: Value = _train_loss if split == "train" else read_loss(split, condition)
-    seconds = _time_key(split)
+    seconds = _time_key(split) if condition == "on" else None
     time = results.statistic(model, lambda run: run.timing[seconds]) if seconds else results.statistic(model, lambda _: None)  # type: ignore[index]
     printed = paper.TABLE2.get((model, split)) if condition == "on" else None
     ours = (
@@ -263,5 +265,6 @@ def build_claims(results: Results) -> Table:
         columns=("Claim of the paper", "Where", "Here", "Measured here"),
         rows=tuple((finding.claim, finding.source, finding.status, finding.ours) for finding in findings),
         measures="Each statement is made from the numbers of this study alone.",
-        note="“not shown”: the direction may be the paper's, but the interval includes zero or there is only one seed.",
+        note="“not shown”: the direction may be the paper's, but the interval includes zero, or there is one seed and no interval "
+        "over documents. An interval over documents does not cover what another seed of the training would give.",
     )

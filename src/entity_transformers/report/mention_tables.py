@@ -129,6 +129,7 @@ def build_similarity_models(results: Results) -> Table:
         rows=tuple(row(*column, context) for column in _similarity_columns(results, results.trained) for context in CONTEXTS),
         measures="Is what table 4 shows owed to the entities, or to the extra weights? Mentions of one entity with each other, with "
         "their entity's vector, and mentions of different entities.",
+        note="Every model reads gold labels where entities are on, the controls too, which were trained without them or with others.",
     )
 
 

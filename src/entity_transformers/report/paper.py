@@ -22,18 +22,11 @@ class LanguageModel(NamedTuple):
 
 
 TRAINING_STEPS = 100_000  # section 4.1, "10e5": 0.008 s a step adding 12 min 6 s is about 90,750 steps
-VALIDATION_INTERVAL = 1_000  # section 4.1, "10e3"
 PARAMETERS = 117_000_000  # section 4.1, GPT2-small
 
 WORDS = {"train": 1_300_000, "test": 170_000}  # section 4.2: "over 1.3 million" and "170 thousand"
 CHAINS = {"train": 35_143, "test": 4_532}  # section 4.2 calls them "entity mentions"; CoNLL-2012 counts that many chains
 NOUN_PRONOUN_SHARE = {"train": 0.90, "test": 0.90}  # section 4.2: common nouns, pronouns and proper nouns
-LAMBADA_NOUN_SHARE = 0.85  # section 4.2: target words that are proper or common nouns
-
-TABLE1_WORDS = (
-    ("“ The U.S. underestimated Noriega all along ” says Ambler Moss", "; 73 73 ; 82 ; ; ; ; 50 50"),
-    ("a former Ambassador to Panama . “ He has mastered the art", "50 50 50 50 50 ; ; 82 ; ; ; ;"),
-)
 
 TABLE2 = {
     ("gpt2e", "train"): LanguageModel(5.52, 1.71, 0.290),
@@ -41,7 +34,6 @@ TABLE2 = {
     ("gpt2e", "dev"): LanguageModel(1.20, 0.187, 0.290),
     ("gpt2", "dev"): LanguageModel(1.19, 0.184, 0.298),
 }
-EXTRA_SECONDS_PER_STEP = 0.008  # section 5: what entity attention adds to a step
 WORD_PERPLEXITIES = {"EntityNLM": 161.64, "YangLM": 114.0, "SetLM": 107.0}  # section 5, per word of 10,000-word vocabularies
 
 TABLE3 = {"gpt2e": 196.81, "gpt2": 219.97}
