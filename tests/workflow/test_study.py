@@ -222,6 +222,25 @@ def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) 
     assert "gpt2 has no entity attention" in run(*command, "--model", "gpt2", folder=study, check=False)
 
 
+def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path) -> None:
+    """A user's JSON lines without tags and named entities, and one model: what can't be measured is said, nothing fails."""
+    rows = [json.loads(line) for split in ("train", "dev", "test") for line in (study / f"results/corpus/{split}.jsonl").open()]
+    kept = ("name", "part", "split", "words", "mentions")
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows))
+    values = yaml.safe_load((study / "params.yaml").read_text())
+    values["corpus"] |= {"format": "jsonl", "path": "mine.jsonl"}
+    values["study"]["models"] = ["gpt2e"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    snakemake(tmp_path, "--quiet", "rules")
+    assert (tmp_path / "results/report/report.html").stat().st_size > 50_000
+    scores = json.loads((tmp_path / "results/ner/gpt2e/1/metrics.json").read_text())["test"]["span"]["micro"]
+    assert (scores["support"], scores["predicted"], scores["f1"]) == (0, 0, 0.0)
+    assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
+    with (tmp_path / "mine.jsonl").open("a") as file:
+        file.write(json.dumps({"name": "more", "words": ["One", "more", "."]}) + "\n")
+    assert planned(tmp_path) >= RULES["corpus"] - {"download_lambada", "prepare_lambada"} | RULES["lm"]
+
+
 @pytest.mark.parametrize("name", ["statistics.json", "alignment.json"])
 def test_the_corpus_is_the_approved_one(study: Path, name: str) -> None:
     """Counts of the generated corpus, of what its reader finds and of its pieces: integers, the same on every machine."""
