@@ -130,7 +130,8 @@ def test_the_interval_over_seeds_is_students() -> None:
 @pytest.mark.parametrize(
     ("interval", "expected", "status"),
     [
-        ((-2, -1), -1, HOLDS), ((-2, -1), 1, FAILS), ((-2, 1), -1, OPEN), ((-2, 1), 0, OPEN), ((-0.01, 0.015), 0, HOLDS), ((0.005, 0.015), 0, HOLDS), ((1, 2), 0, FAILS), ((1, 2), 1, HOLDS),
+        ((-2, -1), -1, HOLDS), ((-2, -1), 1, FAILS), ((-2, 1), -1, OPEN), ((-2, 1), 0, OPEN), ((1, 2), 0, FAILS), ((1, 2), 1, HOLDS),
+        ((-0.01, 0.015), 0, HOLDS), ((0.005, 0.015), 0, HOLDS),
         (None, -1, OPEN), ((None, None), 0, OPEN),
     ],
 )  # fmt: skip
