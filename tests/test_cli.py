@@ -95,4 +95,5 @@ def test_every_command_imports_without_snakemake_and_dvc() -> None:
         "    module = importlib.import_module(f'entity_transformers.cli.{command.module}')\n"
         "    assert callable(getattr(module, name.replace('-', '_')))\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
