@@ -177,6 +177,13 @@ def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_pat
     assert any((joint[name] - detached[name]).abs().max() > 1e-4 for name in joint)
 
 
+def test_checkpointing_bounds_the_memory_gradient_s_activations_and_changes_nothing(tmp_path: Path) -> None:
+    """Three windows in one graph, their activations recomputed in the backward pass: the same gradients."""
+    kept = {"dropout": 0.0, "memory_gradient_windows": 2, "entity_values": "both", "steps": 6, "warmup_steps": 0}
+    plain = gradients(make_training(tmp_path / "1", **kept))
+    assert_close(plain, gradients(make_training(tmp_path / "2", **kept, gradient_checkpointing=True)))
+
+
 def test_both_models_start_from_the_same_shared_weights() -> None:
     params = tiny_params()
     gpt2, gpt2e = (build_model(name, params, VOCABULARY, 0, seed=3) for name in ("gpt2", "gpt2e"))
