@@ -31,7 +31,7 @@ def build_table2(results: Results) -> Table:
         rows=tuple(rows),
         measures="How well each model predicts the text it was trained on (training) and text it never saw (validation, test); PPL "
         "and loss (nats) are per piece.",
-        note="Training is the mean over the steps of the last validation interval, with dropout on; of the other splits each piece "
+        note="Training is the mean over the validation interval that ends at the weights scored here, dropout on; elsewhere each piece "
         f"is counted once. A difference row is GPT2E minus GPT2 with the {LEVEL:.0%} interval of a paired bootstrap over documents. "
         "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s a step slower. Its validation loss of 0.187 "
         "beside a training loss of 1.71 cannot be a held-out loss. Time is in seconds: the median of a training step, and the scoring "
