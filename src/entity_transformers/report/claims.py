@@ -56,7 +56,7 @@ def judge_entities(results: Results) -> Verdict:
     if unbeaten:
         text = f"Entity information does not help beyond the interval: on {split} GPT2E does not beat {_list(map(_describe, unbeaten))}."
         text += f" Not run: {_list(missing)}." if missing else ""
-        return Verdict(FAILS if any((d.low or 0) > 0 for d in unbeaten) else OPEN, text, differences)
+        return Verdict(FAILS if any(d.widest is not None and d.widest[0] > 0 for d in unbeaten) else OPEN, text, differences)
     if missing:
         text = f"Whether entity information helps is not decided: the controls {_list(missing)} were not run."
         return Verdict(ABSENT, text, differences)
@@ -64,10 +64,15 @@ def judge_entities(results: Results) -> Verdict:
 
 
 def _describe(difference: Difference) -> str:
-    interval = (
-        "no interval" if difference.low is None else f"{LEVEL:.0%} interval over documents {_bracket(difference.low, difference.high)}"
-    )
-    return f"{name_model(difference.against)} (difference {_signed(difference.value)} nats per piece, {interval})"
+    return f"{name_model(difference.against)} (difference {_signed(difference.value)} nats per piece, {_intervals(difference, 'document')})"
+
+
+def _intervals(difference: Difference, unit: str) -> str:
+    """The intervals over documents (or passages) and, where there are several, over seeds."""
+    if difference.low is None:
+        return "no interval"
+    text = f"{LEVEL:.0%} interval over {unit}s {_bracket(difference.low, difference.high)}"
+    return f"{text}, over {difference.seeds} seeds {_bracket(*difference.over_seeds)}" if difference.over_seeds else text
 
 
 def _signed(value: float | None, digits: int = 4) -> str:
@@ -79,11 +84,11 @@ def _list(items: Iterable[str]) -> str:
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1] if texts else ""
 
 
-def judge(interval: tuple[float | None, float | None] | None, expected: int) -> str:
+def judge(interval: tuple[float, float] | None, expected: int) -> str:
     """``expected`` sign of a difference against its interval; 0: none, so the interval must lie within ± `MARGIN`."""
-    low, high = interval or (None, None)
-    if low is None or high is None:
+    if interval is None:
         return OPEN
+    low, high = interval
     if expected == 0:
         return HOLDS if low > -MARGIN and high < MARGIN else OPEN if low <= 0 <= high else FAILS
     if low <= 0 <= high:
@@ -120,7 +125,7 @@ def _perplexity(results: Results) -> Finding:
     if difference is None:
         return Finding(claim, source, ABSENT, "not measured")
     text = f"on {split}, GPT2E against {_describe(difference)}; the same is within ±{MARGIN}"
-    return Finding(claim, source, judge((difference.low, difference.high), 0), text)
+    return Finding(claim, source, judge(difference.widest, 0), text)
 
 
 def _outside(results: Results) -> Finding:
@@ -162,7 +167,7 @@ def _lambada(results: Results) -> Finding:
     word = compare(results, "lambada", "gpt2e", "off", "gpt2", "off")
     status, text = compare_seeds(results, ("gpt2e", read), ("gpt2", read), -1, "nats per piece of the passage")
     if word is not None:
-        status = judge((word.low, word.high), -1)
+        status = judge(word.widest, -1)
         text = f"last word {_weigh(word, 'passage')}; {text}"
     return Finding("GPT2E has the lower perplexity on LAMBADA.", "section 5, table 3", status, text)
 
@@ -247,10 +252,11 @@ def _say_perplexity(results: Results) -> str:
 
 
 def _weigh(difference: Difference, unit: str = "piece") -> str:
-    if difference.low is None or difference.high is None:
+    if difference.widest is None:
         return f"{_signed(difference.value)} nats per {unit}, without an interval"
-    within = "which includes zero" if difference.low <= 0 <= difference.high else "which excludes zero"
-    return f"{_signed(difference.value)} nats per {unit}, {LEVEL:.0%} interval {_bracket(difference.low, difference.high)}, {within}"
+    low, high = difference.widest
+    zero = "zero is within" if low <= 0 <= high else "zero is outside"
+    return f"{_signed(difference.value)} nats per {unit}, {_intervals(difference, 'passage' if unit == 'passage' else 'document')}: {zero}"
 
 
 _LAMBADA: tuple[str, Value] = (

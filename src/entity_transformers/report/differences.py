@@ -21,6 +21,7 @@ class Difference:
     """Loss of ``model`` minus loss of ``against`` in nats a piece, with the interval and p of a paired bootstrap over documents.
 
     Conditions are "on" or "off": entities given or not. ``low``, ``high`` and ``p`` are None where documents are too few.
+    ``over_seeds`` is Student's interval over the ``seeds`` that both models have, None for fewer than two.
     """
 
     split: str
@@ -33,11 +34,21 @@ class Difference:
     high: float | None
     p: float | None
     documents: int
+    seeds: int = 1
+    over_seeds: tuple[float, float] | None = None
+
+    @property
+    def widest(self) -> tuple[float, float] | None:
+        """The interval that claims are judged by: over documents and over seeds both; None where documents are too few."""
+        if self.low is None or self.high is None:
+            return None
+        low, high = self.over_seeds or (self.low, self.high)
+        return min(self.low, low), max(self.high, high)
 
     @property
     def beats(self) -> bool:
-        """Is ``model`` better beyond the interval?"""
-        return self.high is not None and self.high < 0
+        """Is ``model`` better beyond the interval over documents and, with several seeds, the one over seeds?"""
+        return self.widest is not None and self.widest[1] < 0
 
     @property
     def cell(self) -> Number:
@@ -54,18 +65,25 @@ def judged_split(results: Results) -> str | None:
 Scored = tuple[list[str], np.ndarray, np.ndarray]
 
 
-def total_nll(results: Results, model: str, split: str, condition: str) -> Scored | None:
-    """Names, predicted pieces and nats of each document, the nats averaged over the model's seeds; None where nothing was scored.
+def scores_by_seed(results: Results, model: str, split: str, condition: str) -> dict[int, Scored]:
+    """Names, predicted pieces and nats of each document, for every seed that was scored.
 
     Split "lambada" stands for the passages, each with one piece: its last word.
     """
-    tables = [run.passages if split == "lambada" else run.documents for run in results.of(model)]
-    scored = [cut for table in tables if table is not None and (cut := _cut(table, split, condition)) is not None]
+    tables = {run.seed: run.passages if split == "lambada" else run.documents for run in results.of(model)}
+    cuts = {seed: _cut(table, split, condition) for seed, table in tables.items() if table is not None}
+    scored = {seed: cut for seed, cut in cuts.items() if cut is not None}
+    if len({tuple(names) for names, *_ in scored.values()}) > 1:
+        raise ValueError(f"documents.csv: seeds of {model} scored different documents of {split}: score them again")
+    return scored
+
+
+def total_nll(results: Results, model: str, split: str, condition: str) -> Scored | None:
+    """`scores_by_seed` with the nats averaged over the seeds; None where nothing was scored."""
+    scored = list(scores_by_seed(results, model, split, condition).values())
     if not scored:
         return None
     names, pieces, _ = scored[0]
-    if any(other != names for other, *_ in scored):
-        raise ValueError(f"documents.csv: seeds of {model} scored different documents of {split}: score them again")
     return names, pieces, np.mean([nll for *_, nll in scored], axis=0)
 
 
@@ -86,7 +104,16 @@ def compare(results: Results, split: str, model: str, condition: str, against: s
     if found["difference"] is None:
         return None
     low, high = found["interval"] or (None, None)
-    return Difference(split, model, condition, against, against_condition, found["difference"], low, high, found["p"], found["documents"])
+    gaps = _gaps(scores_by_seed(results, model, split, condition), scores_by_seed(results, against, split, against_condition))
+    conditions = (model, condition, against, against_condition)
+    tested = (found["difference"], low, high, found["p"], found["documents"])
+    return Difference(split, *conditions, *tested, len(gaps), seed_interval(gaps))
+
+
+def _gaps(ours: dict[int, Scored], theirs: dict[int, Scored]) -> list[float]:
+    """Differences of the mean loss per piece, one for each seed that both have."""
+    seeds = [seed for seed in ours if seed in theirs]
+    return [float((ours[seed][2] - theirs[seed][2]).sum() / max(ours[seed][1].sum(), 1)) for seed in seeds]
 
 
 def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] | None:
