@@ -148,7 +148,7 @@ def test_one_contrary_seed_is_enough_for_not_shown(study: Study) -> None:
     assert difference is not None
     assert difference.high is not None
     assert difference.over_seeds is not None
-    assert difference.high < 0 < difference.over_seeds[1]  # of every mean over seeds a document says better, one seed the contrary
+    assert difference.high < 0 < difference.over_seeds[1]  # over documents it is better; over seeds not, because one of them is worse
     assert not difference.beats
     assert judge_entities(mixed).status == OPEN
 
