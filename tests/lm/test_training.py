@@ -82,7 +82,7 @@ def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, name: str)
 
 def test_gradient_checkpointing_and_chunked_losses_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = gradients(make_training(tmp_path / "1", dropout=0.0))
-    monkeypatch.setattr("entity_transformers.lm.step.CHUNK", 3)
+    monkeypatch.setattr("entity_transformers.lm.loss.CHUNKS", {"cpu": 3})
     assert_close(plain, gradients(make_training(tmp_path / "2", dropout=0.0, gradient_checkpointing=True)))
 
 

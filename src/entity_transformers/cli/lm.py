@@ -23,7 +23,7 @@ from ..perplexity.corpus import mean_loss
 log = logging.getLogger(__name__)
 STOPPED = 75  # exit code: try again
 CODE = (
-    *(f"lm/{name}.py" for name in ("attention", "checkpoint", "entities", "gpt2e", "memory", "models", "step", "training")),
+    *(f"lm/{name}.py" for name in ("attention", "checkpoint", "entities", "gpt2e", "loss", "memory", "models", "step", "training")),
     *(f"corpus/{name}.py" for name in ("alignment", "document", "labels", "mentions", "windows")),
     "perplexity/corpus.py",
     "perplexity/reading.py",

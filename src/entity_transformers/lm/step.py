@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from .memory import EntityMemory
 
@@ -50,17 +49,10 @@ def write_memory(model: Any, memory: EntityMemory | None, entities: Tensor | Non
 
 
 def compute_losses(model: Any, hidden: Tensor, targets: Tensor) -> Tensor:
-    """Negative log-likelihood in nats, float32 [batch, pieces]; 0 where the target is -100.
-
-    Exact, and in chunks of 2,048 pieces that are recomputed in the backward pass, so that no [pieces, vocabulary] matrix is kept.
-    """
+    """Negative log-likelihood in nats, float32 [batch, pieces]; 0 where the target is -100. In chunks of 2,048 pieces."""
     weight = model.get_output_embeddings().weight
-    states, flat = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-    if len(flat) <= CHUNK:
-        return _chunk_losses(states, weight, flat).view(targets.shape)
-    parts = zip(states.split(CHUNK), flat.split(CHUNK), strict=True)
-    losses = [checkpoint(_chunk_losses, s, weight, t, use_reentrant=False) for s, t in parts]
-    return torch.cat(losses).view(targets.shape)
+    parts = zip(hidden.reshape(-1, hidden.shape[-1]).split(CHUNK), targets.reshape(-1).split(CHUNK), strict=True)
+    return torch.cat([_chunk_losses(states, weight, chunk) for states, chunk in parts]).view(targets.shape)
 
 
 def _chunk_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:

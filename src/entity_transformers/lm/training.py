@@ -24,7 +24,8 @@ from ..corpus.alignment import AlignedCorpus
 from ..corpus.windows import Window, WindowPlan
 from ..params import LmParams
 from .checkpoint import CheckpointStore, Snapshot, pack, pack_optimizer, pack_random_state, unpack, unpack_optimizer, unpack_random_state
-from .step import compute_hidden, compute_losses, new_memory, write_memory
+from .loss import compute_loss
+from .step import compute_hidden, new_memory, write_memory
 
 
 class TrainingError(RuntimeError):
@@ -173,7 +174,7 @@ class Training:
         positions = self._tensor(window.positions[part]) if window.packed else None
         hidden = compute_hidden(self.model, self._tensor(window.pieces[part]), entities, memory, positions)
         write_memory(self.model, memory, entities, hidden)
-        return compute_losses(self.model, hidden, self._tensor(window.targets[part])).sum()
+        return compute_loss(self.model, hidden, self._tensor(window.targets[part]))
 
     def _apply_gradients(self) -> bool:
         """Clip and step; a gradient that is not finite is dropped. Returns whether the weights moved."""

@@ -1,0 +1,63 @@
+"""The training loss: a sum of cross-entropies whose gradient is made along with it, chunk by chunk.
+
+Beside the model this is the largest part of a step: with 2,048 pieces and GPT-2's vocabulary the logits alone are 412 MB in
+float32, and autograd keeps several such matrices. Here one chunk of them exists at a time, and none is computed twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .step import IGNORED
+
+CHUNKS = {"cpu": 256}  # pieces; on a CPU a chunk of logits then stays in the cache
+LARGE_CHUNK = 4096
+
+
+def compute_loss(model: Any, hidden: Tensor, targets: Tensor) -> Tensor:
+    """The sum of `step.compute_losses` for training: hidden states [batch, pieces, width], targets [batch, pieces]."""
+    return sum_losses(hidden.reshape(-1, hidden.shape[-1]), model.get_output_embeddings().weight, targets.reshape(-1))
+
+
+def sum_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """Sum of the negative log-likelihoods in nats, a float32 scalar, of ``targets`` [N] under the logits states @ weight.T.
+
+    ``states`` [N, width], ``weight`` [vocabulary, width]; a target of -100 counts nothing. Products run in autocast's dtype where
+    it is on, everything else in float32. Its gradient can be taken once, not differentiated again.
+    """
+    loss: Tensor = _SummedLoss.apply(states, weight, targets)
+    return loss
+
+
+class _SummedLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+        with torch.autocast(device, enabled=False):
+            total, *gradients = _walk(states.to(dtype), weight.to(dtype), targets, CHUNKS.get(device, LARGE_CHUNK), ctx.needs_input_grad[0])
+        ctx.save_for_backward(*(g.to(of.dtype) for g, of in zip(gradients, (states, weight), strict=False)))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, None]:
+        for_states, for_weight = ctx.saved_tensors
+        return for_states * upstream[0], for_weight * upstream[0], None
+
+
+def _walk(states: Tensor, weight: Tensor, targets: Tensor, chunk: int, gradient: bool) -> tuple[Tensor, ...]:
+    """The sum and, where asked for, its gradients by ``states`` and (float32) ``weight``."""
+    total = torch.zeros((), device=states.device)
+    for_states, for_weight = torch.empty_like(states), torch.zeros_like(weight, dtype=torch.float32) if gradient else None
+    for s, t, out in zip(states.split(chunk), targets.split(chunk), for_states.split(chunk), strict=True):
+        logits, counted = (s @ weight.T).float(), (t != IGNORED)[:, None]
+        wanted, scale = t.clamp(min=0)[:, None], logits.logsumexp(-1, keepdim=True)
+        total += ((scale - logits.gather(-1, wanted)) * counted).sum()
+        if for_weight is not None:
+            slope = logits.sub_(scale).exp_().scatter_add_(-1, wanted, -torch.ones_like(scale)).mul_(counted).to(weight.dtype)
+            torch.mm(slope, weight, out=out)
+            for_weight += slope.T @ s
+    return (total,) if for_weight is None else (total, for_states, for_weight)
