@@ -1,0 +1,146 @@
+"""Two processes joined by gloo against one: the same losses and weights, resuming, stopping, and a process that dies.
+
+Tolerances: summing a gradient in another order moves float32's last bits, which AdamW's first steps make as large as a thousandth
+of the learning rate; weights are of the order 0.02 to 1, losses 3.7.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from killed import make_inputs
+from processes import CASES
+from safetensors.torch import load_file
+from test_training import make_training
+from tiny import ROOT
+
+from entity_transformers.lm.distributed import World, _pick_device
+
+LOSS, WEIGHT = 2e-5, 5e-5
+PROCESSES = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("processes")
+    program = str(Path(__file__).with_name("processes.py"))
+    done = subprocess.run(
+        [sys.executable, program, str(folder)], capture_output=True, text=True, check=False, timeout=200, env=os.environ | PROCESSES
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr, done.stderr[-3000:]
+    return folder
+
+
+def end(folder: Path, rank: int = 0) -> dict[str, Any]:
+    return json.loads((folder / f"{rank}.json").read_text())
+
+
+def losses(folder: Path) -> np.ndarray:
+    with (folder / "curve.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return np.array([[float(row[name] or 0) for name in ("train_loss", "dev_loss_on", "dev_loss_off")] for row in rows])
+
+
+def assert_same_run(one: Path, two: Path, step: int) -> None:
+    """The same curve and weights within the tolerances."""
+    assert end(one) == end(two) == {"end": "finished", "step": step}
+    np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=LOSS)
+    a, b = load_file(one / "0.safetensors"), load_file(two / "0.safetensors")
+    assert a.keys() == b.keys()
+    for name, tensor in a.items():
+        torch.testing.assert_close(tensor, b[name], rtol=0, atol=20 * WEIGHT if name.startswith("memory/") else WEIGHT)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_train_as_one_does(runs: Path, case: str) -> None:
+    assert_same_run(runs / case / "one", runs / case / "two", CASES[case].get("steps", 20))
+
+
+@pytest.mark.parametrize("case", [*CASES, "../whole"])
+def test_both_processes_hold_the_same_weights_and_memories(runs: Path, case: str) -> None:
+    folder = runs / "whole" if case == "../whole" else runs / case / "two"
+    assert (folder / "0.safetensors").read_bytes() == (folder / "1.safetensors").read_bytes()
+
+
+def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
+    for file in ("0.safetensors", "1.safetensors", "curve.csv"):
+        assert (runs / "whole" / file).read_bytes() == (runs / "killed" / file).read_bytes(), file
+
+
+def test_dropout_differs_between_processes(runs: Path) -> None:
+    """The snapshot's random states are of two streams."""
+    states = load_file(sorted((runs / "whole/checkpoints").glob("step-*"))[-1] / "tensors.safetensors")["random/cpu"]
+    assert states.shape[0] == 2
+    assert not torch.equal(states[0], states[1])
+
+
+def test_a_signal_to_one_stops_both_at_the_same_step(runs: Path) -> None:
+    assert end(runs / "signalled", 1)["end"].startswith("TrainingStopped: signal 15: saved at step 7 of 20")
+    assert end(runs / "signalled", 0)["end"].startswith("TrainingStopped: another process: saved at step 7 of 20")
+
+
+def test_a_process_that_dies_ends_the_other(runs: Path) -> None:
+    assert end(runs / "lost", 0) == {"end": "TrainingError: process 0 lost another one in step 3: see its messages", "step": 3}
+    assert not (runs / "lost" / "1.json").exists()
+
+
+@pytest.mark.parametrize("name", ["two-one", "one-two"])
+def test_another_number_of_processes_goes_on(runs: Path, name: str) -> None:
+    assert_same_run(runs / "gpt2e" / "one", runs / name, 20)
+
+
+def test_lanes_that_do_not_divide_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"documents_per_step 4 is not divisible by lm\.accumulation 2 times 3 processes"):
+        make_training(tmp_path, world=World(0, 3), documents_per_step=4, accumulation=2)
+
+
+def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [_pick_device(name, 2, 1) for name in ("auto", "cuda", "cpu")] == ["cuda:1", "cuda:1", "cpu"]
+    with pytest.raises(ValueError, match="'cuda:0', but 2 processes need one device each"):
+        _pick_device("cuda:0", 2, 0)
+    with pytest.raises(ValueError, match="process 2 of this machine has none of its 2 CUDA devices"):
+        _pick_device("auto", 3, 2)
+
+
+def torchrun(folder: Path, steps: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "entity_transformers"]
+    values = {"steps": steps, "width": 16, "window": 8, "warmup_steps": 0, "documents_per_step": 2, "validate_every": 100}
+    text = (ROOT / "studies/sample/params.yaml").read_text()
+    (folder / "params.yaml").write_text(text.replace("stride: 192", "stride: 8"))
+    flags = [part for key, value in values.items() for part in (f"--lm.{key}", str(value))]
+    places = {"params": folder / "params.yaml", "corpus": folder / "corpus", "work": folder / "work", "output": folder / "out"}
+    flags += [part for key, value in places.items() for part in (f"--{key}", str(value))]
+    return subprocess.Popen(
+        [*command, "train-lm", "--model", "gpt2e", "--seed", "1", *flags], env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
+    )
+
+
+def test_torchrun_trains_stops_by_a_signal_and_finishes(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "corpus")
+    running = torchrun(tmp_path, 400)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("work/*/curve.csv")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGTERM)
+    told = running.communicate(timeout=60)[1]
+    assert told.count("signal 15: saved at step") == 1, told[-2000:]
+    running = torchrun(tmp_path, 400)
+    told = running.communicate(timeout=100)[1]
+    assert running.returncode == 0, told[-2000:]
+    assert told.count("going on from step") == 1
+    assert json.loads((tmp_path / "out/timing.json").read_text())["processes"] == 2
+    assert json.loads((tmp_path / "out/metrics.json").read_text())["steps"] == 400
