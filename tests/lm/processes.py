@@ -18,11 +18,15 @@ from typing import Any
 
 import accelerate  # noqa: F401 - once, before the forks
 import torch
+from killed import make_inputs, make_params
 from safetensors.torch import save_file
 from test_training import make_training
+from tiny import tiny_params
 
+from entity_transformers.cli.lm import train_lm
 from entity_transformers.lm.distributed import World, joined_world
 from entity_transformers.lm.training import Training, TrainingError, TrainingStopped
+from entity_transformers.params import Params
 
 CASES: dict[str, dict[str, Any]] = {
     "gpt2": {"name": "gpt2"},
@@ -61,23 +65,32 @@ def train(folder: Path, world: World, meddling: Meddling | None = None, **change
 def run(size: int, folder: Path, meddling: Meddling | None = None, **changes: Any) -> None:
     """A run of ``size`` processes, waited for."""
     folder.mkdir(parents=True, exist_ok=True)
+
+    def work() -> None:
+        with joined_world("cpu") as world:
+            train(folder, world, meddling, **changes)
+
+    fork(size, work)
+
+
+def fork(size: int, work: Callable[[], None]) -> None:
+    """``size`` processes that do ``work``, numbered as torchrun does; returns when they have ended."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    children = [start(rank, size, port, folder, meddling, changes) for rank in range(size)]
+        port = free.getsockname()[1]
+    children = [start(rank, size, port, work) for rank in range(size)]
     for child in children:
         os.waitpid(child, 0)
 
 
-def start(rank: int, size: int, port: str, folder: Path, meddling: Meddling | None, changes: dict[str, Any]) -> int:
+def start(rank: int, size: int, port: int, work: Callable[[], None]) -> int:
     child = os.fork()
     if child:
         return child
     places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
     os.environ |= {"MASTER_ADDR": "127.0.0.1"} | {key: str(value) for key, value in places.items()}
     try:
-        with joined_world("cpu") as world:
-            train(folder, world, meddling, **changes)
+        work()
     except BaseException:
         traceback.print_exc()
     finally:
@@ -100,6 +113,10 @@ def kill_second(training: Training, world: World) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def cli_params() -> Params:
+    return make_params().model_copy(update={"lm": tiny_params(final_weights="best", validate_every=4)})
+
+
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     for case, changes in CASES.items():
@@ -111,6 +128,9 @@ def main(folder: Path) -> None:
     run(2, folder / "killed", **random)
     run(2, folder / "signalled", signal_second, **random)
     run(2, folder / "lost", kill_second)
+    make_inputs(folder / "corpus")
+    for size in (2, 1):  # the second one finds the run finished
+        fork(size, lambda size=size: train_lm(cli_params(), folder / "corpus", "gpt2e", 1, folder / "work", folder / f"out-{size}"))
     for name, first, second in (("two-one", 2, 1), ("one-two", 1, 2)):
         run(first, folder / name, lambda training, world: os.kill(os.getpid(), signal.SIGTERM) if training.progress.step == 9 else None)
         run(second, folder / name)

@@ -25,6 +25,7 @@ from safetensors.torch import load_file
 from test_training import make_training
 from tiny import ROOT
 
+from entity_transformers.cli import main
 from entity_transformers.lm.distributed import World, _pick_device
 
 LOSS, WEIGHT = 2e-5, 5e-5
@@ -116,31 +117,32 @@ def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyP
         _pick_device("auto", 3, 2)
 
 
-def torchrun(folder: Path, steps: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "entity_transformers"]
-    values = {"steps": steps, "width": 16, "window": 8, "warmup_steps": 0, "documents_per_step": 2, "validate_every": 100}
-    text = (ROOT / "studies/sample/params.yaml").read_text()
-    (folder / "params.yaml").write_text(text.replace("stride: 192", "stride: 8"))
-    flags = [part for key, value in values.items() for part in (f"--lm.{key}", str(value))]
-    places = {"params": folder / "params.yaml", "corpus": folder / "corpus", "work": folder / "work", "output": folder / "out"}
-    flags += [part for key, value in places.items() for part in (f"--{key}", str(value))]
-    return subprocess.Popen(
-        [*command, "train-lm", "--model", "gpt2e", "--seed", "1", *flags], env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
-    )
+def test_the_main_process_alone_writes_the_outputs(runs: Path) -> None:
+    names = {"config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json"}
+    for size in (2, 1):
+        assert {path.name for path in (runs / f"out-{size}").iterdir()} == names
+        for name in names:
+            assert (runs / f"out-{size}" / name).read_bytes() == (runs / "out-2" / name).read_bytes()
+    assert json.loads((runs / "out-2/timing.json").read_text())["processes"] == 2
+    assert len((runs / "out-2/curve.csv").read_text().splitlines()) == 21
 
 
-def test_torchrun_trains_stops_by_a_signal_and_finishes(tmp_path: Path) -> None:
+def test_torchrun_hands_a_signal_on_and_the_run_goes_on_alone(tmp_path: Path) -> None:
     make_inputs(tmp_path / "corpus")
-    running = torchrun(tmp_path, 400)
-    deadline = time.monotonic() + 60
+    changes = {"steps": 400, "width": 16, "window": 8, "warmup_steps": 0, "documents_per_step": 2, "validate_every": 100}
+    (tmp_path / "params.yaml").write_text((ROOT / "studies/sample/params.yaml").read_text().replace("stride: 192", "stride: 8"))
+    places = {name: tmp_path / name for name in ("corpus", "work", "output")} | {"params": tmp_path / "params.yaml"}
+    flags = ["train-lm", "--model", "gpt2e", "--seed", "1", *(part for name, path in places.items() for part in (f"--{name}", str(path)))]
+    flags += [part for key, value in changes.items() for part in (f"--lm.{key}", str(value))]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "entity_transformers", *flags]
+    running = subprocess.Popen(command, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
     while not list(tmp_path.glob("work/*/curve.csv")) and time.monotonic() < deadline:
         time.sleep(0.05)
     running.send_signal(signal.SIGTERM)
     told = running.communicate(timeout=60)[1]
     assert told.count("signal 15: saved at step") == 1, told[-2000:]
-    running = torchrun(tmp_path, 400)
-    told = running.communicate(timeout=100)[1]
-    assert running.returncode == 0, told[-2000:]
-    assert told.count("going on from step") == 1
-    assert json.loads((tmp_path / "out/timing.json").read_text())["processes"] == 2
-    assert json.loads((tmp_path / "out/metrics.json").read_text())["steps"] == 400
+    assert not (tmp_path / "output").exists()
+    main(flags)
+    assert json.loads((tmp_path / "output/metrics.json").read_text())["steps"] == 400
+    assert json.loads((tmp_path / "output/timing.json").read_text())["processes"] == 1

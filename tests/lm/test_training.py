@@ -15,6 +15,7 @@ from tiny import VOCABULARY, tiny_corpus, tiny_params
 from torch import Tensor
 
 from entity_transformers.cli.lm import CurveFile
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.lm.checkpoint import CheckpointStore
 from entity_transformers.lm.distributed import World
 from entity_transformers.lm.memory import EntityMemory
@@ -24,10 +25,12 @@ from entity_transformers.lm.training import Training, TrainingError, TrainingSto
 from entity_transformers.perplexity.corpus import mean_loss
 
 
-def make_training(folder: Path, name: str = "gpt2e", world: World | None = None, **changes: Any) -> Training:
+def make_training(
+    folder: Path, name: str = "gpt2e", world: World | None = None, corpus: AlignedCorpus | None = None, **changes: Any
+) -> Training:
     params = tiny_params(**changes)
     model = build_model(name, params, VOCABULARY, 0, seed=1)
-    train, dev = label_corpus(tiny_corpus(), name, 1), label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1)
+    train, dev = label_corpus(corpus or tiny_corpus(), name, 1), label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1)
 
     def validate(model: Any, entities: bool) -> float:
         return mean_loss(model, dev, window=params.window, entities=entities)
