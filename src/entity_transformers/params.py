@@ -143,6 +143,10 @@ class LmParams(Section):
             raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
         if self.documents_per_step % self.accumulation:
             raise ValueError(f"documents_per_step {self.documents_per_step} is not divisible by accumulation {self.accumulation}")
+        if self.compile == "reduce-overhead" and self.accumulation > 1:
+            raise ValueError(
+                f"compile reduce-overhead loses gradients with accumulation {self.accumulation}: set it to default, or accumulation to 1"
+            )
         if self.warmup_steps > self.steps:
             raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
         if self.entity_gate == "zero" and not self.entity_residual:

@@ -66,3 +66,9 @@ def test_a_bare_off_of_yaml_means_off(written: Any, read: str) -> None:
 def test_another_mode_of_compile_is_refused(written: Any) -> None:
     with pytest.raises(ValueError, match="'off', 'default' or 'reduce-overhead'"):
         LmParams(**(tiny_params().model_dump() | {"compile": written}))
+
+
+def test_cuda_graphs_are_refused_where_gradients_accumulate() -> None:
+    """CUDA graphs give .grad a buffer that the next pass overwrites (pytorch/pytorch issue 169545)."""
+    with pytest.raises(ValueError, match="reduce-overhead loses gradients with accumulation 2"):
+        tiny_params(documents_per_step=4, accumulation=2, compile="reduce-overhead")
