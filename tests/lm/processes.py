@@ -1,7 +1,7 @@
 """Run as a program: trains in FOLDER with one and with two processes joined by gloo, each a fork of this one.
 
-FOLDER/NAME then holds a run's curve, checkpoints, `RANK.safetensors` (the first step's gradients and the last weights) and
-`RANK.json` (how each process ended).
+FOLDER/NAME then holds a run's curve, checkpoints, `RANK.safetensors` (the first step's gradients, the last weights and memories)
+and `RANK.json` (how each process ended).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from test_training import make_training
 from tiny import tiny_params
 
 from entity_transformers.cli.lm import train_lm
+from entity_transformers.lm import training as training_module
 from entity_transformers.lm.distributed import World, joined_world
+from entity_transformers.lm.optimizer import apply_gradients
 from entity_transformers.lm.training import Training, TrainingError, TrainingStopped
 from entity_transformers.params import Params
 
@@ -42,8 +44,7 @@ Meddling = Callable[[Training, World], None]
 def train(folder: Path, world: World, meddling: Meddling | None = None, **changes: Any) -> None:
     """One process's part of a run; ``meddling`` is called after each step."""
     training = make_training(folder, world=world, **(COMMON | changes))
-    tensors: dict[str, torch.Tensor] = {}
-    after = training._after_step
+    gradients, after = record_gradients(), training._after_step
 
     def after_step() -> None:
         after()
@@ -56,10 +57,23 @@ def train(folder: Path, world: World, meddling: Meddling | None = None, **change
         end = "finished"
     except (TrainingError, TrainingStopped) as error:
         end = f"{type(error).__name__}: {error}"
-    tensors = {name: p.detach().clone() for name, p in training.model.named_parameters()}
+    tensors = {name: p.detach().clone() for name, p in training.model.named_parameters()} | gradients
     tensors |= {f"memory/{name}": states.clone() for name, states in training.lanes.state().items()} if end == "finished" else {}
     save_file(tensors, folder / f"{world.rank}.safetensors")
     (folder / f"{world.rank}.json").write_text(json.dumps({"end": end, "step": training.progress.step}))
+
+
+def record_gradients() -> dict[str, torch.Tensor]:
+    """What this process's first step will use, filled when it comes."""
+    found: dict[str, torch.Tensor] = {}
+
+    def apply(model: Any, optimizer: Any, step: int, params: Any) -> bool:
+        if step == 0:
+            found.update({f"gradient/{name}": p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+        return apply_gradients(model, optimizer, step, params)
+
+    training_module.apply_gradients = apply
+    return found
 
 
 def run(size: int, folder: Path, meddling: Meddling | None = None, **changes: Any) -> None:

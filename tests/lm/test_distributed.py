@@ -1,7 +1,7 @@
-"""Two processes joined by gloo against one: the same losses and weights, resuming, stopping, and a process that dies.
+"""Two processes joined by gloo against one: the same gradients, losses and weights, resuming, stopping, and a process that dies.
 
-Tolerances: summing a gradient in another order moves float32's last bits, which AdamW's first steps make as large as a thousandth
-of the learning rate; weights are of the order 0.02 to 1, losses 3.7.
+Tolerances are absolute, for gradients up to 0.3 after one step, and losses near 3.7, weights up to 1 and memories after 20 to 40
+steps of AdamW: a sum in another order moves float32's last bits. Measured: 5e-8, 5e-7, 5e-6 and 8e-7.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tiny import ROOT
 from entity_transformers.cli import main
 from entity_transformers.lm.distributed import World, _pick_device
 
-LOSS, WEIGHT = 2e-5, 5e-5
+TOLERANCE = {"gradient": 5e-7, "loss": 5e-6, "weight": 5e-5, "memory": 1e-5}
 PROCESSES = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 
@@ -54,14 +54,15 @@ def losses(folder: Path) -> np.ndarray:
     return np.array([[float(row[name] or 0) for name in ("train_loss", "dev_loss_on", "dev_loss_off")] for row in rows])
 
 
-def assert_same_run(one: Path, two: Path, step: int) -> None:
-    """The same curve and weights within the tolerances."""
+def assert_same_run(one: Path, two: Path, step: int, resumed: bool = False) -> None:
+    """The same first gradients, curve, last weights and memories within the tolerances; a resumed run has no first gradients."""
     assert end(one) == end(two) == {"end": "finished", "step": step}
-    np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=LOSS)
-    a, b = load_file(one / "0.safetensors"), load_file(two / "0.safetensors")
-    assert a.keys() == b.keys()
-    for name, tensor in a.items():
-        torch.testing.assert_close(tensor, b[name], rtol=0, atol=20 * WEIGHT if name.startswith("memory/") else WEIGHT)
+    np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=TOLERANCE["loss"])
+    tensors = [load_file(folder / "0.safetensors") for folder in (one, two)]
+    for name in tensors[0].keys() | tensors[1].keys():
+        kind = name.split("/")[0] if "/" in name else "weight"
+        if kind != "gradient" or not resumed:
+            torch.testing.assert_close(tensors[0][name], tensors[1][name], rtol=0, atol=TOLERANCE[kind])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -76,8 +77,11 @@ def test_both_processes_hold_the_same_weights_and_memories(runs: Path, case: str
 
 
 def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
-    for file in ("0.safetensors", "1.safetensors", "curve.csv"):
-        assert (runs / "whole" / file).read_bytes() == (runs / "killed" / file).read_bytes(), file
+    assert (runs / "whole/curve.csv").read_bytes() == (runs / "killed/curve.csv").read_bytes()
+    for rank in range(2):
+        whole, killed = (load_file(runs / name / f"{rank}.safetensors") for name in ("whole", "killed"))
+        assert whole.keys() - killed.keys() == {name for name in whole if name.startswith("gradient/")}  # it began at step 10
+        assert all(torch.equal(tensor, whole[name]) for name, tensor in killed.items())
 
 
 def test_dropout_differs_between_processes(runs: Path) -> None:
@@ -99,7 +103,7 @@ def test_a_process_that_dies_ends_the_other(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["two-one", "one-two"])
 def test_another_number_of_processes_goes_on(runs: Path, name: str) -> None:
-    assert_same_run(runs / "gpt2e" / "one", runs / name, 20)
+    assert_same_run(runs / "gpt2e" / "one", runs / name, 20, resumed=True)
 
 
 def test_lanes_that_do_not_divide_are_refused(tmp_path: Path) -> None:
