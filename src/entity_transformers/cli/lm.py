@@ -98,13 +98,18 @@ def _train(
     except TrainingError as error:
         raise SystemExit(f"entity-transformers train-lm: {error}") from None
     if world.main:
-        training.load_final_weights()
-        model.save_pretrained(state)
-        write_json(state / "metrics.json", _metrics(training, name, seed))
-        write_json(state / "timing.json", _timing(training, params, len(held_out.pieces) - len(held_out), time.time() - started))
-        facts = runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=str(device))
-        write_json(state / "manifest.json", facts)
+        _write_outputs(training, params, name, state, len(held_out.pieces) - len(held_out), inputs, started)
     return None
+
+
+def _write_outputs(training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path], started: float) -> None:
+    """The files of `OUTPUTS` but the curve; ``held_out``: pieces that a validation scores."""
+    training.load_final_weights()
+    training.model.save_pretrained(state)
+    write_json(state / "metrics.json", _metrics(training, name, training.seed))
+    write_json(state / "timing.json", _timing(training, params, held_out, time.time() - started))
+    facts = runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=str(training.device))
+    write_json(state / "manifest.json", facts)
 
 
 def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def joined_world(device: str) -> Iterator[World]:
     if _world_size() == 1:
         yield World(device=device)
         return
-    device = _pick_device(device, _world_size(), int(os.environ["LOCAL_RANK"]))
+    device = _pick_device(device, _world_size(), int(os.environ.get("LOCAL_RANK", "0")))
     from accelerate import Accelerator
     from accelerate.utils import InitProcessGroupKwargs
 
