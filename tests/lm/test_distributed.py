@@ -6,6 +6,7 @@ steps of AdamW: a sum in another order moves float32's last bits. Measured: 5e-8
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,29 @@ def test_another_number_of_processes_goes_on(runs: Path, name: str) -> None:
 def test_lanes_that_do_not_divide_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"documents_per_step 4 is not divisible by lm\.accumulation 2 times 3 processes"):
         make_training(tmp_path, world=World(0, 3), documents_per_step=4, accumulation=2)
+
+
+class Alone:
+    """Stands for accelerate where nobody else is there: counts passes whose gradients stay in this process."""
+
+    def __init__(self) -> None:
+        self.device, self.held_back = torch.device("cpu"), 0
+        self.prepare_model = self.gather = lambda given: given
+        self.reduce = lambda tensor, how: tensor
+
+    @contextlib.contextmanager
+    def no_sync(self, module: Any) -> Iterator[None]:
+        self.held_back += 1
+        yield
+
+
+def test_gradients_are_exchanged_once_a_step(tmp_path: Path) -> None:
+    alone: Any = Alone()
+    training = make_training(tmp_path, world=World(1, 2, "cpu", alone), documents_per_step=8, accumulation=4)
+    for step in range(1, 3):
+        training.train_step()
+        assert alone.held_back == 3 * step
+    assert [(part.start, part.stop) for part in training.lanes.groups] == [(4, 5), (5, 6), (6, 7), (7, 8)]
 
 
 def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
