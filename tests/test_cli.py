@@ -97,3 +97,10 @@ def test_every_command_imports_without_snakemake_and_dvc() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, timeout=120, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_yaml_s_off_is_a_mode_of_compile() -> None:
+    flags = ["train-lm", "--corpus", "c", "--model", "gpt2", "--seed", "1", "--work", "w", "--output", "o", "--lm.compile", "off"]
+    arguments = vars(make_parser().parse_args(flags))
+    assert arguments["lm.compile"] is False
+    assert read_params(SAMPLE, {"lm.compile": arguments["lm.compile"]}).lm.compile == "off"

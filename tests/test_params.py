@@ -57,6 +57,8 @@ def test_the_paper_is_the_root_study() -> None:
     ("section", "key", "value", "message"),
     [
         ("lm", "heads", 7, r"lm: .*width 768 is not divisible by heads 7"),
+        ("lm", "compile", "fast", r"lm\.compile: .*'off', 'default' or 'reduce-overhead' \(value: 'fast'\)"),
+        ("lm", "memory_life", "forever", r"lm\.memory_life: .*'document' or 'epochs'"),
         ("lm", "layers", 0, r"lm\.layers: .* \(value: 0\)"),
         ("lm", "layres", 12, r"lm\.layres: Extra inputs"),
         ("lm", "steps", "many", r"lm\.steps: .*valid integer.*'many'"),

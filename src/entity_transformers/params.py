@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -104,12 +104,18 @@ class LmParams(Section):
     memory_write: Annotated[
         Literal["last", "mean"], Field(description="state written to the memory: last piece or mean of the latest mention")
     ]
+    memory_life: Annotated[
+        Literal["document", "epochs"],
+        Field(
+            description="document: entities start anew with their document; epochs: a training document's entities come back as it left them"
+        ),
+    ]
     memory_gradient_windows: Annotated[
         int, Field(ge=0, description="earlier windows that the gradient reaches through the memory; 0: the paper")
     ]
     steps: Annotated[PositiveInt, Field(description="optimizer steps")]
     documents_per_step: Annotated[PositiveInt, Field(description="documents side by side, each with its own memory")]
-    accumulation: Annotated[PositiveInt, Field(description="forward passes that documents_per_step is divided into")]
+    accumulation: Annotated[PositiveInt, Field(description="forward passes that a process's share of documents_per_step is divided into")]
     learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")]
     schedule: Annotated[Literal["constant", "cosine"], Field(description="learning rate after the warm-up")]
     warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")]
@@ -123,7 +129,11 @@ class LmParams(Section):
     checkpoint_every: Annotated[PositiveInt, Field(description="steps between resumable checkpoints")]
     keep_checkpoints: Annotated[PositiveInt, Field(description="resumable checkpoints kept")]
     precision: Annotated[Literal["float32", "bfloat16"], Field(description="bfloat16: autocast of the forward pass")]
-    compile: Annotated[bool, Field(description="torch.compile the model")]
+    compile: Annotated[
+        Literal["off", "default", "reduce-overhead"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML 1.1 reads a bare off as false
+        Field(description="torch.compile's mode; reduce-overhead: CUDA graphs, for few documents a step"),
+    ]
     gradient_checkpointing: Annotated[bool, Field(description="recompute activations in the backward pass")]
     max_minutes: Annotated[float | None, Field(gt=0, description="save and stop after so many minutes, to be resumed; null: no limit")]
 
@@ -133,6 +143,10 @@ class LmParams(Section):
             raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
         if self.documents_per_step % self.accumulation:
             raise ValueError(f"documents_per_step {self.documents_per_step} is not divisible by accumulation {self.accumulation}")
+        if self.compile == "reduce-overhead" and self.accumulation > 1:
+            raise ValueError(
+                f"compile reduce-overhead loses gradients with accumulation {self.accumulation}: set it to default, or accumulation to 1"
+            )
         if self.warmup_steps > self.steps:
             raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
         if self.entity_gate == "zero" and not self.entity_residual:

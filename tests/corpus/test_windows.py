@@ -95,12 +95,33 @@ def test_an_epoch_predicts_every_piece_once() -> None:
     assert Counter(targets.tolist()) == Counter(set(range(sum(lengths))) - set(corpus.offsets[:-1].tolist()))
 
 
+@settings(max_examples=40, deadline=None)
+@given(lengths=st.lists(st.integers(2, 20), min_size=1, max_size=6), window=st.integers(2, 24), seed=st.integers(0, 5))
+def test_chains_start_and_end_with_their_document(lengths: list[int], window: int, seed: int) -> None:
+    """Every reading's chains end as often as they start, in the rows where they started, but twice in one window counts once."""
+    corpus = make_corpus(lengths)
+    plan = WindowPlan(corpus, lanes=1, window=window, windows=12, seed=seed)
+    lane = plan.lanes[0]
+    assert plan.chains == plan.entities.sum()
+    for index, found in enumerate(plan[i] for i in range(12)):
+        starting: dict[int, int] = {}
+        ending: dict[int, int] = {}
+        for k, document in enumerate(lane.documents):
+            before = int(plan.entities[:document].sum())
+            rows = {before + e: int(lane.rows[k]) + e for e in range(1, int(plan.entities[document]) + 1)}
+            first, last = int(lane.starts[k]), int(lane.starts[k] + plan.lengths[document] - 1)
+            starting |= {row: chain for chain, row in rows.items() if first // window == index}
+            ending |= rows if last // window == index else {}
+        assert {row: found.starting[0, row] for row in np.flatnonzero(found.starting[0])} == starting
+        assert {found.ending[0, row]: row for row in np.flatnonzero(found.ending[0])} == ending
+
+
 def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     corpus = make_corpus([20, 30, 25, 10])
     one = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
     other = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
     _ = [one[i] for i in range(10)]
-    for name in ("pieces", "targets", "entities", "positions", "new_rows"):
+    for name in ("pieces", "targets", "entities", "positions", "starting", "ending", "new_rows"):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
     assert (one[17].pieces != WindowPlan(corpus, lanes=2, window=8, windows=30, seed=2)[17].pieces).any()
 

@@ -15,7 +15,9 @@ from tiny import VOCABULARY, tiny_corpus, tiny_params
 from torch import Tensor
 
 from entity_transformers.cli.lm import CurveFile
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.lm.checkpoint import CheckpointStore
+from entity_transformers.lm.distributed import World
 from entity_transformers.lm.memory import EntityMemory
 from entity_transformers.lm.models import VARIANTS, build_model, count_parameters, label_corpus
 from entity_transformers.lm.step import compute_hidden, compute_losses
@@ -23,17 +25,18 @@ from entity_transformers.lm.training import Training, TrainingError, TrainingSto
 from entity_transformers.perplexity.corpus import mean_loss
 
 
-def make_training(folder: Path, name: str = "gpt2e", **changes: Any) -> Training:
+def make_training(
+    folder: Path, name: str = "gpt2e", world: World | None = None, corpus: AlignedCorpus | None = None, **changes: Any
+) -> Training:
     params = tiny_params(**changes)
     model = build_model(name, params, VOCABULARY, 0, seed=1)
-    train, dev = label_corpus(tiny_corpus(), name, 1), label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1)
+    train, dev = label_corpus(corpus or tiny_corpus(), name, 1), label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1)
 
     def validate(model: Any, entities: bool) -> float:
         return mean_loss(model, dev, window=params.window, entities=entities)
 
-    return Training(
-        model, train, validate, params, 1, CheckpointStore(folder / "checkpoints", 2), CurveFile(folder / "curve.csv").write_row
-    )
+    store, write_row = CheckpointStore(folder / "checkpoints", 2), CurveFile(folder / "curve.csv").write_row
+    return Training(model, train, validate, params, 1, store, write_row, world=world or World())
 
 
 def weights(training: Training) -> Tensor:
@@ -44,7 +47,7 @@ def gradients(training: Training) -> dict[str, Tensor]:
     """The gradients of the first step, before the optimizer has used them."""
     count = training.windows_per_step
     training.model.train()
-    training._accumulate_gradients([training.plan[i] for i in range(count)])
+    training.lanes.accumulate_gradients([training.plan[i] for i in range(count)])
     return {name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None}
 
 
@@ -170,7 +173,7 @@ def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_pat
     detached: dict[str, Tensor] = {}
     for index in range(2):
         paper.model.zero_grad()
-        paper._accumulate_gradients([paper.plan[index]])
+        paper.lanes.accumulate_gradients([paper.plan[index]])
         for name, p in paper.model.named_parameters():
             if p.grad is not None:
                 detached[name] = detached.get(name, torch.zeros_like(p)) + p.grad / 2

@@ -56,7 +56,8 @@ COMMANDS: dict[str, Command] = {
     "align-corpus": Command("corpus", "[4.2, table 1] encode the words and give every piece the entity of its word",
         CORPUS | {"--tokenizer": FILE | {"help": "tokenizer.json"}} | OUTPUT, ("corpus",)),
     "train-lm": Command("lm", "[3, 4.1, figures 2 and 3] train GPT2, GPT2E or a control; called again it goes on where it stopped",
-        CORPUS | RUN | {"--work": FOLDER | {"help": "resumable state"}} | OUTPUT, ("lm",)),
+        CORPUS | RUN | {"--work": FOLDER | {"help": "resumable state"}} | OUTPUT
+        | {"--tensorboard": {"metavar": "FOLDER", "type": Path, "help": "also write the curve for TensorBoard, below FOLDER/MODEL/SEED"}}, ("lm",)),
     "score-perplexity": Command("perplexity", "[5, table 2] perplexity on the corpus, entities on, off and shuffled", LM | OUTPUT, ("perplexity",)),
     "score-lambada": Command("perplexity", "[5, table 3] perplexity and accuracy on LAMBADA", LM | OUTPUT, ("perplexity",)),
     "extract-embeddings": Command("embeddings", "[4.1] vectors of words, mentions and entities", LM | OUTPUT, ("embeddings",)),

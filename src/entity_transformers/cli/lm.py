@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import logging
 import time
@@ -15,15 +16,18 @@ from .. import runtime
 from ..artifacts import copy_file, write_json, write_text
 from ..corpus.alignment import END, AlignedCorpus
 from ..lm.checkpoint import CheckpointStore
+from ..lm.distributed import World, joined_world
 from ..lm.models import build_model, count_parameters, label_corpus
-from ..lm.training import CURVE_COLUMNS, CurveRow, Training, TrainingError, TrainingStopped
+from ..lm.progress import CURVE_COLUMNS, CurveRow
+from ..lm.training import Training, TrainingError, TrainingStopped
 from ..params import Params
 from ..perplexity.corpus import mean_loss
 
 log = logging.getLogger(__name__)
 STOPPED = 75  # exit code: try again
 CODE = (
-    *(f"lm/{name}.py" for name in ("attention", "checkpoint", "entities", "gpt2e", "loss", "memory", "models", "step", "training")),
+    *(f"lm/{name}.py" for name in ("attention", "checkpoint", "distributed", "entities", "gpt2e", "kept", "lanes", "loss", "memory")),
+    *(f"lm/{name}.py" for name in ("models", "optimizer", "progress", "step", "training")),
     *(f"corpus/{name}.py" for name in ("alignment", "document", "labels", "mentions", "windows")),
     "perplexity/corpus.py",
     "perplexity/reading.py",
@@ -32,18 +36,28 @@ CODE = (
 OUTPUTS = ("config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json")
 
 
-def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, output: Path) -> None:
-    """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all that it depends on."""
+def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, output: Path, tensorboard: Path | None = None) -> None:
+    """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all that it depends on.
+
+    ``tensorboard``: also write the curve there, below MODEL/SEED; that changes no result. Of several processes (torchrun) the
+    main one writes; all must see ``work``.
+    """
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
     inputs += runtime.list_files(params.lm.initial_weights)
     key = runtime.digest(json.dumps(_reading(params)), runtime.code_digest(*CODE), model, str(seed), *map(runtime.file_digest, inputs))
-    state = work / key
-    if all((state / name).exists() for name in OUTPUTS):
-        log.info("finished before: restored from %s", state)
-    else:
-        _train(params, corpus, model, seed, state, inputs)
-    for name in OUTPUTS:
-        copy_file(state / name, output / name)
+    state, stopped = work / key, None
+    with joined_world(params.run.device) as world:
+        board = Board(tensorboard / model / str(seed)) if tensorboard is not None and world.main else None
+        if not all((state / name).exists() for name in OUTPUTS):
+            stopped = _train(params, corpus, model, seed, state, inputs, world, board)
+        elif world.main:
+            log.info("finished before: restored from %s", state)
+            _show(board, CurveFile(state / "curve.csv").read())
+        for name in OUTPUTS if world.main and stopped is None else ():
+            copy_file(state / name, output / name)
+        world.wait()
+    if stopped is not None:
+        raise SystemExit(STOPPED)
 
 
 def _reading(params: Params) -> dict[str, Any]:
@@ -52,33 +66,49 @@ def _reading(params: Params) -> dict[str, Any]:
     return params.lm.model_dump(mode="json", exclude=ignored)
 
 
-def _train(params: Params, corpus: Path, name: str, seed: int, state: Path, inputs: list[Path]) -> None:
+def _train(
+    params: Params, corpus: Path, name: str, seed: int, state: Path, inputs: list[Path], world: World, board: Board | None
+) -> TrainingStopped | None:
+    """Train to the end and write the outputs to ``state``, or say what stopped the run."""
     started = time.time()
-    device = runtime.start(params.run.device, params.run.threads, seed)
+    device = runtime.start(world.device, params.run.threads, seed)
     tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
     train, dev = (label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed) for split in ("train", "dev"))
     model = build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
     store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
     curve = CurveFile(state / "curve.csv")
-    log.info("%s, seed %d: %s parameters on %s", name, seed, f"{count_parameters(model):,}", device)
+    report = log.info if world.main else log.debug
+    report("%s, seed %d: %s parameters on %s, processes: %d", name, seed, f"{count_parameters(model):,}", device, world.size)
     held_out = dev.head(params.lm.validation_documents)
 
     def validate(model: Any, entities: bool) -> float:
         return mean_loss(model, held_out, window=params.lm.window, entities=entities)
 
-    training = Training(model, train, validate, params.lm, seed, store, curve.write_row, log.info)
+    def write_row(index: int, row: CurveRow) -> None:
+        curve.write_row(index, row)
+        _show(board, [row])
+
     try:
+        training = Training(model, train, validate, params.lm, seed, store, write_row, report, world)
+        _show(board, curve.read()[: training.progress.curve_rows])
         training.run()
     except TrainingStopped as stop:
-        log.info("%s", stop)
-        raise SystemExit(STOPPED) from None
+        report("%s", stop)
+        return stop
     except TrainingError as error:
         raise SystemExit(f"entity-transformers train-lm: {error}") from None
+    if world.main:
+        _write_outputs(training, params, name, state, len(held_out.pieces) - len(held_out), inputs, started)
+    return None
+
+
+def _write_outputs(training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path], started: float) -> None:
+    """The files of `OUTPUTS` but the curve; ``held_out``: pieces that a validation scores."""
     training.load_final_weights()
-    model.save_pretrained(state)
-    write_json(state / "metrics.json", _metrics(training, name, seed))
-    write_json(state / "timing.json", _timing(training, params, len(held_out.pieces) - len(held_out), time.time() - started))
-    facts = runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=str(device))
+    training.model.save_pretrained(state)
+    write_json(state / "metrics.json", _metrics(training, name, training.seed))
+    write_json(state / "timing.json", _timing(training, params, held_out, time.time() - started))
+    facts = runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=str(training.device))
     write_json(state / "manifest.json", facts)
 
 
@@ -112,6 +142,7 @@ def _timing(training: Training, params: Params, held_out: int, total: float) -> 
         "pieces_per_second": pieces / median if median else None,
         "seconds_validation_step": None if validation is None else validation / held_out * pieces,
         "device": str(training.device),
+        "processes": training.world.size,
         "threads": params.run.threads,
         "seconds_total": total,
     }
@@ -122,14 +153,46 @@ class CurveFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            write_text(path, ",".join(CURVE_COLUMNS) + "\n")
+
+    def read(self) -> list[CurveRow]:
+        """The rows so far; cells are text."""
+        return list(csv.DictReader(self._lines()))
+
+    def _lines(self) -> list[str]:
+        header = ",".join(CURVE_COLUMNS) + "\n"
+        return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else [header]
 
     def write_row(self, index: int, row: CurveRow) -> None:
         """Append ``row`` as row ``index`` (0-based, the header not counted)."""
-        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-        if len(lines) != index + 1:
+        lines = self._lines()
+        if len(lines) != index + 1 or index == 0:
             write_text(self.path, "".join(lines[: index + 1]))
         with self.path.open("a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n").writerow(row)
+
+
+class Board:
+    """The curve in ``folder`` as TensorBoard's scalars. Each one that is opened draws the curve anew: what is there counts no more.
+
+    Without the package tensorboard: ValueError.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if importlib.util.find_spec("tensorboard") is None:
+            raise ValueError("--tensorboard needs the package tensorboard: pip install 'entity-transformers[tensorboard]', or leave it out")
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder), purge_step=0)
+
+    def add(self, row: CurveRow) -> None:
+        """One more row of the curve; empty cells are left out."""
+        for column in CURVE_COLUMNS[1:]:
+            if row[column] != "":
+                self._writer.add_scalar(f"lm/{column}", float(row[column]), int(row["step"]))
+        self._writer.flush()
+
+
+def _show(board: Board | None, rows: list[CurveRow]) -> None:
+    if board is not None:
+        for row in rows:
+            board.add(row)

@@ -31,21 +31,30 @@ class Window:
     pieces, targets  int64 [B, T]: inputs and the pieces that follow them
     entities         int64 [B, T]: rows of the lane's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
-    new_rows         bool [B, rows + 1]: rows whose document starts in this window, to be reset to ones first
+    starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0 elsewhere
+    ending           int64 [B, rows + 1]: chains whose document ends in this window, by row; 0 elsewhere
     documents        names of the documents read, lane by lane
+
+    Chains are numbered from 1 through the whole split. A chain that a lane reads to its end twice in a window ends once, the second time.
     """
 
     pieces: np.ndarray
     targets: np.ndarray
     entities: np.ndarray
     positions: np.ndarray
-    new_rows: np.ndarray
+    starting: np.ndarray
+    ending: np.ndarray
     documents: tuple[str, ...]
 
     @property
     def packed(self) -> bool:
         """Does a lane hold pieces of more than one document?"""
         return bool((self.positions[:, 1:] == 0).any())
+
+    @property
+    def new_rows(self) -> np.ndarray:
+        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew before it is read."""
+        return self.starting > 0
 
 
 class WindowPlan:
@@ -58,18 +67,25 @@ class WindowPlan:
             raise ValueError(f"split {corpus.split!r} holds no document with words: nothing to train on")
         entities = [int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
         self.entities = np.array(entities, np.int64)
+        self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.lanes = plan_lanes(self.lengths, self.entities, lanes=lanes, window=window, pieces=windows * window, seed=seed)
         self.rows = max(int((lane.rows + self.entities[lane.documents]).max()) for lane in self.lanes)
 
+    @property
+    def chains(self) -> int:
+        """Chains of the whole split."""
+        return int(self.entities.sum())
+
     def __getitem__(self, index: int) -> Window:
         lanes = [self._lane_window(lane, index * self.window) for lane in self.lanes]
-        stacked = {name: np.stack([lane[name] for lane in lanes]) for name in ("pieces", "targets", "entities", "positions", "new_rows")}
+        stacked = {name: np.stack([lane[name] for lane in lanes]) for name in lanes[0] if name != "documents"}
         return Window(**stacked, documents=tuple(name for lane in lanes for name in lane["documents"]))
 
     def _lane_window(self, lane: Lane, start: int) -> dict:
         end, corpus = start + self.window, self.corpus
         first, last = np.searchsorted(lane.starts, [start, end - 1], side="right") - 1
-        spans, new_rows, entities, positions = [], np.zeros(self.rows + 1, bool), [], []
+        spans, entities, positions = [], [], []
+        starting, ending = np.zeros((2, self.rows + 1), np.int64)
         for k in range(first, last + 1):
             document, row, begin = int(lane.documents[k]), int(lane.rows[k]), int(lane.starts[k])
             low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
@@ -78,15 +94,21 @@ class WindowPlan:
             entity = corpus.entities[source : source + high - low].astype(np.int64)
             entities.append(np.where(entity > 0, entity + row, 0))
             positions.append(np.arange(high - low))
+            chains = self.first_chains[document] + 1 + np.arange(self.entities[document])
+            rows = slice(row + 1, row + 1 + len(chains))
             if begin >= start:
-                new_rows[row + 1 : row + 1 + int(self.entities[document])] = True
+                starting[rows] = chains
+            if high == begin + self.lengths[document]:
+                ending[np.isin(ending, chains)] = 0
+                ending[rows] = chains
         where = np.concatenate(spans)
         return {
             "pieces": corpus.pieces[where].astype(np.int64),
             "targets": corpus.pieces[where + 1].astype(np.int64),
             "entities": np.concatenate(entities),
             "positions": np.concatenate(positions),
-            "new_rows": new_rows,
+            "starting": starting,
+            "ending": ending,
             "documents": [corpus.names[d] for d in lane.documents[first : last + 1]],
         }
 

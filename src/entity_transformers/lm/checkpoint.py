@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -90,16 +91,23 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def pack_random_state() -> dict[str, Tensor]:
-    """The states of torch's generators (the CPU's and each CUDA device's)."""
-    devices = {f"cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())} if torch.cuda.is_available() else {}
-    return pack("random", {"cpu": torch.get_rng_state(), **devices})
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """The states of the generators that this process draws from: the CPU's and, on CUDA, its device's."""
+    cuda = {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {}
+    return {"cpu": torch.get_rng_state(), **cuda}
 
 
-def unpack_random_state(tensors: dict[str, Tensor]) -> None:
-    """Put the states of `pack_random_state` back."""
-    for name, state in unpack("random", tensors).items():
-        if name == "cpu":
-            torch.set_rng_state(state)
-        elif torch.cuda.is_available():
-            torch.cuda.set_rng_state(state, int(name.removeprefix("cuda")))
+def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    """Put the states of `random_states` back; a run that goes on on the CPU leaves CUDA's out."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def seed_process(seed: int, rank: int, step: int) -> None:
+    """Seed the generators of process ``rank`` at ``step``: independent streams, that of the first process's start is ``seed`` itself.
+
+    A run that goes on with another number of processes has no states of its own to go on with: it starts such streams.
+    """
+    fresh = rank == 0 and step == 0
+    torch.manual_seed(seed if fresh else int(np.random.SeedSequence([seed, rank, step]).generate_state(1, np.uint64)[0]))

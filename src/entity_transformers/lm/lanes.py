@@ -1,0 +1,130 @@
+"""The lanes that a process trains on: their memories, and the gradient of a step over them.
+
+Dimensions: B lanes of all processes, R = entities + 1 rows, W width.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..corpus.windows import Window, WindowPlan
+from ..params import LmParams
+from .distributed import World
+from .kept import KeptStates
+from .loss import compute_loss
+from .memory import EntityMemory
+from .step import compute_hidden, has_memory, new_memory, write_memory
+
+
+class TrainingError(RuntimeError):
+    """Training can't go on: a loss that is not finite, a batch that does not fit the device, or a process that is gone."""
+
+
+class WindowLosses(nn.Module):
+    """The model and its loss as one module, because DDP sees only what its own forward pass calls."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, windows: list[Window], part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
+        """Sum of the losses of the lanes ``part`` over windows in a row, between which their memory is handed on."""
+        return torch.stack([self._window_loss(i, window, part, memory, kept) for i, window in enumerate(windows)]).sum()
+
+    def _window_loss(self, index: int, window: Window, part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
+        entities = None
+        if memory is not None:
+            memory.states = self._start_documents(memory.states, window, part, kept)
+            entities = self._tensor(window.entities[part]) if window.entities[part].any() else None
+        positions = self._tensor(window.positions[part]) if window.packed else None
+        hidden = compute_hidden(self.model, self._tensor(window.pieces[part]), entities, memory, positions)
+        write_memory(self.model, memory, entities, hidden)
+        if memory is not None and kept is not None:
+            kept.take(memory.states, index, part)
+        return compute_loss(self.model, hidden, self._tensor(window.targets[part]))
+
+    def _start_documents(self, states: Tensor, window: Window, part: slice, kept: KeptStates | None) -> Tensor:
+        if kept is not None:
+            return kept.give_back(states, window, part)
+        return states.masked_fill(self._tensor(window.new_rows[part])[..., None], 1.0)
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.model.device, non_blocking=True)
+
+
+class Lanes:
+    """This process's share of the lanes, in ``accumulation`` groups that are passed one after another, each with its memory.
+
+    A number of lanes that accumulation and processes do not divide raises ValueError.
+    """
+
+    def __init__(self, model: Any, plan: WindowPlan, params: LmParams, world: World) -> None:
+        lanes, passes = params.documents_per_step, params.accumulation * world.size
+        if lanes % passes:
+            raise ValueError(
+                f"lm.documents_per_step {lanes} is not divisible by lm.accumulation {params.accumulation} times {world.size} processes: "
+                "change one of them"
+            )
+        self.model, self.params, self.world = model, params, world
+        share, count = world.share(lanes), lanes // passes
+        self.groups = [slice(start, start + count) for start in share[::count]]
+        self.memories = [new_memory(model, count, plan.rows) for _ in self.groups]
+        keeps = params.memory_life == "epochs" and has_memory(model)
+        self.kept = KeptStates(plan.chains, model.config.n_embd, model.device) if keeps else None
+        self._module: nn.Module | None = None
+
+    def accumulate_gradients(self, windows: list[Window]) -> float:
+        """Backward pass of the mean loss over all pieces of the step, one group of lanes after another; returns that loss.
+
+        DDP leaves the mean over the processes, so each multiplies its share of the loss by their number.
+        """
+        if self._module is None:  # wrapped late: DDP hands out the main process's weights, which by now are the resumed ones
+            unused = has_memory(self.model)  # entity attention's queries and keys, where no piece has an entity
+            self._module = self.world.wrap(WindowLosses(self.model), unused)
+        pieces, loss = sum(window.targets.size for window in windows) / self.world.size, 0.0
+        if self.kept is not None:
+            self.kept.begin(windows)
+        for part, memory in zip(self.groups, self.memories, strict=True):
+            loss += self._pass(self._module, windows, part, memory, pieces)
+        if self.kept is not None:
+            self.kept.commit(self.world)
+        return self.world.sum_number(loss) / self.world.size
+
+    def _pass(self, module: nn.Module, windows: list[Window], part: slice, memory: EntityMemory | None, pieces: float) -> float:
+        device, autocast = self.model.device.type, self.params.precision == "bfloat16"
+        synced = self.world.sync(module, now=part == self.groups[-1])
+        with self._memory_errors(), synced, torch.autocast(device, torch.bfloat16, enabled=autocast):
+            loss = module(windows, part, memory, self.kept) / pieces
+            loss.backward()
+        if memory is not None:
+            memory.detach()
+        return loss.item()
+
+    def state(self) -> dict[str, Tensor]:
+        """Every process's memories in the order of the lanes [B, R, W], and what is kept; empty without a memory. All processes call it."""
+        memories = [memory.states for memory in self.memories if memory is not None]
+        lanes = {"lanes": self.world.gather(torch.cat(memories))} if memories else {}
+        return lanes | ({"kept": self.kept.states} if self.kept is not None else {})
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put the state of `state` back, whatever number of processes saved it."""
+        for part, memory in zip(self.groups, self.memories, strict=True):
+            if memory is not None:
+                memory.states = state["lanes"][part].to(self.model.device)
+        if self.kept is not None:
+            self.kept.states = state["kept"].to(self.model.device)
+
+    @contextlib.contextmanager
+    def _memory_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            params, lanes = self.params, self.groups[0].stop - self.groups[0].start
+            fit = f"lm.accumulation {params.accumulation * 2}" if lanes > 1 else f"lm.window {params.window // 2}"
+            raise TrainingError(f"{lanes} windows of {params.window} pieces do not fit {self.model.device}: try {fit}") from error

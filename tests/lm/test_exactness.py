@@ -1,0 +1,74 @@
+"""Switches that must not change what is learnt, with the tolerances that float32 leaves: accumulation and torch.compile.
+
+A gradient is compared after one step (its largest numbers are of the order 0.1), a loss after several.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_training import gradients, make_training
+from tiny import tiny_params
+
+from entity_transformers.lm.training import Training
+from entity_transformers.params import LmParams
+
+GRADIENT, LOSS = 1e-6, 2e-5
+STEADY: dict[str, Any] = {"dropout": 0.0, "steps": 12, "validate_every": 4}
+COMPILER = any(map(shutil.which, ("g++", "clang++"))) and (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
+
+
+def assert_same(one: Training, other: Training) -> None:
+    """The first step's gradients, then the losses of the whole run."""
+    first, second = gradients(one), gradients(other)
+    assert first.keys() == second.keys()
+    assert max(float((first[name] - second[name]).abs().max()) for name in first) <= GRADIENT
+    for training in (one, other):
+        training.optimizer.zero_grad()
+        for memory in training.lanes.memories:
+            if memory is not None:
+                memory.reset()
+    ends = [training.run() for training in (one, other)]
+    for name in ("train_loss", "dev_loss_on", "dev_loss_off", "best_dev_loss"):
+        assert getattr(ends[0], name) == pytest.approx(getattr(ends[1], name), abs=LOSS), name
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
+@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}, {"memory_life": "epochs"}], ids=str)
+def test_two_passes_of_four_documents_train_as_one_of_eight(tmp_path: Path, name: str, changes: dict[str, Any]) -> None:
+    one = make_training(tmp_path / "1", name, documents_per_step=8, **(STEADY | changes))
+    two = make_training(tmp_path / "2", name, documents_per_step=8, accumulation=2, **(STEADY | changes))
+    assert [len(training.lanes.memories) for training in (one, two)] == [1, 2]
+    assert_same(one, two)
+
+
+@pytest.mark.skipif(not COMPILER, reason="torch.compile needs a C++ compiler and Python's headers, which this machine lacks")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path, mode: str) -> None:
+    plain = make_training(tmp_path / "1", layers=1, **STEADY)
+    compiled = make_training(tmp_path / "2", layers=1, compile=mode, **STEADY)
+    assert plain.model.transformer._compiled_call_impl is None
+    assert compiled.model.transformer._compiled_call_impl is not None
+    assert_same(plain, compiled)
+
+
+@pytest.mark.parametrize(("written", "read"), [(False, "off"), ("off", "off"), ("default", "default")])
+def test_a_bare_off_of_yaml_means_off(written: Any, read: str) -> None:
+    values = tiny_params().model_dump() | {"compile": written}
+    assert LmParams(**values).compile == read
+
+
+@pytest.mark.parametrize("written", [True, "max-autotune", None])
+def test_another_mode_of_compile_is_refused(written: Any) -> None:
+    with pytest.raises(ValueError, match="'off', 'default' or 'reduce-overhead'"):
+        LmParams(**(tiny_params().model_dump() | {"compile": written}))
+
+
+def test_cuda_graphs_are_refused_where_gradients_accumulate() -> None:
+    """CUDA graphs give .grad a buffer that the next pass overwrites (pytorch/pytorch issue 169545)."""
+    with pytest.raises(ValueError, match="reduce-overhead loses gradients with accumulation 2"):
+        tiny_params(documents_per_step=4, accumulation=2, compile="reduce-overhead")
