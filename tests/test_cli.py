@@ -71,6 +71,26 @@ def test_check_params_prints_typed_values(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["lm"]["learning_rate"] == 2e-5
 
 
+def test_inspect_corpus_says_as_json_which_known_sizes_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = "nw/a{part}  0  0  Ada  NNP  *  -  -  -  Ren\u00e9  *  (0)\n"
+    for part, split in enumerate(("train", "development", "test")):
+        folder = tmp_path / "data" / split / "data" / "english" / "annotations"
+        folder.mkdir(parents=True)
+        text = f"#begin document (nw/a{part}); part 000\n{row.format(part=part)}\n#end document\n"
+        (folder / f"a{part}.v4_gold_conll").write_text(text, encoding="utf-8")
+    main(["inspect-corpus", str(tmp_path), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert {row["split"]: row["known"] for row in found["conll2012"] if row["size"] == "chains"} == {
+        "train": 35143,
+        "dev": 4545,
+        "test": 4532,
+    }
+    assert [row["found"] for row in found["conll2012"]] == [1] * 9
+    assert not any(row["same"] for row in found["conll2012"])
+    main(["inspect-corpus", str(tmp_path)])
+    assert "9 of 9 sizes differ" in capsys.readouterr().out
+
+
 def test_inspect_corpus_counts_a_users_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {"name": "letter-1", "split": "train", "words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
-from entity_transformers.corpus.ontonotes import read_rows
+from entity_transformers.corpus.ontonotes import _ODD_SPACES, read_rows
 
 HAND = """\
 #begin document (bn/abc/00/abc_0001); part 000
@@ -52,6 +53,16 @@ def test_tabs_and_spaces_give_the_same() -> None:
     tabbed = "".join(line if line[0] in "#\n" else re.sub(r" +", "\t", line) for line in HAND.splitlines(keepends=True))
     assert "\t" in tabbed
     assert read(tabbed) == read(HAND)
+
+
+def test_lines_are_split_the_short_way_only_where_both_ways_agree() -> None:
+    """Rows of a text with any other white space than spaces and line feeds go through the careful split."""
+    spaces = {chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()}
+    assert spaces - set(_ODD_SPACES) == {" ", "\n", "\r"}
+    for odd in spaces - {" ", "\n", "\r", "\t"}:
+        for word in (f"a{odd}b", f"\u00e9{odd}b"):
+            with pytest.raises(CorpusError, match=r"line (2, column 4: the word is|3, column 12: a row of 12 columns)"):
+                read(wrap([row(word, "-"), row("c", "-")]))
 
 
 def test_a_chain_nests_in_itself() -> None:

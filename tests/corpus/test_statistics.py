@@ -62,6 +62,37 @@ def test_counts_equal_loops_over_words(corpus: list[Document]) -> None:
     assert sum(total["pos"].values()) == total["words"]
 
 
+def survivors(spans: dict[tuple[int, int], int], policy: str) -> set[tuple[int, int]]:
+    """Spans that a policy keeps, by comparing all pairs: greedily in reading order or by ends, or those that touch no other."""
+    order = sorted(spans, key=(lambda s: (s[1], -s[0])) if policy == "innermost" else (lambda s: (s[0], -s[1])))
+    kept: list[tuple[int, int]] = []
+    for span in order:
+        rivals = [other for other in spans if other != span] if policy == "drop" else kept
+        if not any(span[0] < other[1] and other[0] < span[1] for other in rivals):
+            kept.append(span)
+    return set(kept)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(documents(), max_size=4))
+def test_what_each_policy_loses_equals_all_pairs(corpus: list[Document]) -> None:
+    expected = {policy: Counter(mentions=0, chains=0, words=0) for policy in ("outermost", "innermost", "drop")}
+    for d in corpus:
+        entity = {m.chain: m.chain for m in d.mentions}
+        for m, other in ((m, other) for m in d.mentions for other in d.mentions if (m.start, m.end) == (other.start, other.end)):
+            joined = {entity[m.chain], entity[other.chain]}
+            entity = {chain: min(joined) if one in joined else one for chain, one in entity.items()}
+        spans = {(m.start, m.end): entity[m.chain] for m in d.mentions}
+        for policy, lost in expected.items():
+            kept = survivors(spans, policy)
+            covered, left = ({word for s in some for word in range(*s)} for some in (spans, kept))
+            lost.update(mentions=len(spans) - len(kept), words=len(covered - left))
+            lost.update(chains=len(set(spans.values()) - {spans[s] for s in kept}))
+    statistics = describe(corpus, "innermost")
+    assert statistics["total"]["lost"] == expected
+    assert statistics["nesting"] == "innermost"
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(documents(), max_size=6), st.integers(0, 6))
 def test_halves_add_up_to_the_whole(corpus: list[Document], cut: int) -> None:
@@ -79,7 +110,7 @@ def test_halves_add_up_to_the_whole(corpus: list[Document], cut: int) -> None:
 
 def test_keys_are_the_published_ones() -> None:
     stats = describe([], "drop")["total"]
-    assert list(stats) == [*COUNTS, "ne_spans", "pos"]
+    assert list(stats) == [*COUNTS, "ne_spans", "pos", "lost"]
     assert list(stats["pos"]) == list(POS_GROUPS)
 
 
@@ -100,6 +131,7 @@ def test_table_shows_shares_of_words_and_what_was_left_out() -> None:
     assert table[""] == ["train", "test", "total"]
     assert table["words"] == ["8", "2", "10"]
     assert table["nouns (% of words)"] == ["1 (12.5%)", "1 (50.0%)", "2 (20.0%)"]
+    assert table["lost by drop: words"] == ["0", "0", "0"]
     assert table["proper nouns (% of words)"] == ["1 (12.5%)", "0 (0.0%)", "1 (10.0%)"]
     left_out = ["excluded by pattern: 2", "left out, bad: c#0: c.conll, line 3: cut", "unmatched brackets: 2"]
     assert [row[0] for row in rows[-3:]] == left_out

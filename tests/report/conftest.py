@@ -145,9 +145,10 @@ def make_statistics() -> dict[str, Any]:
                   "words_in_several_mentions": 200, "kept_mentions": 1100, "kept_chains": 290, "kept_words_in_mentions": 2900}  # fmt: skip
         ne, pos = {"PERSON": 200, "GPE": 120}, {"nouns": 1500, "proper_nouns": 900, "pronouns": 700, "other": 5700, "unknown": 200}
         nested = {key: {name: n * scale for name, n in part.items()} for key, part in (("ne_spans", ne), ("pos", pos))}
-        return {key: value * scale for key, value in counts.items()} | nested
+        lost = {"outermost": {"mentions": 100 * scale, "chains": 10 * scale, "words": 7 * scale}}
+        return {key: value * scale for key, value in counts.items()} | nested | {"lost": lost}
 
-    return {"total": stats(10), "splits": {"train": stats(8), "dev": stats(1), "test": stats(1)}, "left_out": {}}
+    return {"total": stats(10), "splits": {"train": stats(8), "dev": stats(1), "test": stats(1)}, "nesting": "outermost", "left_out": {}}
 
 
 def make_alignment() -> dict[str, Any]:

@@ -176,6 +176,8 @@ def test_corpus_statistics_hold_the_counts(small: Results) -> None:
     for label, key in (("Words", "words"), ("Chains", "chains"), ("Mentions", "mentions"), ("Mentions inside another", "nested_mentions")):
         assert int(rows[label]["train"]) == train[key]
     assert int(rows["Named entity spans"]["train"]) == sum(train["ne_spans"].values())
+    for loss in ("Mentions", "Chains", "Words"):
+        assert int(rows[f"{loss} lost (outermost)"]["train"]) == train["lost"]["outermost"][loss.lower()]
     known = sum(n for name, n in train["pos"].items() if name != "unknown")
     nouns = sum(train["pos"][name] for name in ("nouns", "proper_nouns", "pronouns"))
     assert float(rows["Nouns, proper nouns and pronouns together"]["train"]) == pytest.approx(nouns / known)

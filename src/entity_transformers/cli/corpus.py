@@ -138,9 +138,11 @@ def inspect_corpus(path: Path, format: str, nested_mentions: Any, bad_documents:
     corpus = read_corpus(found, path, exclude=exclude, bad_documents=bad_documents)
     statistics = describe(corpus, nested_mentions)
     statistics["left_out"] = corpus.ledger.as_dict()
+    if found == "ontonotes" and {"train", "dev", "test"} <= set(statistics["splits"]):
+        statistics["conll2012"] = compare_with_conll2012(statistics)
     print(_dump(statistics) if json else format_table(statistics))
-    if found == "ontonotes" and not json and {"train", "dev", "test"} <= set(statistics["splits"]):
-        print(format_comparison(compare_with_conll2012(statistics)))
+    if "conll2012" in statistics and not json:
+        print(format_comparison(statistics["conll2012"]))
 
 
 def _dump(value: Any) -> str:

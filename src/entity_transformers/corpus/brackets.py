@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from .document import CorpusError, Mention, NamedEntity
 from .lines import shown
@@ -29,6 +30,7 @@ class BracketError(CorpusError):
         self.word = word
 
 
+@lru_cache(1 << 16)
 def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
     """The brackets of one word in the order they are written; ``separator`` None: none between them (OntoGUM).
 
@@ -58,17 +60,14 @@ def match_chains(cells: Iterable[tuple[int, str]], separator: str | None) -> tup
     One stack a chain, so chains may cross and a chain may nest in itself (the inner span closes first).
     A cell that is no bracket expression raises BracketError.
     """
-    cache: dict[str, tuple[Bracket, ...]] = {}
     stacks: dict[int, list[int]] = {}
     mentions: list[Mention] = []
     unmatched: list[BracketError] = []
     for word, cell in cells:
-        brackets = cache.get(cell)
-        if brackets is None:
-            try:
-                brackets = cache[cell] = parse_chain_cell(cell, separator)
-            except ValueError as error:
-                raise BracketError(word, str(error)) from None
+        try:
+            brackets = parse_chain_cell(cell, separator)
+        except ValueError as error:
+            raise BracketError(word, str(error)) from None
         for opens, chain, closes in brackets:
             if opens and closes:
                 mentions.append(Mention(word, word + 1, chain))
@@ -90,22 +89,31 @@ def _reading_order(mention: Mention) -> tuple[int, int, int]:
     return (mention.start, -mention.end, mention.chain)
 
 
+@lru_cache(1 << 10)
+def _parse_type_cell(cell: str) -> tuple[str, bool]:
+    """The type that opens at a word ("" for none), and whether a span closes there. ValueError for any other shape or type."""
+    match = _TYPE.fullmatch(cell)
+    if not match or not (match[2] or match[4]) or not (match[3] or match[4]):
+        raise ValueError(f"named-entity brackets {shown(cell)}: expected such as (ORG*, *), (ORG) or *")
+    if match[2] and match[2] not in ONTONOTES_TYPES:
+        raise ValueError(f"named-entity type {shown(match[2])}: expected one of {', '.join(sorted(ONTONOTES_TYPES))}")
+    return match[2] or "", bool(match[4])
+
+
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
     """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. BracketError for any other shape, type or nesting."""
     entities: list[NamedEntity] = []
     opened: tuple[int, str] | None = None
     for word, cell in cells:
-        match = _TYPE.fullmatch(cell)
-        label = match and match[2]
-        if not match or not (label or match[4]) or not (match[3] or match[4]):
-            raise BracketError(word, f"named-entity brackets {shown(cell)}: expected such as (ORG*, *), (ORG) or *")
-        if label and label not in ONTONOTES_TYPES:
-            raise BracketError(word, f"named-entity type {shown(label)}: expected one of {', '.join(sorted(ONTONOTES_TYPES))}")
+        try:
+            label, closes = _parse_type_cell(cell)
+        except ValueError as error:
+            raise BracketError(word, str(error)) from None
         if label and opened:
             raise BracketError(word, f"({label} opens inside ({opened[1]} of word {opened[0] + 1}: expected flat spans")
         if label:
             opened = (word, label)
-        if match[4]:
+        if closes:
             if not opened:
                 raise BracketError(word, f"{shown(cell)} closes a named entity that was never opened")
             entities.append(NamedEntity(opened[0], word + 1, opened[1]))

@@ -19,6 +19,12 @@ FEWEST_COLUMNS = 12
 SKELETON = "[WORD]"
 _HEADER = re.compile(r"#begin document \((.+)\);(?: part ([0-9]{1,9}))?\s*")
 _SPACES = re.compile(r"[ \t]+")
+_ODD_SPACES = (
+    "\t\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""White space to `str.split` that is none to the format, and tabs, which keep empty fields; `check_lines` has refused carriage returns."""
+
 _UNKNOWN = frozenset(("-", "_"))
 _ORIGINALS = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "-AMP-": "&", "/.": ".", "/?": "?",
@@ -75,7 +81,9 @@ def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterat
     block: Block | None = None
     found, strayed = False, False
     for number, line in enumerate(lines, 1):
-        if line.startswith("#begin document"):
+        if block and line[0] != "#":
+            block.lines.append(line)
+        elif line.startswith("#begin document"):
             if block:
                 yield block
             found, strayed = True, False
@@ -138,21 +146,28 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
 
 def split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
     """The fields of every word, and the index of each sentence's first word. Tabs keep empty fields, spaces do not."""
+    text = "".join(block.lines)
+    split = _split_row if any(space in text for space in _ODD_SPACES) else str.split
     rows: list[list[str]] = []
     starts: list[int] = []
     fresh = True
     for line in block.lines:
-        if _is_blank(line):
-            fresh = True
-            continue
-        if fresh:
-            starts.append(len(rows))
-            fresh = False
-        if "\t" in line:
-            rows.append(line.rstrip("\n").split("\t"))
+        if fields := split(line):
+            if fresh:
+                starts.append(len(rows))
+                fresh = False
+            rows.append(fields)
         else:
-            rows.append(line.split() if line.isascii() else _SPACES.split(line.strip(" \n")))
+            fresh = True
     return rows, starts
+
+
+def _split_row(line: str) -> list[str]:
+    if _is_blank(line):
+        return []
+    if "\t" in line:
+        return line.rstrip("\n").split("\t")
+    return (line.split() if line.isascii() else []) or _SPACES.split(line.strip(" \n"))
 
 
 def _check_rows(block: Block, rows: Sequence[Sequence[str]], starts: Sequence[int]) -> None:
@@ -166,13 +181,14 @@ def _check_rows(block: Block, rows: Sequence[Sequence[str]], starts: Sequence[in
         _check_widths(block, widths, starts)
     for column in (0, 1):
         values = [row[column] for row in rows]
-        if len(set(values)) > 1:
+        if values.count(values[0]) != len(values):
             word = next(i for i, value in enumerate(values) if value != values[0])
             message = f"{shown(values[word])} after {shown(values[0])}, expected one document and part between #begin and #end"
             raise block.fault(word, message, column + 1)
-    for word, row in enumerate(rows):
-        if not row[2].isdigit():
-            raise block.fault(word, f"word number {shown(row[2])}, expected digits: has the row lost a column?", 3)
+    numbers = [row[2] for row in rows]
+    if not all(numbers) or not "".join(numbers).isdigit():
+        word = next(i for i, number in enumerate(numbers) if not number.isdigit())
+        raise block.fault(word, f"word number {shown(numbers[word])}, expected digits: has the row lost a column?", 3)
 
 
 def _check_widths(block: Block, widths: Sequence[int], starts: Sequence[int]) -> None:
@@ -194,8 +210,9 @@ def _words(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def restore_words(words: Sequence[str], where: str) -> tuple[str, ...]:
     """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for. A word may hold no white space."""
-    restored = [_ORIGINALS.get(word, word) for word in words]
-    if SKELETON in restored or " ".join(restored).split() != restored:
+    kinds = list(dict.fromkeys(words))
+    restored = words if _ORIGINALS.keys().isdisjoint(kinds) else [_ORIGINALS.get(word, word) for word in words]
+    if SKELETON in kinds or " ".join(kinds).split() != kinds:
         word = next(i for i, value in enumerate(restored) if value == SKELETON or value.split() != [value])
         raise CorpusError(f"{where}, word {word + 1}: {_word_fault(restored[word])}")
     return tuple(restored)
@@ -216,7 +233,7 @@ def _tags(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None
     for tag in kinds:
         if tag.split() != [tag]:
             raise block.fault(tags.index(tag), f"the tag is {shown(tag)}, expected one without white space, or -", 5)
-    return tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
+    return tuple(tags) if kinds.isdisjoint(_UNKNOWN) else tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
 
 
 def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from .document import Document
 from .mentions import Nesting, count_covered, count_overlaps, flatten
@@ -27,6 +27,8 @@ CONLL2012 = {
     "test": {"documents": 348, "chains": 4532, "mentions": 19764},
 }
 """Known sizes of CoNLL-2012 English; a document is a part. The paper's "mentions" are these chains."""
+POLICIES: tuple[Nesting, ...] = get_args(Nesting)
+LOSSES = ("mentions", "chains", "words")
 
 
 @dataclass
@@ -36,12 +38,14 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     ne_spans: Counter[str] = field(default_factory=Counter)
     pos: Counter[str] = field(default_factory=Counter)
+    lost: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, document: Document, policy: Nesting) -> None:
         """Count one document; ``policy`` is for the counts of what is kept of nested mentions."""
         overlaps = count_overlaps(document.mentions)
         covered, several = count_covered(document.mentions)
-        kept, _ = flatten(document.mentions, len(document.words), policy)
+        flat = {name: flatten(document.mentions, len(document.words), name) for name in dict.fromkeys((policy, *POLICIES))}
+        kept = flat[policy][0]
         self.counts.update(
             documents=1,
             sentences=len(document.sentence_starts),
@@ -60,17 +64,23 @@ class Tally:
         )
         self.ne_spans.update(entity.label for entity in document.named_entities or ())
         self.pos.update(_count_groups(document))
+        self.lost.update({(name, loss): flat[name][1][loss] for name in POLICIES for loss in LOSSES})
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
         self.counts.update(other.counts)
         self.ne_spans.update(other.ne_spans)
         self.pos.update(other.pos)
+        self.lost.update(other.lost)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values: every key of `COUNTS`, ``ne_spans`` by type and ``pos`` by group."""
-        counts = {key: self.counts[key] for key in COUNTS}
-        return {**counts, "ne_spans": dict(sorted(self.ne_spans.items())), "pos": {group: self.pos[group] for group in POS_GROUPS}}
+        """Plain values: every key of `COUNTS`, ``ne_spans`` by type, ``pos`` by group and ``lost`` by nesting policy."""
+        return {
+            **{key: self.counts[key] for key in COUNTS},
+            "ne_spans": dict(sorted(self.ne_spans.items())),
+            "pos": {group: self.pos[group] for group in POS_GROUPS},
+            "lost": {policy: {loss: self.lost[policy, loss] for loss in LOSSES} for policy in POLICIES},
+        }
 
 
 def _count_groups(document: Document) -> Counter[str]:
@@ -83,10 +93,11 @@ def _count_groups(document: Document) -> Counter[str]:
 
 
 def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
-    """{"total": counts, "splits": {split: counts}} of the documents, which are read once and not kept.
+    """{"total": counts, "splits": {split: counts}, "nesting": policy} of the documents, read once and not kept.
 
     nested_mentions lie inside a longer one, crossing_mentions start inside an earlier one and end after it,
-    merged_spans have the span of another mention; kept_* are what the nesting policy leaves for the entity ids.
+    merged_spans have the span of another mention; kept_* are what the nesting policy leaves for the entity ids. ``lost``
+    is, for each policy, what it would cost: mentions, chains left without any, and words left without an entity.
     """
     tallies: dict[str, Tally] = {}
     for document in documents:
@@ -96,7 +107,7 @@ def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
         total.merge(tally)
     order = ("train", "dev", "test", "test2")
     splits = {split: tallies[split].as_dict() for split in sorted(tallies, key=lambda s: (order.index(s) if s in order else 9, s))}
-    return {"total": total.as_dict(), "splits": splits}
+    return {"total": total.as_dict(), "splits": splits, "nesting": policy}
 
 
 def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -128,6 +139,11 @@ def format_table(statistics: Mapping[str, Any]) -> str:
     rows = [["", *columns]]
     rows += [[key.replace("_", " "), *(f"{stats[key]:,}" for stats in columns.values())] for key in COUNTS]
     rows += [[f"{group.replace('_', ' ')} (% of words)", *(_share(stats, group) for stats in columns.values())] for group in POS_GROUPS]
+    rows += [
+        [f"lost by {policy}: {loss}", *(f"{stats['lost'][policy][loss]:,}" for stats in columns.values())]
+        for policy in POLICIES
+        for loss in LOSSES
+    ]
     types = sorted({label for stats in columns.values() for label in stats["ne_spans"]})
     rows += [[f"named entities {label}", *(f"{stats['ne_spans'].get(label, 0):,}" for stats in columns.values())] for label in types]
     return "\n".join([*_align(rows), *_left_out(statistics.get("left_out", {}))])

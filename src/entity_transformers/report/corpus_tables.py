@@ -18,6 +18,7 @@ def build_corpus(results: Results) -> Table:
     """Section 4.2: the size of the corpus, its mentions and parts of speech, each with what the paper prints."""
     splits = _splits(results)
     rows = [_count_row(results, splits, label, keys) for label, keys in _COUNTS]
+    rows += [_lost_row(results, splits, loss) for loss in ("mentions", "chains", "words")]
     rows += [_share_row(results, splits, label, share) for label, share in _SHARES]
     rows += [_piece_row(results, splits, label, value) for label, value in _PIECES]
     rows.append(("LAMBADA passages", *("" for _ in splits[:-1]), Number(results.lambada_passages, 0), MISSING, MISSING))
@@ -29,7 +30,8 @@ def build_corpus(results: Results) -> Table:
         measures="How much text there is, and how much of it refers to entities.",
         note="The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the numbers of chains, so they stand in "
         "that row. Its 90% is the share of nouns, proper nouns and pronouns among the words. Shares of parts of speech are of the "
-        "words whose part of speech is known; “kept” counts what remains after nested mentions are resolved.",
+        "words whose part of speech is known; “kept” counts what remains after nested mentions are resolved, “lost” what that costs: "
+        "mentions, chains left without any, and words left without an entity. Merged spans are not lost.",
     )
 
 
@@ -53,6 +55,12 @@ def _count_row(results: Results, splits: tuple[str, ...], label: str, key: str) 
 def _count(stats: Stats, key: str) -> int | None:
     value = stats.get(key)
     return sum(value.values()) if isinstance(value, Mapping) else value
+
+
+def _lost_row(results: Results, splits: tuple[str, ...], loss: str) -> tuple[Cell, ...]:
+    policy = (results.statistics or {}).get("nesting", "nesting")
+    counts = (_stats(results, split).get("lost", {}).get(policy, {}) for split in splits)
+    return (f"{loss.capitalize()} lost ({policy})", *(Number(count.get(loss), 0) for count in counts), MISSING, MISSING)
 
 
 def _share_row(results: Results, splits: tuple[str, ...], label: str, share: Callable[[Stats], float | None]) -> tuple[Cell, ...]:
