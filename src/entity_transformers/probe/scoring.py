@@ -131,11 +131,9 @@ def _count_documents(
     answers = (scores.credits[head], control, *(questions.baselines[name] for name in BASELINES))
     places = questions.document[mask]
     n = np.bincount(places, minlength=len(names))
-    sums = [np.bincount(places, weights=answer[mask], minlength=len(names)) for answer in answers]
-    return [
-        dict(zip(DOCUMENT_COLUMNS, (*labels, head[0] + 1, head[1] + 1, names[d], int(n[d]), *(round(float(s[d]), 6) for s in sums)), strict=True))
-        for d in np.flatnonzero(n)
-    ]
+    sums = np.array([np.bincount(places, weights=answer[mask], minlength=len(names)) for answer in answers]).round(6)
+    rows = ((*labels, head[0] + 1, head[1] + 1, names[d], int(n[d]), *sums[:, d].tolist()) for d in np.flatnonzero(n).tolist())
+    return [dict(zip(DOCUMENT_COLUMNS, row, strict=True)) for row in rows]
 
 
 def _total(credits: np.ndarray) -> float:
