@@ -15,6 +15,7 @@ import numpy as np
 from ..corpus.alignment import AlignedCorpus
 from ..corpus.document import Document
 from ..embeddings.mentions import find_head
+from ..embeddings.words import check_same
 
 Pieces = Literal["head", "mention"]
 BASELINES = ("nearest", "same_head", "chance")
@@ -118,8 +119,7 @@ def ask(
     A later mention is asked about if an earlier mention of its entity lies in its window. Mentions whose probed pieces a window's
     edge cuts are neither asked about nor candidates. Documents that are not the corpus's raise ValueError.
     """
-    if tuple(document.id for document in documents) != corpus.names:
-        raise ValueError(f"{corpus.split}: documents and pieces are not of the same corpus: run prepare-corpus and align-corpus again")
+    check_same(documents, corpus)
     places = list(find_places(documents, corpus, groups, pieces))
     windows: dict[int, WindowQuestions] = {}
     rows: list[tuple[int, int, int]] = []
