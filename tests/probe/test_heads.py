@@ -120,7 +120,7 @@ def point(questions, corpus, toward: str) -> np.ndarray:
             wanted = np.flatnonzero(earlier & (same if toward == "chain" else ~same))
             weights[0, 0, query, asked.pieces[asked.firsts[wanted[-1:]]]] = 1.0
             weights[0, 0, query, query + 1 :] = 5.0  # what lies later must not matter
-        recorder.begin(np.array([[first]]))
+        recorder.begin(np.array([first]))
         recorder.see(0, weights)
     return recorder.finish().credits[0, 0]
 
@@ -143,7 +143,7 @@ def test_equal_weights_are_chance(documents, corpus):
 
     recorder = Recorder(Shape, questions, window=WINDOW, pooling="max", profile=None)
     for first in questions.windows:
-        recorder.begin(np.array([[first]]))
+        recorder.begin(np.array([first]))
         recorder.see(0, None)
     np.testing.assert_allclose(recorder.finish().credits, np.broadcast_to(questions.baselines["chance"], (1, 2, len(questions))), rtol=1e-6)
 

@@ -5,7 +5,7 @@ Dimensions: B documents side by side, T new pieces of a window, N pieces of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,21 +83,12 @@ def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, i
 
 
 def read_documents(
-    model: Any,
-    corpus: AlignedCorpus,
-    *,
-    window: int,
-    stride: int,
-    batch: int,
-    entities: bool,
-    track: bool = False,
-    before: Callable[[np.ndarray], None] | None = None,
+    model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, entities: bool, track: bool = False
 ) -> Iterator[Reading]:
     """Read every document from its start with a memory of its own (ones at first), ``batch`` documents of similar length side by side.
 
     Each window reads the memory as earlier windows left it; at its end the hidden states of its new pieces are written
     (section 3.2). ``entities`` False: the model sees none. ``track``: write a memory even if the model does not read it.
-    ``before`` is called with the indices int64 [B, T] of all pieces of a window (as of `lay_out`) before the model reads it.
     A model in training mode, or a stride above the window, raises ValueError.
     """
     if model.training:
@@ -105,20 +96,11 @@ def read_documents(
     if not 1 <= stride <= window:
         raise ValueError(f"stride {stride} must lie between 1 and the window of {window} pieces")
     for documents in log_progress(batch_by_length(np.diff(corpus.offsets), batch), f"{corpus.split}: batches of documents"):
-        entities = entities and has_memory(model)
-        yield from _read_batch(model, corpus, documents, window=window, stride=stride, entities=entities, track=track, before=before)
+        yield from _read_batch(model, corpus, documents, window=window, stride=stride, entities=entities and has_memory(model), track=track)
 
 
 def _read_batch(
-    model: Any,
-    corpus: AlignedCorpus,
-    documents: np.ndarray,
-    *,
-    window: int,
-    stride: int,
-    entities: bool,
-    track: bool,
-    before: Callable[[np.ndarray], None] | None,
+    model: Any, corpus: AlignedCorpus, documents: np.ndarray, *, window: int, stride: int, entities: bool, track: bool
 ) -> Iterator[Reading]:
     starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
     memory = _fresh_memory(model, corpus, documents) if entities or track else None
@@ -129,8 +111,6 @@ def _read_batch(
         where, valid = lay_out(starts[:active] + start, np.minimum(lengths[:active], end) - start)
         ids = gather(corpus.entities, where, valid, model.device)
         pieces = gather(corpus.pieces, where, valid, model.device)
-        if before is not None:
-            before(where)
         hidden = compute_hidden(model, pieces, ids if entities else None, memory if entities else None)[:, new - start :]
         where, valid = where[:, new - start :], valid[:, new - start :]
         if memory is not None:

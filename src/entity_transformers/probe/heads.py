@@ -5,7 +5,7 @@ Dimensions: L layers, H heads, B documents side by side, T pieces of a window, Q
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..corpus.alignment import AlignedCorpus
 from ..lm.step import has_memory
-from ..perplexity.reading import read_documents
+from ..perplexity.reading import batch_by_length, plan_windows, read_documents
 from .questions import Questions, WindowQuestions, credit_choices, pool_attention
 
 Pooling = Literal["sum", "max"]
@@ -40,7 +40,7 @@ class HeadScores:
 
 
 class Recorder:
-    """Turns the weights [B, H, T, T] of each layer into `HeadScores`; `begin` tells which pieces the next window holds."""
+    """Turns the weights [B, H, T, T] of each layer into `HeadScores`; `begin` tells where the next window lies."""
 
     def __init__(self, model: Any, questions: Questions, *, window: int, pooling: Pooling, profile: np.ndarray | None) -> None:
         shape = (model.config.n_layer, model.config.n_head)
@@ -50,9 +50,9 @@ class Recorder:
         self.sums, self.counts = np.zeros((*shape, window)), np.zeros((shape[0], window), np.int64)
         self.asked: list[tuple[int, WindowQuestions]] = []
 
-    def begin(self, where: np.ndarray) -> None:
-        """The next window's pieces ``where`` int64 [B, T] in the split's arrays."""
-        found = ((row, self.questions.windows.get(int(first))) for row, first in enumerate(where[:, 0]))
+    def begin(self, firsts: np.ndarray) -> None:
+        """The first pieces int64 [B], in the split's arrays, of the next window of each document."""
+        found = ((row, self.questions.windows.get(first)) for row, first in enumerate(firsts.tolist()))
         self.asked = [(row, asked) for row, asked in found if asked is not None]
 
     def see(self, layer: int, weights: Tensor | None) -> None:
@@ -136,14 +136,26 @@ def score_heads(
         given = {kind: None if profiles is None else profiles[kind, entities] for kind in kinds}
         recorders = {k: Recorder(model, questions, window=window, pooling=pooling, profile=given[k]) for k in kinds}
 
-        def begin(where: np.ndarray, recorders: Mapping[str, Recorder] = recorders) -> None:
-            for recorder in recorders.values():
-                recorder.begin(where)
-
         with ExitStack() as watching:
             for kind, recorder in recorders.items():
                 watching.enter_context(watch(model, kind, recorder))
-            for _ in read_documents(model, corpus, window=window, stride=window, batch=batch, entities=entities == "on", before=begin):
-                pass
+            _read(model, corpus, list(recorders.values()), window=window, batch=batch, entities=entities == "on")
         found |= {(kind, entities): recorder.finish() for kind, recorder in recorders.items()}
     return found
+
+
+def _read(model: Any, corpus: AlignedCorpus, recorders: Sequence[Recorder], *, window: int, batch: int, entities: bool) -> None:
+    """Read the split, telling the recorders before each forward pass where its windows lie."""
+    reader = read_documents(model, corpus, window=window, stride=window, batch=batch, entities=entities)
+    for firsts in plan_firsts(corpus.offsets, window, batch):
+        for recorder in recorders:
+            recorder.begin(firsts)
+        assert np.array_equal(next(reader).where[:, 0], firsts)
+
+
+def plan_firsts(offsets: np.ndarray, window: int, batch: int) -> Iterator[np.ndarray]:
+    """First pieces int64 [B] of the windows of each forward pass of `read_documents`, in its order, windows one after another."""
+    lengths = np.diff(offsets)
+    for documents in batch_by_length(lengths, batch):
+        for start, _, _ in plan_windows(int(lengths[documents[0]]), window, window):
+            yield offsets[documents[lengths[documents] > start]] + start
