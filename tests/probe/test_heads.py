@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from copy import deepcopy
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -105,15 +106,16 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(docum
     np.testing.assert_array_equal(found["self", "off"].by_distance, expected.astype(np.float32))
 
 
+def shape_of(layers: int, heads: int) -> SimpleNamespace:
+    """All that a recorder asks of a model."""
+    return SimpleNamespace(config=SimpleNamespace(n_layer=layers, n_head=heads))
+
+
 def point(questions, corpus, toward: str) -> np.ndarray:
     """Answers of one layer and head whose weight lies on the nearest mention that is (or is not) of the chain, window by window."""
     window = int(np.diff(corpus.offsets).max())
 
-    class Shape:
-        class config:  # noqa: N801
-            n_layer, n_head = 1, 1
-
-    recorder = Recorder(Shape, questions, window=window, pooling="sum", profile=None)
+    recorder = Recorder(shape_of(layers=1, heads=1), questions, window=window, pooling="sum", profile=None)
     for first, asked in questions.windows.items():
         weights = torch.zeros(1, 1, window, window)
         for query, same, earlier in zip(asked.queries, asked.same, asked.earlier, strict=True):
@@ -137,11 +139,7 @@ def test_equal_weights_are_chance(documents, corpus):
     """Where entity attention sees no label it spreads evenly: over mentions of one piece that is chance."""
     questions = ask(documents, corpus, GROUPS, window=WINDOW, pieces="head")
 
-    class Shape:
-        class config:  # noqa: N801
-            n_layer, n_head = 1, 2
-
-    recorder = Recorder(Shape, questions, window=WINDOW, pooling="max", profile=None)
+    recorder = Recorder(shape_of(layers=1, heads=2), questions, window=WINDOW, pooling="max", profile=None)
     for first in questions.windows:
         recorder.begin(np.array([first]))
         recorder.see(0, None)
