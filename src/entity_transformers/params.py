@@ -166,7 +166,7 @@ class SimilarityParams(Section):
 
 
 class ProbeParams(Section):
-    """Which attention heads point from a mention to its antecedent (section 7, Clark et al. 2019)."""
+    """Which attention heads point from a mention to its antecedent (section 6, Clark et al. 2019)."""
 
     choose: Annotated[Split, Field(description="split on which the best head is chosen")]
     report: Annotated[Split, Field(description="another split, on which it is scored")]

@@ -1,4 +1,4 @@
-"""Step probe (section 7, outlook).
+"""Step probe (section 6, outlook).
 
 in:  a trained model, documents, pieces with gold entity ids
 out: results/probe/{model}/{seed}/: probe.json, heads.csv (every head), documents.csv (the chosen heads, document by document)

@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {
     "extract-embeddings": Command("embeddings", "[4.1] vectors of words, mentions and entities", LM | OUTPUT, ("embeddings",)),
     "score-similarity": Command("similarity", "[5, table 4] cosine similarity of mentions and entities by part of speech",
         {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("similarity",)),
-    "probe-attention": Command("probe", "[7] which attention heads point from a mention to an earlier one of its chain, beside baselines",
+    "probe-attention": Command("probe", "[6] which attention heads point from a mention to an earlier one of its chain, beside baselines",
         LM | OUTPUT, ("probe",)),
     "train-ner": Command("ner", "[4.1] train the BiLSTM-CRF tagger on the frozen vectors",
         CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("ner",)),
