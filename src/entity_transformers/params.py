@@ -179,6 +179,26 @@ class SimilarityParams(Section):
     groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1, description="name of a group: its Penn Treebank tags")]
 
 
+class ProbeParams(Section):
+    """Which attention heads point from a mention to its antecedent (section 6, Clark et al. 2019)."""
+
+    choose: Annotated[Split, Field(description="split on which the best head is chosen")]
+    report: Annotated[Split, Field(description="another split, on which it is scored")]
+    documents: Annotated[PositiveInt | None, Field(description="first documents of each split; null: all")]
+    pieces: Annotated[Literal["head", "mention"], Field(description="pieces that stand for a mention: its head word's or all")]
+    pooling: Annotated[Literal["sum", "max"], Field(description="attention to a mention: sum or maximum over those pieces")]
+    groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1, description="name of a group: Penn Treebank tags of its head words")]
+    batch: Annotated[PositiveInt, Field(description="documents of one forward pass")]
+
+    @model_validator(mode="after")
+    def _fair(self) -> ProbeParams:
+        if self.choose == self.report:
+            raise ValueError(f"choose and report are both {self.report}: the best head must be scored on text that it was not chosen on")
+        if taken := {"all", "other"} & set(self.groups):
+            raise ValueError(f"groups names {', '.join(sorted(taken))}, which the results use for all mentions and for those of no group")
+        return self
+
+
 class NerParams(Section):
     """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
 
@@ -213,14 +233,15 @@ class Params(Section):
     perplexity: PerplexityParams
     embeddings: EmbeddingsParams
     similarity: SimilarityParams
+    probe: ProbeParams
     ner: NerParams
     report: ReportParams
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
-        splits = {*self.perplexity.splits, *self.embeddings.splits}
+        splits = {*self.perplexity.splits, *self.embeddings.splits, self.probe.choose, self.probe.report}
         if "test2" in splits and self.corpus.format not in ("ontogum", "jsonl"):
-            raise ValueError(f"perplexity.splits or embeddings.splits names test2, which format {self.corpus.format} does not have")
+            raise ValueError(f"perplexity.splits, embeddings.splits or probe names test2, which format {self.corpus.format} does not have")
         if self.lm.initial_weights is not None and "gpt2-wide" in self.study.models:
             raise ValueError("study.models names gpt2-wide, whose feed-forward layers do not fit lm.initial_weights: leave one of them out")
         if self.corpus.format == "jsonl" and self.corpus.path is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.report.results import CURVE_COLUMNS, Documents, MentionVectors, Results, Run
+from entity_transformers.report.results import CURVE_COLUMNS, Documents, MentionVectors, ProbeRow, Results, Run
 from entity_transformers.report.spans import Example, cut_example
 
 ONTONOTES = ("PERSON", "PRODUCT", "EVENT", "CARDINAL", "NORP", "GPE", "ORG", "DATE", "WORK_OF_ART")
@@ -98,6 +98,45 @@ def make_ner(labels: tuple[str, ...], generator: np.random.Generator) -> dict[st
     return {"seed": 1, "epochs": 20, "best_epoch": 17, "dev": score(), "test": score()}
 
 
+PROBE_GROUPS = ("all", "nouns", "pronouns", "other")
+
+
+def make_probe(model: str, seed: int) -> dict[str, Any]:
+    """probe.json, the rows of heads.csv and those of documents.csv, which agree; nothing is asked in group ``other``."""
+    generator = np.random.default_rng([seed, len(model), 7])
+    kinds = [("self", "off"), *([("self", "on"), ("entity", "on")] if model.startswith("gpt2e") else [])]
+    entries, heads, documents = [], [], []
+    for attention, entities in kinds:
+        groups = {}
+        for group in PROBE_GROUPS:
+            n = 0 if group == "other" else 40
+            counts = generator.integers(0, n + 1, (2, 3))
+            heads += [
+                ProbeRow(attention, entities, group, layer + 1, head + 1, split, n, {"correct": float(counts[layer, head])})
+                for split in ("dev", "test")
+                for layer, head in np.ndindex(2, 3)
+            ]
+            groups[group] = {
+                "n": n,
+                "layer": 2,
+                "head": 1,
+                "chosen_accuracy": 0.5,
+                "accuracy": counts[1, 0] / 40 if n else None,
+                "by_distance": 0.2 if n else None,
+                "best_accuracy": 0.9 if n else None,
+            }
+            scores = [
+                {"correct": c, "by_distance": 4.0, "nearest": 6.0, "same_head": 8.0, "chance": 2.5}
+                for c in (float(counts[1, 0] // 2), float(counts[1, 0] - counts[1, 0] // 2))
+            ]
+            documents += [ProbeRow(attention, entities, group, 2, 1, f"test/doc{i}#0", 20, one) for i, one in enumerate(scores) if n]
+        entries.append({"attention": attention, "entities": entities, "groups": groups})
+    cells = {g: {"n": 0 if g == "other" else 40, "nearest": None if g == "other" else 0.3} for g in PROBE_GROUPS}
+    splits = {split: {"left_out": 0.125, "groups": cells} for split in ("dev", "test")}
+    summary = {"model": model, "seed": seed, "choose": "dev", "report": "test", "splits": splits, "attention": entries}
+    return {"probe": summary, "probe_heads": tuple(heads), "probe_documents": tuple(documents)}
+
+
 def make_curve(loss: float, seed: int) -> dict[str, np.ndarray]:
     """Columns of curve.csv: a training row every 100 steps, a validation every 500."""
     steps = np.arange(100, 5001, 100, dtype=np.float64)
@@ -133,6 +172,7 @@ def make_run(model: str, seed: int, labels: tuple[str, ...] = ONTONOTES, shift: 
                  "passage": {"pieces": 480000, "words": 400000, "perplexity_piece": float(np.exp(loss)),
                              "perplexity_word": float(np.exp(loss * 1.2))}},
         similarity=make_similarity(model, generator), ner=make_ner(labels, generator), mentions=make_mentions(seed + len(model)),
+        **make_probe(model, seed),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from entity_transformers.report.figures import (
 )
 from entity_transformers.report.results import MentionVectors, Results
 
-NAMES = {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"}
+NAMES = {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2e", "embeddings_gpt2", "embeddings_both", "probe"}
 
 
 def test_the_same_results_give_the_same_bytes(small: Results) -> None:
@@ -69,12 +69,12 @@ def test_bars_show_the_perplexities(small: Results) -> None:
 
 def test_missing_things_leave_their_figures_out(study: Callable[..., Results]) -> None:
     assert build_all(Results("nothing", ("gpt2",), (1,), ())) == {}
-    assert set(build_all(study(("gpt2",)))) == {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2"}
+    assert set(build_all(study(("gpt2",)))) == {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2", "probe"}
     results = study(("gpt2",))
     same = MentionVectors(np.ones((20, 4), np.float16), np.repeat([0, 1], 10))
     few = MentionVectors(np.eye(3, dtype=np.float16), np.zeros(3, np.int64))
     for mentions in (same, few, None):
-        cut = replace(results, runs=(replace(results.runs[0], mentions=mentions, curve={}, perplexity=None),))
+        cut = replace(results, runs=(replace(results.runs[0], mentions=mentions, curve={}, perplexity=None, probe=None),))
         assert build_all(cut) == {}
 
 

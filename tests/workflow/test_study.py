@@ -35,6 +35,7 @@ RULES = {
     "perplexity": {"score_perplexity", "score_lambada"},
     "embeddings": {"extract_embeddings"},
     "similarity": {"score_similarity"},
+    "probe": {"probe_attention"},
     "ner": {"train_ner", "score_ner"},
     "report": {"build_tables", "build_figures", "build_report"},
 }
@@ -49,6 +50,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     ("perplexity", "batch", 7, {"perplexity"}),
     ("embeddings", "batch", 7, {"embeddings", "ner", "report"}),
     ("similarity", "groups", {"nouns": ["NN"]}, {"perplexity", "embeddings", "similarity"}),
+    ("probe", "pooling", "max", {"probe"}),
     ("ner", "hidden", 9, {"ner"}),
     ("report", "example_words", 9, {"report"}),
 ]

@@ -5,9 +5,9 @@ out: results/report/: tables/, figures/, report.html
 """
 
 TABLES = (
-    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models table5 table5_tags ner_overall"
+    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models probe table5 table5_tags ner_overall"
 ).split()
-FIGURES = "figure2 figure3 perplexity_by_class embeddings_gpt2e embeddings_gpt2 embeddings_both".split()
+FIGURES = "figure2 figure3 perplexity_by_class embeddings_gpt2e embeddings_gpt2 embeddings_both probe".split()
 MEASURED = [
     "results/corpus/statistics.json",
     "results/corpus/alignment.json",
@@ -19,6 +19,9 @@ MEASURED = [
     *runs("results/perplexity/{model}/{seed}/passages.csv"),
     *runs("results/embeddings/{model}/{seed}/mentions.safetensors"),
     *runs("results/similarity/{model}/{seed}/similarity.json"),
+    *runs("results/probe/{model}/{seed}/probe.json"),
+    *runs("results/probe/{model}/{seed}/heads.csv"),
+    *runs("results/probe/{model}/{seed}/documents.csv"),
     *runs("results/ner/{model}/{seed}/metrics.json"),
     *runs("results/ner/{model}/{seed}/documents.csv"),
 ]

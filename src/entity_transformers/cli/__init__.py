@@ -63,6 +63,8 @@ COMMANDS: dict[str, Command] = {
     "extract-embeddings": Command("embeddings", "[4.1] vectors of words, mentions and entities", LM | OUTPUT, ("embeddings",)),
     "score-similarity": Command("similarity", "[5, table 4] cosine similarity of mentions and entities by part of speech",
         {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("similarity",)),
+    "probe-attention": Command("probe", "[6] which attention heads point from a mention to an earlier one of its chain, beside baselines",
+        LM | OUTPUT, ("probe",)),
     "train-ner": Command("ner", "[4.1] train the BiLSTM-CRF tagger on the frozen vectors",
         CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("ner",)),
     "score-ner": Command("ner", "[5, table 5] precision, recall and F1 of the tagger, by span and by tag",

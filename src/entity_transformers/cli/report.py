@@ -13,7 +13,7 @@ from ..corpus.alignment import AlignedCorpus
 from ..corpus.document import Document
 from ..params import Params
 from ..report import figures, page, tables
-from ..report.results import Results, Run, parse_curve, parse_documents, parse_spans, take_mentions
+from ..report.results import Results, Run, parse_curve, parse_documents, parse_probe, parse_spans, take_mentions
 from ..report.spans import name_entities, take_example
 from .documents import read_documents
 
@@ -103,6 +103,9 @@ def _read_run(results: Path, model: str, seed: int) -> Run:
         passages=_parse(parse_documents, folder("perplexity") / "passages.csv"),
         lambada=read_json(folder("perplexity") / "lambada.json"),
         similarity=read_json(folder("similarity") / "similarity.json"),
+        probe=read_json(folder("probe") / "probe.json"),
+        probe_heads=_parse(parse_probe, folder("probe") / "heads.csv"),
+        probe_documents=_parse(parse_probe, folder("probe") / "documents.csv"),
         ner=read_json(folder("ner") / "metrics.json"),
         ner_spans=_parse(parse_spans, folder("ner") / "documents.csv"),
         mentions=take_mentions(arrays),

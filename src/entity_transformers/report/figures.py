@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from entity_transformers.report.lm_tables import CLASSES, scored_splits
+from entity_transformers.report.probe import draw_heads
 from entity_transformers.report.results import MentionVectors, Results, name_model, read_class, uses_entities
 
 COLOURS = {  # GPT2E blue and GPT2 orange as in the paper
@@ -58,6 +59,8 @@ CAPTIONS = {
     "embeddings_gpt2e": "Appendix: mentions of the most-mentioned entities in GPT2E's space: head words in their document, entities given.",
     "embeddings_gpt2": "Appendix: the same mentions in GPT2's space.",
     "embeddings_both": "Appendix: both models' vectors in one projection (unit length, each model's mean removed).",
+    "probe": "How often each head attends most to an earlier mention of the chain, in %; white: as often as the nearest earlier mention is "
+    "one, blue: more often, orange: less; framed: the head chosen on the other split.",
 }
 
 
@@ -70,6 +73,7 @@ def build_all(results: Results) -> dict[str, Figure]:
         "embeddings_gpt2e": lambda r: draw_mentions(r, ("gpt2e",)),
         "embeddings_gpt2": lambda r: draw_mentions(r, ("gpt2",)),
         "embeddings_both": lambda r: draw_mentions(r, ("gpt2e", "gpt2")),
+        "probe": draw_heads,
     }
     with matplotlib.rc_context(STYLE):
         drawn = {name: build(results) for name, build in builders.items()}

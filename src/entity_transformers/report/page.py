@@ -39,6 +39,7 @@ SECTIONS = (
         ("table4", "table4_ones", "similarity_models"),
         ("embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"),
     ),
+    Section("antecedents", "Which heads find the antecedent", ("probe",), ("probe",)),
     Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
 )
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}

@@ -59,6 +59,24 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """One row of the probe's heads.csv (a head, layers and heads from 1) or documents.csv (a document, for the chosen head).
+
+    ``where`` is the split or the document; ``scores`` are right answers: of the head (correct), of its mean weight at each distance
+    (by_distance; may be missing) and, in documents.csv, of the baselines.
+    """
+
+    attention: str
+    entities: str
+    group: str
+    layer: int
+    head: int
+    where: str
+    n: int
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class MentionVectors:
     """Vectors [mentions, width] of mentions and the number of the entity that each refers to [mentions]."""
 
@@ -80,6 +98,9 @@ class Run:
     lambada: Mapping[str, Any] | None = None
     passages: Documents | None = None
     similarity: Mapping[str, Any] | None = None
+    probe: Mapping[str, Any] | None = None
+    probe_heads: tuple[ProbeRow, ...] = ()
+    probe_documents: tuple[ProbeRow, ...] = ()
     ner: Mapping[str, Any] | None = None
     ner_spans: Spans | None = None
     mentions: MentionVectors | None = None
@@ -224,6 +245,21 @@ def parse_spans(text: str, source: str = "documents.csv") -> Spans:
     test = [row for row in rows if row["split"] == "test"]
     counts = [[int(row[name]) for name in ("correct", "predicted", "gold")] for row in test]
     return Spans([row["document"] for row in test], np.array(counts, np.int64).reshape(-1, 3))
+
+
+def parse_probe(text: str, source: str) -> tuple[ProbeRow, ...]:
+    """Rows of the probe's heads.csv or documents.csv. Missing columns raise ValueError naming ``source``."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    where = "split" if rows and "split" in rows[0] else "document"
+    labels = ("attention", "entities", "group", "layer", "head", where, "n")
+    _require(rows, (*labels, "correct"), source)
+    return tuple(_parse_probe_row(row, where, labels) for row in rows)
+
+
+def _parse_probe_row(row: Mapping[str, str], where: str, labels: Sequence[str]) -> ProbeRow:
+    scores = {name: float(value) for name, value in row.items() if name not in labels and value}
+    numbers = int(row["layer"]), int(row["head"])
+    return ProbeRow(row["attention"], row["entities"], row["group"], *numbers, row[where], int(row["n"]), scores)
 
 
 def _require(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> None:

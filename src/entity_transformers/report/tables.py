@@ -15,6 +15,7 @@ from entity_transformers.report.mention_tables import (
     build_table5,
     build_table5_tags,
 )
+from entity_transformers.report.probe import build_probe
 from entity_transformers.report.results import Results
 
 __all__ = ["TERMINAL", "Number", "Table", "build_all", "render_csv", "render_html", "render_markdown", "render_text"]
@@ -32,6 +33,7 @@ BUILDERS: tuple[Callable[[Results], Table], ...] = (
     build_table4,
     build_ones,
     build_similarity_models,
+    build_probe,
     build_table5,
     build_table5_tags,
     build_ner_overall,
