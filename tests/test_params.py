@@ -66,6 +66,9 @@ def test_the_paper_is_the_root_study() -> None:
         ("perplexity", "stride", 2048, r"perplexity\.stride 2048 is more than lm\.window 1024"),
         ("run", "device", "tpu", r"run\.device: .*'tpu'"),
         ("corpus", "format", "conll", r"corpus\.format: .*'conll'"),
+        ("riddles", "candidates", ["magic"], r"riddles\.candidates\.0: .*'magic'"),
+        ("riddles", "candidates", ["padding", "padding"], "candidates must not repeat"),
+        ("riddles", "passes", 0, r"riddles\.passes: .* \(value: 0\)"),
         ("lm", "entity_gate", "zero", None),
     ],
 )
@@ -87,7 +90,7 @@ def test_a_missing_value_is_named(values: dict[str, Any]) -> None:
 
 def test_no_field_has_a_default() -> None:
     sections = [field.annotation for field in Params.model_fields.values() if hasattr(field.annotation, "model_fields")]
-    assert len(sections) == 11
+    assert len(sections) == 12
     for section in [Params, *sections]:
         assert all(field.is_required() for field in section.model_fields.values())
     described = [field.description for section in sections for field in section.model_fields.values()]

@@ -40,7 +40,7 @@ SECTIONS = (
         ("embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"),
     ),
     Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
-    Section("riddles", "Riddles of the paper", ("riddles",)),
+    Section("puzzles", "Riddles of the paper", ("riddles",)),
 )
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 
