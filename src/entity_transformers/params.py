@@ -184,8 +184,8 @@ class RiddlesParams(Section):
     candidates: Annotated[tuple[Riddle, ...], Field(description="what is tried; empty: nothing, and the report says so")]
     seed: Annotated[int, Field(description="seed of every training")]
     steps: Annotated[PositiveInt, Field(description="optimizer steps of a training from random weights on train")]
-    documents: Annotated[PositiveInt, Field(description="dev documents scored, and trained on where a candidate does that")]
-    passes: Annotated[PositiveInt, Field(description="passes over those documents where they are trained on")]
+    documents: Annotated[PositiveInt, Field(description="dev documents scored, and where a candidate does that trained on")]
+    passes: Annotated[PositiveInt, Field(description="passes over the documents where dev documents are trained on")]
 
     @model_validator(mode="after")
     def _distinct(self) -> RiddlesParams:

@@ -102,11 +102,11 @@ def try_validation_trains(material: Material) -> Numbers:
 
 
 def try_validation_seen(material: Material) -> Numbers:
-    """Validation text among the training text and read as often, many times: as many documents of train and dev.
+    """Validation text among the training text and read as often, many times: half of ``documents`` from train, half from dev.
 
     ``held_out`` is the loss of the trained model on further documents of dev, which it never read (None where dev has no more).
     """
-    count, window = material.riddles.documents, material.lm.window
+    count, window = max(1, material.riddles.documents // 2), material.lm.window
     dev = spread(_unlabelled(material.dev), 2 * count)
     seen, unseen = (pick(dev, range(first, len(dev), 2)) for first in (0, 1))
     text = join(spread(_unlabelled(material.train), count), seen)
