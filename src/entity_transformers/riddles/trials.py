@@ -143,7 +143,7 @@ def _train_block(material: Material, dev: AlignedCorpus, name: str, changes: Num
 
 @torch.inference_mode()
 def measure_context_gain(model: Any, corpus: AlignedCorpus, window: int) -> float:
-    """Nats per piece by which the model's predictions beat their own mean over all positions of the text (never below rounding's 0)."""
+    """Nats per piece by which the model's predictions beat their own mean over the text; below 0 where the context misleads it."""
     total, count, loss = torch.zeros(model.config.vocab_size, dtype=torch.float64), 0, 0.0
     weight, last = model.get_output_embeddings().weight, np.append(~predicted(corpus)[1:], True)
     for reading in read_documents(model, corpus, window=window, stride=window, batch=max(1, 4096 // window), entities=True):
