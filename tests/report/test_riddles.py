@@ -81,10 +81,14 @@ def test_validation_that_trains_names_the_first_pass_that_is_low_enough(study: S
     assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(4.0 / 6.0), "no")
 
 
-def test_validation_seen_is_judged_after_its_last_pass(study: Study) -> None:
+def test_validation_seen_is_judged_where_the_training_loss_is_the_papers(study: Study) -> None:
+    losses = [(4.5, 4.0), (1.6, 1.4), (0.4, 0.1)]
+    passes = [{"number": i, "train_loss": train, "dev_loss": dev} for i, (train, dev) in enumerate(losses, start=1)]
+    row = rows_of(change(study, "validation-seen", passes=passes), LOSS)["validation text among the training text: each read 2 times"]
+    assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(1.4 / 1.6), "no")
     row = rows_of(study(), LOSS)["validation text among the training text: each read 2 times"]
     assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(1.5 / 2.0), "no")
-    assert "other dev documents 6.900" in row["Details"]
+    assert "other dev documents 6.900 after 2 passes" in row["Details"]
     assert "other dev" not in str(rows_of(change(study, "validation-seen", held_out=None), LOSS))
 
 
