@@ -70,6 +70,9 @@ def test_the_paper_is_the_root_study() -> None:
         ("probe", "groups", {"all": ["NN"]}, "groups names all, which the results use"),
         ("run", "device", "tpu", r"run\.device: .*'tpu'"),
         ("corpus", "format", "conll", r"corpus\.format: .*'conll'"),
+        ("riddles", "candidates", ["magic"], r"riddles\.candidates\.0: .*'magic'"),
+        ("riddles", "candidates", ["padding", "padding"], "candidates must not repeat"),
+        ("riddles", "passes", 0, r"riddles\.passes: .* \(value: 0\)"),
         ("lm", "entity_gate", "zero", None),
     ],
 )

@@ -17,6 +17,7 @@ NonNegative = Annotated[float, Field(ge=0)]
 Model = Literal["gpt2", "gpt2e", "gpt2e-null", "gpt2e-shuffled", "gpt2e-first-only", "gpt2-wide"]
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+Riddle = Literal["padding", "validation-trains", "validation-seen", "literal-block"]
 Format = Literal["sample", "ontonotes", "ontogum", "litbank", "jsonl"]
 
 
@@ -211,6 +212,22 @@ class NerParams(Section):
     batch: Annotated[PositiveInt, Field(description="sentences of one step")]
 
 
+class RiddlesParams(Section):
+    """Short trainings that try what could have given the paper's numbers (PAPER.md, "Riddles")."""
+
+    candidates: Annotated[tuple[Riddle, ...], Field(description="what is tried; empty: nothing, and the report says so")]
+    seed: Annotated[int, Field(description="seed of every training")]
+    steps: Annotated[PositiveInt, Field(description="optimizer steps of a training from random weights on train")]
+    documents: Annotated[PositiveInt, Field(description="dev documents scored, and where a candidate does that trained on")]
+    passes: Annotated[PositiveInt, Field(description="passes over the documents where dev documents are trained on")]
+
+    @model_validator(mode="after")
+    def _distinct(self) -> RiddlesParams:
+        if len(set(self.candidates)) < len(self.candidates):
+            raise ValueError("candidates must not repeat")
+        return self
+
+
 class ReportParams(Section):
     """Tables, figures and the page."""
 
@@ -235,6 +252,7 @@ class Params(Section):
     similarity: SimilarityParams
     probe: ProbeParams
     ner: NerParams
+    riddles: RiddlesParams
     report: ReportParams
 
     @model_validator(mode="after")

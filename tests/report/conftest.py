@@ -198,6 +198,27 @@ def make_alignment() -> dict[str, Any]:
     return {split: {key: n * scale for key, n in counts.items()} for split, scale in sizes.items()} | {"tokenizer": {"kind": "trained"}}
 
 
+def make_riddles() -> dict[str, Any]:
+    """The candidates of riddles.json."""
+
+    def padded(share: float) -> dict[str, Any]:
+        score = {"padded": 6.0 * share + 0.1 * (1 - share), "real": 6.0, "pad": 0.1, "real_share": share}
+        shares = {"512": share / 2, "1024": share / 4}
+        return {"dev": score, "train": score | {"real": 5.0}, "train_running": 3.0, "mean_length": 480.0, "real_share": shares}
+
+    def passes(*losses: float) -> list[dict[str, Any]]:
+        return [{"number": i, "train_loss": loss + 0.5, "dev_loss": loss} for i, loss in enumerate(losses, start=1)]
+
+    models = {name: {"train_loss": loss, "dev_loss": loss, "context_gain": gain} for name, loss, gain in
+              (("gpt2", 5.7, 0.9), ("gpt2e", 5.68, 0.92), ("gpt2e-literal", 6.8, 0.001))}  # fmt: skip
+    return {
+        "padding": {"documents": padded(0.8), "sentences": padded(0.05)},
+        "validation-trains": {"train_loss": 6.0, "dev_loss": 6.2, "passes": passes(4.0, 2.0, 0.7, 0.5)},
+        "validation-seen": {"held_out": 6.9, "passes": passes(4.0, 1.5)},
+        "literal-block": {"unigram_entropy": 6.1, "models": models},
+    }
+
+
 def make_document() -> Document:
     """A document of three sentences with a nested mention and characters that HTML must escape."""
     text = """Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her the clockwork swan . The mayor thanked Ada , who had built it
@@ -237,7 +258,7 @@ def make_results(models: tuple[str, ...] = ("gpt2", "gpt2e"), seeds: tuple[int, 
     fields: dict[str, Any] = {
         "title": "E.T. on <made-up> data", "models": models, "seeds": seeds, "runs": runs, "statistics": make_statistics(),
         "alignment": make_alignment(), "lambada_passages": 5153, "entity_names": [f"Entity {i}" for i in range(12)],
-        "example": make_example(), "manifest": manifest, "bootstrap_samples": 500,
+        "example": make_example(), "manifest": manifest, "bootstrap_samples": 500, "riddles": make_riddles(),
     }  # fmt: skip
     return Results(**(fields | changes))
 

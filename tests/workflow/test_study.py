@@ -27,6 +27,7 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "perplexity": {"stride": 32},
     "ner": {"hidden": 8, "epochs": 1},
+    "riddles": {"steps": 2, "documents": 2, "passes": 2},
     "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 RULES = {
@@ -37,6 +38,7 @@ RULES = {
     "similarity": {"score_similarity"},
     "probe": {"probe_attention"},
     "ner": {"train_ner", "score_ner"},
+    "riddles": {"try_riddle", "collect_riddles"},
     "report": {"build_tables", "build_figures", "build_report"},
 }
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
@@ -45,13 +47,14 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     ("corpus", "nested_mentions", "innermost", {"corpus"}),
     ("tokenizer", "vocabulary", 401, {"corpus"}),
     ("lambada", "path", "x", {"corpus", "perplexity"}),
-    ("lm", "learning_rate", "3e-3", {"lm"}),
-    ("lm", "max_minutes", 5.0, {"lm"}),
+    ("lm", "learning_rate", "3e-3", {"lm", "riddles"}),
+    ("lm", "max_minutes", 5.0, {"lm", "riddles"}),
     ("perplexity", "batch", 7, {"perplexity"}),
     ("embeddings", "batch", 7, {"embeddings", "ner", "report"}),
     ("similarity", "groups", {"nouns": ["NN"]}, {"perplexity", "embeddings", "similarity"}),
     ("probe", "pooling", "max", {"probe"}),
     ("ner", "hidden", 9, {"ner"}),
+    ("riddles", "passes", 3, {"riddles"}),
     ("report", "example_words", 9, {"report"}),
 ]
 
@@ -209,6 +212,11 @@ def test_a_pulled_clone_runs_nothing_again(study: Path, tmp_path_factory: pytest
     assert run("dvc", "status", folder=clone).strip() == "Data and pipelines are up to date."
     snakemake(clone, "--touch", "--forceall", "--quiet", "rules")
     assert "Nothing to be done" in snakemake(clone, "--dry-run")
+
+
+def test_no_candidate_means_no_training(study: Path, changed: Any) -> None:
+    changed("riddles", "candidates", [])
+    assert planned(study) == {"collect_riddles"} | RULES["report"]
 
 
 def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:

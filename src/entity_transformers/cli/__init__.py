@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import yaml
 
-from ..params import Model, Params, parse, read_values
+from ..params import Model, Params, Riddle, parse, read_values
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -69,6 +69,11 @@ COMMANDS: dict[str, Command] = {
         CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("ner",)),
     "score-ner": Command("ner", "[5, table 5] precision, recall and F1 of the tagger, by span and by tag",
         CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}, "--tagger": FILE | {"help": "tagger.safetensors"}} | RUN | OUTPUT, ("ner",)),
+    "try-riddle": Command("riddles", "short trainings for one of what could have given the paper's odd numbers",
+        CORPUS | {"--riddle": {"required": True, "choices": get_args(Riddle), "metavar": "RIDDLE", "help": "one of riddles.candidates"},
+                  "--output": FILE | {"help": "its numbers (JSON)"}}, ("riddles", "lm")),
+    "collect-riddles": Command("riddles", "the candidates that were tried, in one file",
+        {"--riddles": FOLDER | {"help": "results/riddles"}, "--output": FILE | {"help": "all numbers (JSON)"}}, ("riddles",)),
     "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
     "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),

@@ -67,6 +67,7 @@ def gather(params: Params, results: Path) -> Results:
         lambada_passages=sum(1 for _ in read_json_lines(corpus / "lambada.jsonl")),
         entity_names=name_all_entities(documents, aligned),
         example=_take_example(params, corpus, tokenizer),
+        riddles=read_json(results / "riddles" / "riddles.json")["candidates"],
         manifest=_manifest(params, results),
         pictured_entities=params.report.pictured_entities,
         bootstrap_samples=params.report.bootstrap_samples,

@@ -41,6 +41,7 @@ SECTIONS = (
     ),
     Section("antecedents", "Which heads find the antecedent", ("probe",), ("probe",)),
     Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
+    Section("puzzles", "Riddles of the paper", ("riddles",)),
 )
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 

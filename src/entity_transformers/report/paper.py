@@ -22,9 +22,13 @@ class LanguageModel(NamedTuple):
 
 
 TRAINING_STEPS = 100_000  # section 4.1, "10e5": 0.008 s a step adding 12 min 6 s is about 90,750 steps
+EXTRA_SECONDS = 0.008  # section 5: GPT2E's seconds a step beyond GPT2's, in training and validation
+EXTRA_TOTAL_SECONDS = 726.0  # section 5: "12 min and 6 seconds" in all
 PARAMETERS = 117_000_000  # section 4.1, GPT2-small
+VOCABULARY = 50_257  # of GPT2's byte-pair encoder, which section 4.1 takes; not printed
 
 WORDS = {"train": 1_300_000, "test": 170_000}  # section 4.2: "over 1.3 million" and "170 thousand"
+CONLL_DOCUMENTS = 2_802  # of the training split; CoNLL-2012's own count, the paper prints none
 CHAINS = {"train": 35_143, "test": 4_532}  # section 4.2 calls them "entity mentions"; CoNLL-2012 counts that many chains
 NOUN_PRONOUN_SHARE = {"train": 0.90, "test": 0.90}  # section 4.2: common nouns, pronouns and proper nouns
 

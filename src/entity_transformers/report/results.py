@@ -116,6 +116,7 @@ class Results:
     runs          what exists of models x seeds
     statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl (rows)
     entity_names  a name for each entity number of the mention vectors
+    riddles       what each candidate of step riddles measured, by its name
     manifest      where the numbers come from: params, commit, versions, device, in any order
     """
 
@@ -128,6 +129,7 @@ class Results:
     lambada_passages: int | None = None
     entity_names: Sequence[str] = ()
     example: Example | None = None
+    riddles: Mapping[str, Any] = field(default_factory=dict)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     pictured_entities: int = 8
     bootstrap_samples: int = 10_000

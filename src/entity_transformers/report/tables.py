@@ -17,6 +17,7 @@ from entity_transformers.report.mention_tables import (
 )
 from entity_transformers.report.probe import build_probe
 from entity_transformers.report.results import Results
+from entity_transformers.report.riddles import build_riddles
 
 __all__ = ["TERMINAL", "Number", "Table", "build_all", "render_csv", "render_html", "render_markdown", "render_text"]
 
@@ -37,6 +38,7 @@ BUILDERS: tuple[Callable[[Results], Table], ...] = (
     build_table5,
     build_table5_tags,
     build_ner_overall,
+    build_riddles,
 )
 TERMINAL = ("table2", "table3", "table4", "table5")  # what a run prints when it ends
 

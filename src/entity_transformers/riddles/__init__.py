@@ -1,0 +1,1 @@
+"""Riddles of the paper: short trainings that try what could have given its printed numbers."""
