@@ -8,6 +8,7 @@ include: "workflow/rules/perplexity.smk"  # 5    tables 2 and 3
 include: "workflow/rules/embeddings.smk"  # 4.1  vectors of words, mentions and entities
 include: "workflow/rules/similarity.smk"  # 5    table 4
 include: "workflow/rules/ner.smk"  # 5    table 5
+include: "workflow/rules/planted.smk"  #      beyond the paper: what a memory carries past the window
 include: "workflow/rules/report.smk"  #      every table and figure on one page
 
 

@@ -17,6 +17,7 @@ NonNegative = Annotated[float, Field(ge=0)]
 Model = Literal["gpt2", "gpt2e", "gpt2e-null", "gpt2e-shuffled", "gpt2e-first-only", "gpt2-wide"]
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+PlantedVariant = Literal["gpt2", "gpt2-document", "keys-detached", "keys-values-detached", "keys-gradient", "keys-values-gradient"]
 Format = Literal["sample", "ontonotes", "ontogum", "litbank", "jsonl"]
 
 
@@ -177,6 +178,42 @@ class NerParams(Section):
     batch: Annotated[PositiveInt, Field(description="sentences of one step")]
 
 
+class PlantedParams(Section):
+    """Planted facts: what a memory carries beyond the window (not in the paper)."""
+
+    variants: Annotated[tuple[PlantedVariant, ...], Field(description="rows of the table; none: nothing is trained")]
+    seeds: Annotated[
+        tuple[int, ...], Field(min_length=1, description="one training run a variant and seed; a run takes a minute, so more than one")
+    ]
+    kinds: Annotated[
+        tuple[Literal["colour", "town", "trade"], ...], Field(min_length=1, description="facts of an entity, one asked for at a time")
+    ]
+    entities: Annotated[PositiveInt, Field(description="entities of a document")]
+    windows: Annotated[int, Field(ge=2, description="windows of a document: the fact in the first, questions in all")]
+    values: Annotated[int, Field(ge=2, description="values of a kind of fact; chance is one in so many")]
+    names: Annotated[PositiveInt, Field(description="names that a document's entities draw from")]
+    documents: Annotated[PositiveInt, Field(description="documents read in training, the same for every row")]
+    distinct_documents: Annotated[PositiveInt, Field(description="different ones among them")]
+    test_documents: Annotated[PositiveInt, Field(description="documents with the questions that are scored")]
+    layers: Annotated[PositiveInt, Field(description="transformer blocks")]
+    heads: Annotated[PositiveInt, Field(description="attention heads of a block")]
+    width: Annotated[PositiveInt, Field(description="hidden units")]
+    documents_per_step: Annotated[PositiveInt, Field(description="documents side by side")]
+    learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW, then a cosine to 0")]
+    warmup: Annotated[Fraction, Field(description="share of the steps that is linear warm-up")]
+
+    @model_validator(mode="after")
+    def _possible(self) -> PlantedParams:
+        for name in ("variants", "seeds", "kinds"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} must not repeat")
+        if self.entities > self.names:
+            raise ValueError(f"entities {self.entities} is more than names {self.names}, but a document's names differ")
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
+        return self
+
+
 class ReportParams(Section):
     """Tables, figures and the page."""
 
@@ -200,6 +237,7 @@ class Params(Section):
     embeddings: EmbeddingsParams
     similarity: SimilarityParams
     ner: NerParams
+    planted: PlantedParams
     report: ReportParams
 
     @model_validator(mode="after")

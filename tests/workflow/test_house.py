@@ -120,7 +120,7 @@ def test_the_snakefile_is_short_and_every_study_links_dvc_yaml() -> None:
         assert (folder / "dvc.yaml").resolve() == ROOT / "dvc.yaml"
 
 
-CORE = [m for m in MODULES if m.split("/")[0] in {"lm", "perplexity", "embeddings", "ner", "similarity.py", "bootstrap.py"}]
+CORE = [m for m in MODULES if m.split("/")[0] in {"lm", "perplexity", "embeddings", "ner", "similarity.py", "planted.py", "bootstrap.py"}]
 
 
 @pytest.mark.parametrize("module", CORE)

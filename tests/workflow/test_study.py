@@ -27,6 +27,7 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "perplexity": {"stride": 32},
     "ner": {"hidden": 8, "epochs": 1},
+    "planted": {"documents": 128, "distinct_documents": 128, "test_documents": 20, "width": 16},
     "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 RULES = {
@@ -36,6 +37,7 @@ RULES = {
     "embeddings": {"extract_embeddings"},
     "similarity": {"score_similarity"},
     "ner": {"train_ner", "score_ner"},
+    "planted": {"train_planted", "gather_planted"},
     "report": {"build_tables", "build_figures", "build_report"},
 }
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
@@ -50,6 +52,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     ("embeddings", "batch", 7, {"embeddings", "ner", "report"}),
     ("similarity", "groups", {"nouns": ["NN"]}, {"perplexity", "embeddings", "similarity"}),
     ("ner", "hidden", 9, {"ner"}),
+    ("planted", "entities", 1, {"planted"}),
     ("report", "example_words", 9, {"report"}),
 ]
 

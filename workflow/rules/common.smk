@@ -36,10 +36,11 @@ wildcard_constraints:
     split="|".join(SPLITS),
 
 
-def digest(step):
+def digest(step, without=()):
     """All that the step depends on besides its files, as one text: its params sections and a checksum of its code.
 
     Snakemake compares params sorted and without their names, so several would let a swap of two values go unseen.
+    `without` names values that only say which runs there are.
     """
     source = "${root}/src/entity_transformers/"
     code = [
@@ -48,7 +49,7 @@ def digest(step):
         if dep.startswith(source)
     ]
     sections = {
-        name: getattr(PARAMS, name).model_dump(mode="json")
+        name: getattr(PARAMS, name).model_dump(mode="json", exclude=set(without))
         for name in STAGES[step]["params"]
     }
     files = {name: local_files(section) for name, section in sections.items()}

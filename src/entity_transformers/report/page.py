@@ -40,6 +40,7 @@ SECTIONS = (
         ("embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"),
     ),
     Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
+    Section("memory", "What the memory can carry", ("planted",)),
 )
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 

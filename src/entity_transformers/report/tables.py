@@ -15,6 +15,7 @@ from entity_transformers.report.mention_tables import (
     build_table5,
     build_table5_tags,
 )
+from entity_transformers.report.planted_table import build_planted
 from entity_transformers.report.results import Results
 
 __all__ = ["TERMINAL", "Number", "Table", "build_all", "render_csv", "render_html", "render_markdown", "render_text"]
@@ -35,6 +36,7 @@ BUILDERS: tuple[Callable[[Results], Table], ...] = (
     build_table5,
     build_table5_tags,
     build_ner_overall,
+    build_planted,
 )
 TERMINAL = ("table2", "table3", "table4", "table5")  # what a run prints when it ends
 
