@@ -41,9 +41,12 @@ class GPT2EConfig(GPT2Config):
     entity_gate: Literal["none", "zero"] = "none"
     entity_values: Literal["hidden", "entity", "both"] = "hidden"
     memory_write: Literal["last", "mean"] = "last"
+    memory_gradient_windows: int = 0
 
     def validate_entity_switches(self) -> None:
-        """Raise ValueError for switches that exclude each other."""
+        """Raise ValueError for switches that exclude each other, or a negative number of windows."""
+        if self.memory_gradient_windows < 0:
+            raise ValueError(f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper) or more")
         if self.entity_gate == "zero" and not self.entity_residual:
             raise ValueError("entity_gate 'zero' without entity_residual would give a constant output")
         if self.add_cross_attention:

@@ -50,7 +50,7 @@ def build_config(name: str, params: LmParams, vocabulary: int, end: int) -> GPT2
     }  # fmt: skip
     if not variant.entity_attention:
         return GPT2Config(**shape, n_inner=4 * params.width + (extra_units(params) if variant.widened else 0))
-    switches = ("entity_residual", "entity_layer_norm", "entity_gate", "entity_values", "memory_write")
+    switches = ("entity_residual", "entity_layer_norm", "entity_gate", "entity_values", "memory_write", "memory_gradient_windows")
     return GPT2EConfig(**shape, **{name: getattr(params, name) for name in switches})
 
 
