@@ -40,8 +40,9 @@ def measure(windows: int, values: str, checkpointing: bool, steps: int) -> tuple
     root = Path(__file__).resolve().parents[1]
     params = load(root / "studies/sample/params.yaml").lm.model_copy(
         update={
-            "layers": 4, "heads": 4, "width": 256, "window": 256, "dropout": 0.0, "entity_values": values, "memory_gradient_windows": windows,
-            "steps": steps, "warmup_steps": 0, "documents_per_step": 4, "gradient_checkpointing": checkpointing,
+            "layers": 4, "heads": 4, "width": 256, "window": 256, "dropout": 0.0, "entity_values": values,
+            "memory_gradient_windows": windows, "steps": steps, "warmup_steps": 0,
+            "documents_per_step": 4, "gradient_checkpointing": checkpointing,
         }
     )  # fmt: skip
     generator, length, documents = np.random.default_rng(0), 256 * 10 + 1, 8
