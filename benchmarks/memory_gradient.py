@@ -1,7 +1,8 @@
 """What the gradient through the memory costs: seconds and peak memory of a step that reaches k earlier windows.
 
 Each setting is trained in a process of its own: k = 0, 2 and 4, with and without activation checkpointing, keys from E or values as
-well. Seconds are a median over the steps, given for a window; the peak is what the training adds to the process at rest.
+well. Seconds of wall and of CPU time are medians over the steps, given for a window; the peak is what the training adds to the
+process at rest.
 
     python benchmarks/memory_gradient.py
 """
@@ -14,19 +15,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 SETTINGS = [(k, values, checkpointing) for values in ("hidden", "both") for checkpointing in (False, True) for k in (0, 2, 4)]
 VOCABULARY, ENTITIES = 8000, 12
 
 
-def peak() -> float:
+def get_peak() -> float:
     """The largest resident size of this process so far, MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(windows: int, values: str, checkpointing: bool, steps: int) -> tuple[float, float]:
-    """Seconds a window and MB above rest of a training on random text, a quarter of it in mentions."""
+def get_size() -> float:
+    """The resident size of this process now, MB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def measure(windows: int, values: str, checkpointing: bool, steps: int) -> tuple[float, float, float]:
+    """Wall and CPU seconds a window and MB above rest of a training on random text, a quarter of it in mentions."""
     import numpy as np
     import torch
 
@@ -59,10 +66,13 @@ def measure(windows: int, values: str, checkpointing: bool, steps: int) -> tuple
     model = build_model("gpt2e", params, VOCABULARY, 0, seed=1)
     with tempfile.TemporaryDirectory() as folder:
         training = Training(model, corpus, lambda model, on: 0.0, params, 1, CheckpointStore(Path(folder), 1), lambda index, row: None)
-        rest = peak()
+        rest, spent = get_size(), []
         for _ in range(steps):
+            begin = time.process_time()
             training.train_step()
-    return statistics.median(training.step_seconds[1:]) / (windows + 1), peak() - rest
+            spent.append(time.process_time() - begin)
+    wall, cpu = (statistics.median(seconds[1:]) / (windows + 1) for seconds in (training.step_seconds, spent))
+    return wall, cpu, get_peak() - rest
 
 
 def main() -> None:
@@ -75,11 +85,11 @@ def main() -> None:
         windows, values, checkpointing = options.only
         print(*measure(int(windows), values, checkpointing == "True", options.steps))
         return
-    print(f"{'values':10s}{'checkpointing':15s}{'earlier windows':>16s}{'s a window':>12s}{'MB above rest':>15s}")
+    print(f"{'values':10s}{'checkpointing':15s}{'earlier windows':>16s}{'s a window':>12s}{'CPU s':>8s}{'MB above rest':>15s}")
     for windows, values, checkpointing in SETTINGS:
         command = [sys.executable, __file__, "--steps", str(options.steps), "--only", str(windows), values, str(checkpointing)]
-        seconds, memory = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-        print(f"{values:10s}{'yes' if checkpointing else 'no':15s}{windows:16d}{seconds:12.3f}{memory:15.0f}", flush=True)
+        seconds, cpu, memory = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+        print(f"{values:10s}{'yes' if checkpointing else 'no':15s}{windows:16d}{seconds:12.3f}{cpu:8.3f}{memory:15.0f}", flush=True)
 
 
 if __name__ == "__main__":
