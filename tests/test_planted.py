@@ -96,7 +96,7 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
 
 
 SMALL = {
-    "windows": 2, "values": 5, "names": 6, "documents": 48_000, "distinct_documents": 8000, "test_documents": 300, "heads": 2, "width": 32,
+    "windows": 2, "values": 5, "names": 6, "documents": 48_000, "distinct_documents": 8000, "test_documents": 300, "heads": 4, "width": 32,
     "documents_per_step": 32, "learning_rate": 3e-3, "warmup": 0.1,
 }  # fmt: skip
 

@@ -166,6 +166,14 @@ def test_a_swap_of_two_values_is_seen(study: Path, changed: Any) -> None:
     assert planned(study) == RULES["ner"] | RULES["report"]
 
 
+def test_other_planted_variants_retrain_none_of_the_old_ones(study: Path, changed: Any) -> None:
+    changed("planted", "variants", [])
+    assert planned(study) == {"gather_planted"} | RULES["report"]
+    changed("planted", "variants", ["gpt2", "keys-values-gradient", "keys-gradient"])
+    jobs = re.findall(r"^train_planted +(\d+)", snakemake(study, "--dry-run"), flags=re.MULTILINE)
+    assert jobs[0] == "1"
+
+
 def test_a_bad_value_stops_before_any_rule(study: Path, changed: Any) -> None:
     changed("lm", "heads", 3)
     output = snakemake(study, check=False)
