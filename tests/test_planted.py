@@ -101,6 +101,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("name", "low", "high"), [
     ("gpt2", 0.1, 0.3),
     ("keys-detached", 0.1, 0.3),
@@ -110,7 +111,8 @@ SMALL = {
 def test_the_memory_carries_a_fact_only_where_the_gradient_flows_through_it(tmp_path: Path, name: str, low: float, high: float) -> None:
     """The table of PAPER.md on one window further, chance 0.20: all that differs between the last two rows and the second is the gradient.
 
-    600 questions are guessed with a standard deviation of 0.016, so a memory without content stays within 0.1 of chance.
+    600 questions are guessed with a standard deviation of 0.016, so a memory without content stays within 0.1 of chance. Seed 1: with
+    other seeds a row with the gradient may turn on too late, and a detached one may carry some of it by accident (PAPER.md's log).
     """
     torch.set_num_threads(1)
     params = make_params(**SMALL)

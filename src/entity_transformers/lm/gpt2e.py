@@ -38,8 +38,8 @@ class GPT2EConfig(GPT2Config):
     entity_values            where its values come from; "both" adds a projection and lets a memory's content be read directly
     memory_write             the state of a mention that is written: its last piece or its mean
     memory_gradient_windows  earlier windows that the gradient reaches through the memory in training; 0 (the paper): the memory
-                             is detached after each window and learns to carry nothing. Read by the training loop, not by
-                             the model. It adds no time to a window; the activations of k + 1 windows are kept until the
+                             is detached after each window, so nothing trains it to carry content. Read by the training
+                             loop, not by the model. It adds no time to a window; the activations of k + 1 windows are kept until the
                              backward pass. PAPER.md has what each switch buys and costs.
     """
 
