@@ -10,6 +10,7 @@ include: "workflow/rules/similarity.smk"  # 5    table 4
 include: "workflow/rules/probe.smk"  # 6    attention heads that point to antecedents
 include: "workflow/rules/ner.smk"  # 5    table 5
 include: "workflow/rules/riddles.smk"  #      what could have given the paper's odd numbers
+include: "workflow/rules/planted.smk"  #      beyond the paper: what a memory carries past the window
 include: "workflow/rules/report.smk"  #      every table and figure on one page
 
 

@@ -21,7 +21,7 @@ from entity_transformers.ner.crf import Crf
 from entity_transformers.ner.dataset import TaggedSentences
 from entity_transformers.ner.tagger import Tagger
 from entity_transformers.ner.training import bucket, predict, train_epoch
-from entity_transformers.params import NerParams
+from entity_transformers.sections import NerParams
 
 LABELS = tuple(f"TYPE{i:02}" for i in range(18))  # OntoNotes has 18
 WIDTH = 768

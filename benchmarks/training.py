@@ -21,7 +21,8 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.lm.checkpoint import CheckpointStore
 from entity_transformers.lm.models import build_config, build_model, label_corpus
 from entity_transformers.lm.training import Training
-from entity_transformers.params import LmParams, load
+from entity_transformers.params import load
+from entity_transformers.sections import LmParams
 
 ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY, WINDOW = 8000, 256

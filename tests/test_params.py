@@ -69,6 +69,11 @@ def test_the_paper_is_the_root_study() -> None:
         ("probe", "report", "dev", "choose and report are both dev"),
         ("probe", "groups", {"all": ["NN"]}, "groups names all, which the results use"),
         ("run", "device", "tpu", r"run\.device: .*'tpu'"),
+        ("planted", "variants", ["values"], r"planted\.variants\.0: .*'values'"),
+        ("planted", "variants", ["gpt2", "gpt2"], "variants must not repeat"),
+        ("planted", "entities", 21, "entities 21 is more than names 20"),
+        ("planted", "heads", 3, "width 64 is not divisible by heads 3"),
+        ("planted", "windows", 1, r"planted\.windows: .* \(value: 1\)"),
         ("corpus", "format", "conll", r"corpus\.format: .*'conll'"),
         ("riddles", "candidates", ["magic"], r"riddles\.candidates\.0: .*'magic'"),
         ("riddles", "candidates", ["padding", "padding"], "candidates must not repeat"),
@@ -94,7 +99,7 @@ def test_a_missing_value_is_named(values: dict[str, Any]) -> None:
 
 def test_no_field_has_a_default() -> None:
     sections = [field.annotation for field in Params.model_fields.values() if hasattr(field.annotation, "model_fields")]
-    assert len(sections) == 12
+    assert len(sections) == 14
     for section in [Params, *sections]:
         assert all(field.is_required() for field in section.model_fields.values())
     described = [field.description for section in sections for field in section.model_fields.values()]

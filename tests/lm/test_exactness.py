@@ -15,7 +15,7 @@ from test_training import gradients, make_training
 from tiny import tiny_params
 
 from entity_transformers.lm.training import Training
-from entity_transformers.params import LmParams
+from entity_transformers.sections import LmParams
 
 GRADIENT, LOSS = 1e-6, 2e-5
 STEADY: dict[str, Any] = {"dropout": 0.0, "steps": 12, "validate_every": 4}

@@ -493,5 +493,7 @@ def test_bad_switches_are_refused() -> None:
         GPT2EConfig(entity_values="keys")
     with pytest.raises(Exception, match="constant output"):
         GPT2EConfig(entity_gate="zero", entity_residual=False)
+    with pytest.raises(Exception, match="memory_gradient_windows is -1, expected 0"):
+        GPT2EConfig(memory_gradient_windows=-1)
     with pytest.raises(Exception, match="add_cross_attention"):
         GPT2EConfig(add_cross_attention=True)

@@ -21,7 +21,7 @@ FACTS = {
 
 
 def test_card_holds_data_scores_switches_and_the_leak() -> None:
-    card = render_model_card(GPT2EConfig(entity_values="both").to_dict(), FACTS)
+    card = render_model_card(GPT2EConfig(entity_values="both", memory_gradient_windows=2).to_dict(), FACTS)
     front = yaml.safe_load(card.split("---")[1])
     assert front["library_name"] == "transformers"
     assert "A corpus of 7 words." in card
@@ -30,6 +30,7 @@ def test_card_holds_data_scores_switches_and_the_leak() -> None:
     assert "| learning rate | 2e-05 |" in card
     assert "| entity_values | both |" in card
     assert "| memory_write | last |" in card
+    assert "| memory_gradient_windows | 2 |" in card
     assert "gold coreference labels" in card
     with pytest.raises(ValueError, match="needs metrics among its facts"):
         render_model_card({}, {key: value for key, value in FACTS.items() if key != "metrics"})

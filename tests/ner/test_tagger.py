@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from entity_transformers.ner.tagger import Tagger, load_tagger, state_arrays
-from entity_transformers.params import NerParams
+from entity_transformers.sections import NerParams
 
 LABELS = ("LOC", "PER")
 PARAMS = NerParams(hidden=6, dropout=0.5, learning_rate=0.01, decay=0.9, epochs=2, patience=2, batch=4)

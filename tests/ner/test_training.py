@@ -15,7 +15,7 @@ from entity_transformers.ner.dataset import TaggedSentences, build_sentences
 from entity_transformers.ner.scoring import score
 from entity_transformers.ner.tagger import load_tagger, state_arrays
 from entity_transformers.ner.training import bucket, pad, predict, train_epoch, train_tagger
-from entity_transformers.params import NerParams
+from entity_transformers.sections import NerParams
 
 PARAMS = NerParams(hidden=16, dropout=0.1, learning_rate=0.02, decay=0.9, epochs=6, patience=2, batch=16)
 Change = Callable[[TaggedSentences, TaggedSentences, np.ndarray], tuple[TaggedSentences, TaggedSentences, np.ndarray]]

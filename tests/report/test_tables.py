@@ -20,7 +20,7 @@ from entity_transformers.report.tables import TERMINAL, Table, build_all, render
 
 NAMES = [
     "claims", "corpus", "entity_types", "table1", "models", "table2", "controls", "perplexity_by_class", "table3", "table4", "table4_ones",
-    "similarity_models", "probe", "table5", "table5_tags", "ner_overall", "riddles",
+    "similarity_models", "probe", "table5", "table5_tags", "ner_overall", "riddles", "planted",
 ]  # fmt: skip
 
 

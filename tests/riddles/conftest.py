@@ -20,8 +20,9 @@ from tiny import ROOT, VOCABULARY, tiny_corpus, tiny_params  # noqa: E402
 
 from entity_transformers.corpus.alignment import AlignedCorpus  # noqa: E402
 from entity_transformers.lm.checkpoint import CheckpointStore  # noqa: E402
-from entity_transformers.params import RiddlesParams, load  # noqa: E402
+from entity_transformers.params import load  # noqa: E402
 from entity_transformers.riddles.trials import Material  # noqa: E402
+from entity_transformers.sections import RiddlesParams  # noqa: E402
 
 
 def cut_sentences(corpus: AlignedCorpus) -> list[tuple[int, ...]]:

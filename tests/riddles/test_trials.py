@@ -11,7 +11,6 @@ import pytest
 import torch
 from tiny import tiny_corpus
 
-from entity_transformers.params import Riddle
 from entity_transformers.perplexity.corpus import mean_loss
 from entity_transformers.riddles.trials import (
     TRIALS,
@@ -27,6 +26,7 @@ from entity_transformers.riddles.trials import (
     try_validation_seen,
     try_validation_trains,
 )
+from entity_transformers.sections import Riddle
 
 Make = Callable[..., Material]
 

@@ -28,6 +28,7 @@ TINY: dict[str, dict[str, Any]] = {
     "perplexity": {"stride": 32},
     "ner": {"hidden": 8, "epochs": 1},
     "riddles": {"steps": 2, "documents": 2, "passes": 2},
+    "planted": {"documents": 128, "distinct_documents": 128, "test_documents": 20, "width": 16},
     "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 RULES = {
@@ -39,6 +40,7 @@ RULES = {
     "probe": {"probe_attention"},
     "ner": {"train_ner", "score_ner"},
     "riddles": {"try_riddle", "collect_riddles"},
+    "planted": {"train_planted", "gather_planted"},
     "report": {"build_tables", "build_figures", "build_report"},
 }
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
@@ -55,6 +57,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     ("probe", "pooling", "max", {"probe"}),
     ("ner", "hidden", 9, {"ner"}),
     ("riddles", "passes", 3, {"riddles"}),
+    ("planted", "entities", 1, {"planted"}),
     ("report", "example_words", 9, {"report"}),
 ]
 
@@ -166,6 +169,14 @@ def test_a_swap_of_two_values_is_seen(study: Path, changed: Any) -> None:
     path = study / "params.yaml"
     path.write_text(path.read_text().replace("  hidden: 8\n", "  hidden: 1\n"))
     assert planned(study) == RULES["ner"] | RULES["report"]
+
+
+def test_other_planted_variants_retrain_none_of_the_old_ones(study: Path, changed: Any) -> None:
+    changed("planted", "variants", [])
+    assert planned(study) == {"gather_planted"} | RULES["report"]
+    changed("planted", "variants", ["gpt2", "keys-values-gradient", "keys-gradient"])
+    jobs = re.findall(r"^train_planted +(\d+)", snakemake(study, "--dry-run"), flags=re.MULTILINE)
+    assert jobs[0] == "1"
 
 
 def test_a_bad_value_stops_before_any_rule(study: Path, changed: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from entity_transformers import params as parameters
-from entity_transformers import runtime
+from entity_transformers import runtime, sections
 
 STAGES = yaml.safe_load(
     (Path(workflow.basedir) / "dvc.yaml").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ except parameters.ParamsError as error:
     sys.exit(f"snakemake: {error}")
 
 MODELS, SEEDS = PARAMS.study.models, PARAMS.study.seeds
-SPLITS = parameters.SPLITS  # one that the corpus lacks is an empty file
+SPLITS = sections.SPLITS  # one that the corpus lacks is an empty file
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
 
@@ -37,10 +37,11 @@ wildcard_constraints:
     riddle="|".join(PARAMS.riddles.candidates),
 
 
-def digest(step):
+def digest(step, without=()):
     """All that the step depends on besides its files, as one text: its params sections and a checksum of its code.
 
     Snakemake compares params sorted and without their names, so several would let a swap of two values go unseen.
+    `without` names values that only say which runs there are.
     """
     source = "${root}/src/entity_transformers/"
     code = [
@@ -49,7 +50,7 @@ def digest(step):
         if dep.startswith(source)
     ]
     sections = {
-        name: getattr(PARAMS, name).model_dump(mode="json")
+        name: getattr(PARAMS, name).model_dump(mode="json", exclude=set(without))
         for name in STAGES[step]["params"]
     }
     files = {name: local_files(section) for name, section in sections.items()}

@@ -16,7 +16,8 @@ from typing import Any, get_args
 
 import yaml
 
-from ..params import Model, Params, Riddle, parse, read_values
+from ..params import Params, parse, read_values
+from ..sections import Model, PlantedVariant, Riddle
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -74,6 +75,11 @@ COMMANDS: dict[str, Command] = {
                   "--output": FILE | {"help": "its numbers (JSON)"}}, ("riddles", "lm")),
     "collect-riddles": Command("riddles", "the candidates that were tried, in one file",
         {"--riddles": FOLDER | {"help": "results/riddles"}, "--output": FILE | {"help": "all numbers (JSON)"}}, ("riddles",)),
+    "train-planted": Command("planted", "[beyond the paper] train one way of reading and learning the memory on planted facts, and ask for them",
+        {"--variant": {"required": True, "choices": get_args(PlantedVariant), "metavar": "VARIANT", "help": "a row of the table (planted.variants)"},
+         "--seed": RUN["--seed"] | {"help": "seed of the training run (planted.seeds)"}} | OUTPUT, ("planted",)),
+    "gather-planted": Command("planted", "the accuracies of every variant and seed in one file",
+        {"--results": FOLDER | {"help": "results/planted"}, "--output": FILE | {"help": "accuracy.json"}}),
     "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
     "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),

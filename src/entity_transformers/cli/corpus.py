@@ -22,7 +22,8 @@ from ..corpus.mentions import drop_singletons
 from ..corpus.readers import detect_format, read_corpus
 from ..corpus.sample import generate_corpus, generate_passages
 from ..corpus.statistics import compare_with_conll2012, describe, format_comparison, format_table
-from ..params import SPLITS, Params
+from ..params import Params
+from ..sections import SPLITS
 from .documents import read_documents
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from ..artifacts import write_arrays
 from ..corpus.alignment import AlignedCorpus
 from ..embeddings import embed_mentions, embed_splits, join_mentions
 from ..lm.models import load_model
-from ..params import SPLITS, Params
+from ..params import Params
+from ..sections import SPLITS
 from .documents import read_documents
 
 

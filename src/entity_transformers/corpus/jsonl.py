@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ..params import SPLITS
+from ..sections import SPLITS
 from .document import CorpusError, Document, Mention, NamedEntity
 from .ledger import Ledger
 from .lines import check_text, is_html, shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..params import SPLITS
+from ..sections import SPLITS
 from .brackets import BracketError, match_chains
 from .conllu import Table, TypedMention, match_typed, read_table
 from .document import CorpusError, Document, Mention, NamedEntity

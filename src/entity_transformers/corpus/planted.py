@@ -1,31 +1,90 @@
 """Planted facts: documents in which only a working memory can answer, because the fact lies beyond the window.
 
-A document has three windows of 12 pieces and two entities. The first window says of each "the ATTRIBUTE NAME likes ATTRIBUTE ."; the
-second and third ask "NAME likes ATTRIBUTE ." in random order and fill up with other words. Names are drawn anew for each
-document, so a name by itself tells nothing. The mention is "the ATTRIBUTE NAME" at first and "NAME" later.
+A document has E entities, each with a value of every kind of fact (its colour, town, trade). Its first window states them,
+entity by entity, and asks once: "the VALUE ... NAME KIND VALUE .". Each later window fills up with other words and asks of every
+entity, in random order, "NAME KIND VALUE .". Names are drawn anew for each document, so a name by itself tells nothing. The
+mention is "the VALUE ... NAME" at first and "NAME" later, so the kind that is asked for comes after the mention.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from .alignment import AlignedCorpus
 
-ATTRIBUTES, NAMES, FILLERS = 10, 20, 8
-END, THE, LIKES, STOP = range(4)
-FIRST_ATTRIBUTE = 4
-FIRST_NAME = FIRST_ATTRIBUTE + ATTRIBUTES
-FIRST_FILLER = FIRST_NAME + NAMES
-VOCABULARY = FIRST_FILLER + FILLERS
-WINDOW, WINDOWS = 12, 3
+END, THE = 0, 1
+FIRST_KIND = 2
+FILLERS = 8
 
 
-def plant_facts(documents: int, seed: int, split: str = "train") -> AlignedCorpus:
-    """``documents`` random documents of 36 predictions, as an aligned split; equal seeds give equal documents."""
+@dataclass(frozen=True)
+class FactTask:
+    """What is planted, and the pieces that say it: the end of a document, "the", kinds, ".", values kind by kind, names, fillers."""
+
+    kinds: tuple[str, ...]
+    entities: int
+    windows: int
+    values: int
+    names: int
+
+    @property
+    def window(self) -> int:
+        """Pieces of a window: the first one is full, "the", NAME, KIND, VALUE, "." and a value of each kind an entity."""
+        return self.entities * (5 + len(self.kinds))
+
+    @property
+    def length(self) -> int:
+        """Pieces of a document that are predicted."""
+        return self.window * self.windows
+
+    @property
+    def stop(self) -> int:
+        """The piece "."."""
+        return FIRST_KIND + len(self.kinds)
+
+    @property
+    def first_value(self) -> int:
+        """The first value of the first kind."""
+        return self.stop + 1
+
+    @property
+    def first_name(self) -> int:
+        """The first name."""
+        return self.first_value + len(self.kinds) * self.values
+
+    @property
+    def first_filler(self) -> int:
+        """The first word that says nothing."""
+        return self.first_name + self.names
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of pieces."""
+        return self.first_filler + FILLERS
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Every place where a fact was asked for; int64 [N].
+
+    places     index of the answer in the split's arrays
+    distances  windows between the fact's own window and the question's: 0 is the fact's own
+    kinds      which kind of fact is asked for
+    """
+
+    places: np.ndarray
+    distances: np.ndarray
+    kinds: np.ndarray
+
+
+def plant_facts(task: FactTask, documents: int, seed: int, split: str = "train") -> AlignedCorpus:
+    """``documents`` random documents as an aligned split; equal seeds give equal documents."""
     generator = np.random.default_rng(seed)
-    columns = [_write_document(generator) for _ in range(documents)]
+    columns = [_write_document(task, generator) for _ in range(documents)]
     pieces, entities, mentions = (np.concatenate(arrays).astype(np.int32) for arrays in zip(*columns, strict=True))
-    length = WINDOW * WINDOWS + 1
+    length = task.length + 1
     return AlignedCorpus(
         split,
         tuple(f"{split}-{number}#0" for number in range(documents)),
@@ -40,27 +99,39 @@ def plant_facts(documents: int, seed: int, split: str = "train") -> AlignedCorpu
     )
 
 
-def _write_document(generator: np.random.Generator) -> tuple[list[int], list[int], list[int]]:
-    """Pieces, entities and mentions of one document, 37 each."""
-    names = generator.choice(NAMES, 2, replace=False) + FIRST_NAME
-    attributes = generator.choice(ATTRIBUTES, 2) + FIRST_ATTRIBUTE
+def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[list[int], list[int], list[int]]:
+    """Pieces, entities and mentions of one document, ``task.length + 1`` each."""
+    names = generator.choice(task.names, task.entities, replace=False) + task.first_name
+    facts = generator.choice(task.values, (task.entities, len(task.kinds))) + task.first_value
+    facts += task.values * np.arange(len(task.kinds))
     pieces, entities = [END], [0]
-    for entity in (0, 1):
-        pieces += [THE, attributes[entity], names[entity], LIKES, attributes[entity], STOP]
-        entities += [entity + 1] * 3 + [0] * 3
-    for _ in range(WINDOWS - 1):
-        pieces += [*(generator.choice(FILLERS, 4) + FIRST_FILLER)]
-        entities += [0] * 4
-        for entity in generator.permutation(2):
-            pieces += [names[entity], LIKES, attributes[entity], STOP]
+    for entity in range(task.entities):
+        pieces += [THE, *facts[entity], names[entity], *_ask(task, facts[entity], generator)]
+        entities += [entity + 1] * (2 + len(task.kinds)) + [0] * 3
+    for _ in range(task.windows - 1):
+        fillers = task.window - 4 * task.entities
+        pieces += [*(generator.choice(FILLERS, fillers) + task.first_filler)]
+        entities += [0] * fillers
+        for entity in generator.permutation(task.entities):
+            pieces += [names[entity], *_ask(task, facts[entity], generator)]
             entities += [entity + 1, 0, 0, 0]
-    inside = np.array(entities) > 0
-    starts = inside & (np.array(entities) != np.array([0, *entities[:-1]]))
-    return pieces, entities, np.where(inside, np.cumsum(starts) - 1, -1).tolist()
+    return pieces, entities, _number_mentions(np.array(entities))
 
 
-def answers(corpus: AlignedCorpus) -> dict[str, np.ndarray]:
-    """Indices of the pieces that answer "likes", in the facts' own window (``same``) and beyond it (``later``)."""
-    places = np.flatnonzero(corpus.pieces[:-1] == LIKES) + 1
-    inside = places - corpus.offsets[np.searchsorted(corpus.offsets, places, side="right") - 1]
-    return {"same": places[inside <= WINDOW], "later": places[inside > WINDOW]}
+def _ask(task: FactTask, facts: np.ndarray, generator: np.random.Generator) -> list[int]:
+    """Three pieces: a kind drawn at random, the fact of that kind, "."."""
+    kind = int(generator.choice(len(task.kinds))) if len(task.kinds) > 1 else 0
+    return [FIRST_KIND + kind, facts[kind], task.stop]
+
+
+def _number_mentions(entities: np.ndarray) -> list[int]:
+    inside = entities > 0
+    starts = inside & (entities != np.array([0, *entities[:-1]]))
+    return np.where(inside, np.cumsum(starts) - 1, -1).tolist()
+
+
+def find_answers(task: FactTask, corpus: AlignedCorpus) -> Answers:
+    """The pieces that follow a kind, in the order of the text."""
+    asked = np.flatnonzero((corpus.pieces >= FIRST_KIND) & (corpus.pieces < task.stop))
+    inside = asked + 1 - corpus.offsets[np.searchsorted(corpus.offsets, asked, side="right") - 1]
+    return Answers(asked + 1, (inside - 1) // task.window, (corpus.pieces[asked] - FIRST_KIND).astype(np.int64))

@@ -32,7 +32,16 @@ from .memory import EntityMemory
 
 @strict
 class GPT2EConfig(GPT2Config):
-    """GPT-2's config and the switches of entity attention, whose defaults are those of PAPER.md."""
+    """GPT-2's config and the switches of entity attention, whose defaults are those of PAPER.md.
+
+    entity_residual, entity_layer_norm, entity_gate    what surrounds entity attention; gate "zero": it starts as GPT-2
+    entity_values            where its values come from; "both" adds a projection and lets a memory's content be read directly
+    memory_write             the state of a mention that is written: its last piece or its mean
+    memory_gradient_windows  earlier windows that the gradient reaches through the memory in training; 0 (the paper): the memory
+                             is detached after each window, so nothing trains it to carry content. Read by the training
+                             loop, not by the model. It adds no time to a window; the activations of k + 1 windows are kept until the
+                             backward pass. PAPER.md has what each switch buys and costs.
+    """
 
     model_type = "gpt2e"
 
@@ -41,9 +50,12 @@ class GPT2EConfig(GPT2Config):
     entity_gate: Literal["none", "zero"] = "none"
     entity_values: Literal["hidden", "entity", "both"] = "hidden"
     memory_write: Literal["last", "mean"] = "last"
+    memory_gradient_windows: int = 0
 
     def validate_entity_switches(self) -> None:
-        """Raise ValueError for switches that exclude each other."""
+        """Raise ValueError for switches that exclude each other, or a negative number of windows."""
+        if self.memory_gradient_windows < 0:
+            raise ValueError(f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper) or more")
         if self.entity_gate == "zero" and not self.entity_residual:
             raise ValueError("entity_gate 'zero' without entity_residual would give a constant output")
         if self.add_cross_attention:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..corpus.windows import Window, WindowPlan
-from ..params import LmParams
+from ..sections import LmParams
 from .distributed import World
 from .kept import KeptStates
 from .loss import compute_loss

@@ -36,7 +36,7 @@ def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> st
     missing = sorted({"name", "training_data", "training", "metrics"} - set(facts))
     if missing:
         raise ValueError(f"a model card needs {', '.join(missing)} among its facts")
-    switches = {key: value for key, value in config.items() if key.startswith("entity_") or key == "memory_write"}
+    switches = {key: value for key, value in config.items() if key.startswith(("entity_", "memory_"))}
     scores = [(label, score["on"], score["off"]) for label, score in facts["metrics"].items()]
     parts = [
         "---\nlibrary_name: transformers\ntags:\n- text-generation\n- coreference\n- entity-transformers\n---",

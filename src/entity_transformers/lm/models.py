@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreT
 
 from ..corpus.alignment import AlignedCorpus
 from ..corpus.labels import drop_first_mentions, drop_labels, shuffle_labels
-from ..params import LmParams
+from ..sections import LmParams
 from .gpt2e import GPT2EConfig, GPT2EForCausalLM
 
 
@@ -50,7 +50,7 @@ def build_config(name: str, params: LmParams, vocabulary: int, end: int) -> GPT2
     }  # fmt: skip
     if not variant.entity_attention:
         return GPT2Config(**shape, n_inner=4 * params.width + (extra_units(params) if variant.widened else 0))
-    switches = ("entity_residual", "entity_layer_norm", "entity_gate", "entity_values", "memory_write")
+    switches = ("entity_residual", "entity_layer_norm", "entity_gate", "entity_values", "memory_write", "memory_gradient_windows")
     return GPT2EConfig(**shape, **{name: getattr(params, name) for name in switches})
 
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from ..params import LmParams
+from ..sections import LmParams
 
 
 def learning_rate(step: int, params: LmParams) -> float:

@@ -21,7 +21,7 @@ import torch
 
 from ..corpus.alignment import AlignedCorpus
 from ..corpus.windows import WindowPlan
-from ..params import LmParams
+from ..sections import LmParams
 from .checkpoint import (
     CheckpointStore,
     Snapshot,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from entity_transformers.ner.crf import Crf
 from entity_transformers.ner.dataset import list_tags
-from entity_transformers.params import NerParams
+from entity_transformers.sections import NerParams
 
 
 class Tagger(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor
 from entity_transformers.ner.dataset import TaggedSentences
 from entity_transformers.ner.scoring import span_f1
 from entity_transformers.ner.tagger import Tagger, load_tagger, state_arrays
-from entity_transformers.params import NerParams
+from entity_transformers.sections import NerParams
 
 
 class Epoch(TypedDict):

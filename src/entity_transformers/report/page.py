@@ -42,6 +42,7 @@ SECTIONS = (
     Section("antecedents", "Which heads find the antecedent", ("probe",), ("probe",)),
     Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
     Section("puzzles", "Riddles of the paper", ("riddles",)),
+    Section("memory", "What the memory can carry", ("planted",)),
 )
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 

@@ -115,6 +115,7 @@ class Results:
 
     runs          what exists of models x seeds
     statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl (rows)
+    planted       accuracy.json of every variant and seed of planted facts
     entity_names  a name for each entity number of the mention vectors
     riddles       what each candidate of step riddles measured, by its name
     manifest      where the numbers come from: params, commit, versions, device, in any order
@@ -127,6 +128,7 @@ class Results:
     statistics: Mapping[str, Any] | None = None
     alignment: Mapping[str, Any] | None = None
     lambada_passages: int | None = None
+    planted: Sequence[Mapping[str, Any]] = ()
     entity_names: Sequence[str] = ()
     example: Example | None = None
     riddles: Mapping[str, Any] = field(default_factory=dict)

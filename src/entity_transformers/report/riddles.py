@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from entity_transformers.params import Riddle
 from entity_transformers.report import paper
 from entity_transformers.report.cells import MISSING, Cell, Number, Table
 from entity_transformers.report.lm_tables import lambada_perplexities
 from entity_transformers.report.printed import HALF, WHOLE, chance_of_two, harmonic, is_exp_of_loss, is_mean_of_two, is_one_class
 from entity_transformers.report.results import Results, Run, name_model, read_ner
+from entity_transformers.sections import Riddle
 
 TOLERANCE = 0.10
 LEARNT = 0.1  # nats that GPT2 must gain from the context before a block can be said not to learn

@@ -15,6 +15,7 @@ from entity_transformers.report.mention_tables import (
     build_table5,
     build_table5_tags,
 )
+from entity_transformers.report.planted_table import build_planted
 from entity_transformers.report.probe import build_probe
 from entity_transformers.report.results import Results
 from entity_transformers.report.riddles import build_riddles
@@ -39,6 +40,7 @@ BUILDERS: tuple[Callable[[Results], Table], ...] = (
     build_table5_tags,
     build_ner_overall,
     build_riddles,
+    build_planted,
 )
 TERMINAL = ("table2", "table3", "table4", "table5")  # what a run prints when it ends
 

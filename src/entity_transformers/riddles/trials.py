@@ -16,9 +16,9 @@ from ..corpus.alignment import AlignedCorpus
 from ..lm.checkpoint import CheckpointStore
 from ..lm.models import build_model, label_corpus
 from ..lm.training import CurveRow, Training
-from ..params import LmParams, RiddlesParams
 from ..perplexity.corpus import mean_loss, score_corpus
 from ..perplexity.reading import compute_piece_losses, read_documents
+from ..sections import LmParams, RiddlesParams
 from .texts import join, pad_documents, pick, predicted, real_share, split_sentences, spread, unigram_entropy
 
 WINDOWS = (512, 1024)  # that the paper's texts may have been padded to
