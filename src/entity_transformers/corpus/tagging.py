@@ -71,7 +71,8 @@ def _shape(word: str) -> str:
     return re.sub(r"(.)\1+", r"\1", re.sub(r"[^\W\d_]", lambda letter: "X" if letter[0].isupper() else "x", word))
 
 
-def _encode(windows: Iterable[Window], known: frozenset[str]) -> csr_matrix:
+def encode_windows(windows: Iterable[Window], known: frozenset[str]) -> csr_matrix:
+    """Counts [windows, FEATURES] of the windows' hashed features."""
     from sklearn.feature_extraction import FeatureHasher
 
     hasher = FeatureHasher(FEATURES, input_type="string", alternate_sign=False)
@@ -89,7 +90,7 @@ def learn_tagger(documents: Iterable[Document], lower_case: bool) -> Tagger | No
     times = Counter(window[-1] for window, _, _ in examples)
     known = frozenset(word for word, number in times.items() if number > 1)
     model = SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=EPOCHS, tol=None, average=True, random_state=SEED)
-    return Tagger(model.fit(_encode((window for window, _, _ in examples), known), groups), known, lower_case)
+    return Tagger(model.fit(encode_windows((window for window, _, _ in examples), known), groups), known, lower_case)
 
 
 def _list_examples(document: Document, lower_case: bool) -> Iterator[tuple[Window, str, bool]]:
@@ -110,7 +111,7 @@ def find_last_words(document: Document) -> list[int]:
 
 def tag_windows(tagger: Tagger, windows: Sequence[Window]) -> list[str]:
     """The group of each window's last word."""
-    return [str(group) for group in tagger.model.predict(_encode(windows, tagger.known))] if windows else []
+    return [str(group) for group in tagger.model.predict(encode_windows(windows, tagger.known))] if windows else []
 
 
 def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any]:
