@@ -198,6 +198,15 @@ def make_alignment() -> dict[str, Any]:
     return {split: {key: n * scale for key, n in counts.items()} for split, scale in sizes.items()} | {"tokenizer": {"kind": "trained"}}
 
 
+def make_tags() -> dict[str, Any]:
+    """lambada_tags.json; dev has no pronoun."""
+    shares = {"nouns": 0.375, "proper_nouns": 0.4375, "pronouns": 0.0625, "other": 0.125}
+    groups = {group: {"n": 1200, "recall": 0.75, "precision": 0.8} for group in shares}
+    groups["pronouns"] = {"n": 0, "recall": None, "precision": None}
+    score = {"n": 3600, "accuracy": 0.75, "groups": groups}
+    return {"text": "original", "lower_case": True, "n": 5153, "shares": shares, "dev": {"words": score, "last_words": score}}
+
+
 def make_riddles() -> dict[str, Any]:
     """The candidates of riddles.json."""
 
@@ -257,7 +266,8 @@ def make_results(models: tuple[str, ...] = ("gpt2", "gpt2e"), seeds: tuple[int, 
     manifest = {"git_commit": "0123abcd", "device": "cpu", "versions": {"torch": "2.13.0"}, "params": {"lm": {"layers": 4, "width": 192}}}
     fields: dict[str, Any] = {
         "title": "E.T. on <made-up> data", "models": models, "seeds": seeds, "runs": runs, "statistics": make_statistics(),
-        "alignment": make_alignment(), "lambada_passages": 5153, "entity_names": [f"Entity {i}" for i in range(12)],
+        "alignment": make_alignment(), "lambada_passages": 5153, "lambada_tags": make_tags(),
+        "entity_names": [f"Entity {i}" for i in range(12)],
         "example": make_example(), "manifest": manifest, "bootstrap_samples": 500, "riddles": make_riddles(),
     }  # fmt: skip
     return Results(**(fields | changes))

@@ -188,6 +188,30 @@ def test_corpus_statistics_hold_the_counts(small: Results) -> None:
     assert int(rows["Pieces"]["total"]) == total
 
 
+def test_lambada_s_targets_stand_in_the_corpus_table(small: Results) -> None:
+    table = build_all(small)["corpus"]
+    rows = {row["Quantity"].removeprefix("LAMBADA targets: "): row for row in read(table)}
+    shares = {"common nouns": 0.375, "proper nouns": 0.4375, "common and proper nouns together": 0.8125, "pronouns": 0.0625}
+    assert {label: float(rows[label]["total"]) for label in shares} == shares
+    assert {label: rows[label]["Paper, test"] for label in shares if rows[label]["Paper, test"]} == {
+        "common and proper nouns together": repr(paper.LAMBADA_NOUN_SHARE)
+    }
+    assert "without capitals" in table.note
+    assert "75.0% of 3,600 right: common nouns 75.0% of 1,200, proper nouns 75.0% of 1,200, others 75.0% of 1,200." in table.note
+
+
+def test_targets_without_a_tagger_or_without_a_check_say_so(small: Results) -> None:
+    none = build_all(replace(small, lambada_tags={"text": "sample", "lower_case": True, "n": 4, "shares": None, "dev": None}))["corpus"]
+    assert all(not row["total"] for row in read(none) if row["Quantity"].startswith("LAMBADA targets"))
+    assert "left out: the training split has none" in none.note
+    tags = dict(small.lambada_tags or {})
+    groups = {group: {"n": 0, "recall": None, "precision": None} for group in ("nouns", "proper_nouns", "pronouns", "other")}
+    unchecked = tags | {"lower_case": False, "dev": {"last_words": {"n": 0, "accuracy": None, "groups": groups}}}
+    note = build_all(replace(small, lambada_tags=unchecked))["corpus"].note
+    assert "Of the last words of dev's sentences none has a tag." in note
+    assert "capitals" not in note
+
+
 def test_a_corpus_without_tags_has_no_shares(study: Callable[..., Results]) -> None:
     stats = {"words": 10, "pos": {"nouns": 0, "proper_nouns": 0, "pronouns": 0, "other": 0, "unknown": 10}}
     table = build_all(study(statistics={"total": stats, "splits": {"train": stats}}))["corpus"]

@@ -32,7 +32,15 @@ TINY: dict[str, dict[str, Any]] = {
     "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 RULES = {
-    "corpus": {"download_corpus", "download_lambada", "prepare_corpus", "prepare_lambada", "train_tokenizer", "align_corpus"},
+    "corpus": {
+        "download_corpus",
+        "download_lambada",
+        "prepare_corpus",
+        "prepare_lambada",
+        "tag_lambada",
+        "train_tokenizer",
+        "align_corpus",
+    },
     "lm": {"train_lm"},
     "perplexity": {"score_perplexity", "score_lambada"},
     "embeddings": {"extract_embeddings"},

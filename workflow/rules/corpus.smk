@@ -1,7 +1,7 @@
 """Step corpus (section 4.2).
 
 in:  a licensed, downloaded, local or generated corpus with chains; LAMBADA; GPT-2's byte-pair encoder or none
-out: results/corpus/{split}.jsonl (documents), {split}.safetensors (pieces with entity ids), lambada.jsonl, tokenizer.json, counts
+out: results/corpus/{split}.jsonl (documents), {split}.safetensors (pieces with entity ids), lambada.jsonl, lambada_tags.json, tokenizer.json, counts
 """
 
 
@@ -65,6 +65,23 @@ rule prepare_lambada:
         digest=digest("corpus"),
     shell:
         "entity-transformers prepare-lambada --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
+
+
+rule tag_lambada:
+    """Parts of speech of the target words, by a tagger that is trained on the training split."""
+    input:
+        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev"]),
+        passages="results/corpus/lambada.jsonl",
+    output:
+        "results/corpus/lambada_tags.json",
+    log:
+        "logs/corpus/tag_lambada.log",
+    benchmark:
+        "logs/corpus/tag_lambada.tsv"
+    params:
+        digest=digest("corpus"),
+    shell:
+        "entity-transformers tag-lambada --params params.yaml --corpus results/corpus --output {output:q} 2>&1 | tee {log:q}"
 
 
 rule train_tokenizer:

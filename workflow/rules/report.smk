@@ -12,6 +12,7 @@ MEASURED = [
     "results/corpus/statistics.json",
     "results/corpus/alignment.json",
     "results/corpus/lambada.jsonl",
+    "results/corpus/lambada_tags.json",
     *runs("results/lm/{model}/{seed}/metrics.json"),
     *runs("results/perplexity/{model}/{seed}/perplexity.json"),
     *runs("results/perplexity/{model}/{seed}/documents.csv"),

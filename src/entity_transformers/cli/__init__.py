@@ -52,6 +52,8 @@ COMMANDS: dict[str, Command] = {
         {"--source": FILE | {"help": "list of download-corpus"}} | OUTPUT, ("corpus",)),
     "prepare-lambada": Command("corpus", "[4.2] read the LAMBADA passages and find their target words",
         {"--source": FILE | {"help": "list of download-lambada"}} | OUTPUT, ("lambada",)),
+    "tag-lambada": Command("corpus", "[4.2] parts of speech of the target words, by a tagger trained on the training split and scored on dev",
+        CORPUS | {"--output": FILE | {"help": "lambada_tags.json"}}, ("lambada",)),
     "train-tokenizer": Command("corpus", "[4.1] learn a byte-pair encoder from the training split, or take GPT-2's own",
         CORPUS | {"--cache": FOLDER | {"help": "downloads"}, "--output": FILE | {"help": "tokenizer.json"}}, ("tokenizer", "corpus")),
     "align-corpus": Command("corpus", "[4.2, table 1] encode the words and give every piece the entity of its word",

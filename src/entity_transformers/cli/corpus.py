@@ -1,4 +1,4 @@
-"""Opens the files of download-*, prepare-*, train-tokenizer, align-corpus, inspect-corpus and check-params."""
+"""Opens the files of download-*, prepare-*, tag-lambada, train-tokenizer, align-corpus, inspect-corpus and check-params."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from .. import runtime
-from ..artifacts import read_json, write_arrays, write_json, write_json_lines, write_text, write_with
+from ..artifacts import read_json, read_json_lines, write_arrays, write_json, write_json_lines, write_text, write_with
 from ..corpus.alignment import align_split, learn_tokenizer, load_gpt2_tokenizer, summarise
 from ..corpus.document import CorpusError, Document
 from ..corpus.download import list_files, locate
@@ -22,6 +22,7 @@ from ..corpus.mentions import drop_singletons
 from ..corpus.readers import detect_format, read_corpus
 from ..corpus.sample import generate_corpus, generate_passages
 from ..corpus.statistics import compare_with_conll2012, describe, format_comparison, format_table
+from ..corpus.tagging import tag_targets
 from ..params import Params
 from ..sections import SPLITS
 from .documents import read_documents
@@ -107,6 +108,15 @@ def prepare_lambada(params: Params, source: Path, output: Path) -> None:
     text: Text = "openai" if params.lambada.text == "openai" else "original"
     count = write_json_lines(output / "lambada.jsonl", read_passages(open_lines(path), str(path), text))
     log.info("%d passages", count)
+
+
+def tag_lambada(params: Params, corpus: Path, output: Path) -> None:
+    """Parts of speech of the passages' target words, and how well the tagger does on dev."""
+    passages = list(read_json_lines(corpus / "lambada.jsonl"))
+    train, dev = (read_documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))
+    tags = {"text": params.lambada.text, **tag_targets(train, dev, passages)}
+    write_json(output, tags)
+    log.info("%s", _dump(tags) if tags["shares"] else f"{corpus / 'train.jsonl'} has no parts of speech: the targets' are left out")
 
 
 def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> None:

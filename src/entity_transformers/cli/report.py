@@ -65,6 +65,7 @@ def gather(params: Params, results: Path) -> Results:
         statistics=read_json(corpus / "statistics.json"),
         alignment=read_json(corpus / "alignment.json"),
         lambada_passages=sum(1 for _ in read_json_lines(corpus / "lambada.jsonl")),
+        lambada_tags=read_json(corpus / "lambada_tags.json"),
         planted=read_json(results / "planted" / "accuracy.json")["runs"],
         entity_names=name_all_entities(documents, aligned),
         example=_take_example(params, corpus, tokenizer),

@@ -88,8 +88,13 @@ def _count_groups(document: Document) -> Counter[str]:
         return Counter(unknown=len(document.words))
     groups: Counter[str] = Counter()
     for tag, number in Counter(document.tags).items():
-        groups[_GROUPS.get(tag, "other")] += number
+        groups[find_group(tag)] += number
     return groups
+
+
+def find_group(tag: str) -> str:
+    """The group of `POS_GROUPS` that a Penn Treebank tag belongs to; "unknown" for none and for XX."""
+    return _GROUPS.get(tag, "other")
 
 
 def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:

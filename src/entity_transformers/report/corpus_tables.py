@@ -22,6 +22,7 @@ def build_corpus(results: Results) -> Table:
     rows += [_share_row(results, splits, label, share) for label, share in _SHARES]
     rows += [_piece_row(results, splits, label, value) for label, value in _PIECES]
     rows.append(("LAMBADA passages", *("" for _ in splits[:-1]), Number(results.lambada_passages, 0), MISSING, MISSING))
+    rows += [_target_row(results, splits, label, groups) for label, groups in _TARGETS]
     return Table(
         name="corpus",
         title="Corpus statistics (section 4.2)",
@@ -31,7 +32,7 @@ def build_corpus(results: Results) -> Table:
         note="The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the numbers of chains, so they stand in "
         "that row. Its 90% is the share of nouns, proper nouns and pronouns among the words. Shares of parts of speech are of the "
         "words whose part of speech is known; “kept” counts what remains after nested mentions are resolved, “lost” what that costs: "
-        "mentions, chains left without any, and words left without an entity. Merged spans are not lost.",
+        "mentions, chains left without any, and words left without an entity. Merged spans are not lost. " + _describe_tagger(results),
     )
 
 
@@ -121,6 +122,37 @@ def _piece_row(results: Results, splits: tuple[str, ...], label: str, value: Cal
     present = [alignment[split] for split in splits if split in alignment]
     total = {key: sum(part[key] for part in present) for key in ("pieces", "words", "pieces_in_mentions")} if present else {}
     return (label, *(value(total if split == "total" else alignment.get(split, {})) for split in splits), MISSING, MISSING)
+
+
+def _target_row(results: Results, splits: tuple[str, ...], label: str, groups: tuple[str, ...]) -> tuple[Cell, ...]:
+    shares = (results.lambada_tags or {}).get("shares")
+    printed = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == _NOUNS else MISSING
+    ours = Number(sum(shares[group] for group in groups) if shares else None, 1, percent=True)
+    return (f"LAMBADA targets: {label}", *("" for _ in splits[:-1]), ours, MISSING, printed)
+
+
+def _describe_tagger(results: Results) -> str:
+    tags = results.lambada_tags or {}
+    if not tags.get("shares"):
+        return "The parts of speech of LAMBADA's targets are left out: the training split has none to learn them from."
+    scores, blind = tags["dev"]["last_words"], ", without capitals as LAMBADA has none" if tags["lower_case"] else ""
+    found = [(label, scores["groups"][group]) for label, group in _GROUPS]
+    right = ", ".join(f"{label} {Number(score['recall'], 1, percent=True)} of {score['n']:,}" for label, score in found if score["n"])
+    checked = f"it gets {Number(scores['accuracy'], 1, percent=True)} of {scores['n']:,} right: {right}" if right else "none has a tag"
+    return (
+        f"The parts of speech of LAMBADA's targets are those of a tagger trained on the training split{blind}; they are not "
+        f"corrected for its errors. Of the last words of dev's sentences {checked}."
+    )
+
+
+_GROUPS = (("common nouns", "nouns"), ("proper nouns", "proper_nouns"), ("pronouns", "pronouns"), ("others", "other"))
+_NOUNS = ("nouns", "proper_nouns")
+_TARGETS = (
+    ("common nouns", ("nouns",)),
+    ("proper nouns", ("proper_nouns",)),
+    ("common and proper nouns together", _NOUNS),
+    ("pronouns", ("pronouns",)),
+)
 
 
 def build_entity_types(results: Results) -> Table:

@@ -31,6 +31,7 @@ WORDS = {"train": 1_300_000, "test": 170_000}  # section 4.2: "over 1.3 million"
 CONLL_DOCUMENTS = 2_802  # of the training split; CoNLL-2012's own count, the paper prints none
 CHAINS = {"train": 35_143, "test": 4_532}  # section 4.2 calls them "entity mentions"; CoNLL-2012 counts that many chains
 NOUN_PRONOUN_SHARE = {"train": 0.90, "test": 0.90}  # section 4.2: common nouns, pronouns and proper nouns
+LAMBADA_NOUN_SHARE = 0.85  # section 4.2: "mostly proper nouns and common nouns (85% for the total target words)"
 
 TABLE2 = {
     ("gpt2e", "train"): LanguageModel(5.52, 1.71, 0.290),

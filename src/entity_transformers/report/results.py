@@ -115,6 +115,7 @@ class Results:
 
     runs          what exists of models x seeds
     statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl (rows)
+    lambada_tags  of lambada_tags.json: the target words' parts of speech
     planted       accuracy.json of every variant and seed of planted facts
     entity_names  a name for each entity number of the mention vectors
     riddles       what each candidate of step riddles measured, by its name
@@ -128,6 +129,7 @@ class Results:
     statistics: Mapping[str, Any] | None = None
     alignment: Mapping[str, Any] | None = None
     lambada_passages: int | None = None
+    lambada_tags: Mapping[str, Any] | None = None
     planted: Sequence[Mapping[str, Any]] = ()
     entity_names: Sequence[str] = ()
     example: Example | None = None

@@ -1,0 +1,213 @@
+"""The tagger of LAMBADA's targets: what it sees, what it learns on corpora with one possible answer, how it is scored."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.artifacts import write_json_lines
+from entity_transformers.cli import main
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.jsonl import to_row
+from entity_transformers.corpus.tagging import (
+    CONTEXT,
+    GROUPS,
+    Tagger,
+    encode_windows,
+    find_last_words,
+    learn_tagger,
+    list_features,
+    make_windows,
+    score_groups,
+    score_tagger,
+    split_words,
+    tag_targets,
+    tag_windows,
+    target_window,
+)  # fmt: skip
+
+SAMPLE = Path(__file__).resolve().parents[2] / "studies" / "sample" / "params.yaml"
+NAMES, NOUNS, VERBS = ("Ada", "Ben", "Cleo"), ("dog", "owl", "goat"), ("saw", "met", "fed")
+
+
+def make_document(text: str, tags: str | None, starts: tuple[int, ...] = (0,)) -> Document:
+    return Document("d", 0, "train", "", tuple(text.split()), starts, tags=None if tags is None else tuple(tags.split()))
+
+
+def make_corpus() -> list[Document]:
+    """Names start a sentence or follow a verb, nouns follow "the", "she" is the one pronoun."""
+    clauses = [f"{name} {verb} the {noun} ." for name, verb, noun in product(NAMES, VERBS, NOUNS)]
+    turned = [f"she {verb} {name} ." for name, verb in product(NAMES, VERBS)]
+    return [make_document(" ".join(clauses), " ".join(["NNP VBD DT NN ."] * len(clauses))),
+            make_document(" ".join(turned), " ".join(["PRP VBD NNP ."] * len(turned)))]  # fmt: skip
+
+
+def learn(lower_case: bool = True) -> Tagger:
+    tagger = learn_tagger(make_corpus(), lower_case)
+    assert tagger is not None
+    return tagger
+
+
+def tag(text: str, tagger: Tagger) -> list[str]:
+    return tag_windows(tagger, make_windows(text.split(), tagger.lower_case))
+
+
+def test_known_words_are_told() -> None:
+    assert tag("she met Ada . Ben saw the owl", learn()) == (
+        ["pronouns", "other", "proper_nouns", "other", "proper_nouns", "other", "other", "nouns"]
+    )  # fmt: skip
+
+
+def test_unknown_words_are_told_by_what_stands_before() -> None:
+    corpus = [
+        *make_corpus(),
+        make_document("Ben fed the zebra . she met Zora . Ben fed the yak . she saw Yolanda .", "NNP VBD DT NN . PRP VBD NNP . " * 2),
+    ]
+    tagger = learn_tagger(corpus, lower_case=True)
+    assert tagger is not None
+    assert not tagger.known & {"zebra", "zora", "walrus", "wanda"}
+    assert tag("ben saw the walrus", tagger)[-1] == "nouns"
+    assert tag("she saw wanda", tagger)[-1] == "proper_nouns"
+
+
+def test_a_word_is_known_from_its_second_time_on_and_only_then_read_as_itself() -> None:
+    tagger = learn_tagger([make_document("the owl saw the dog ; the dog met 12 then 34", "DT NN VBD DT NN : DT NN VBD CD RB CD")], True)
+    assert tagger is not None
+    assert tagger.known == {"the", "dog", "00"}
+    owl, dog = ("", "", "the", "owl"), ("", "", "the", "dog")
+    both = encode_windows([owl, dog], tagger.known).sum(axis=1).tolist()
+    assert both == [[len(list_features(owl, known=False))], [len(list_features(dog, known=True))]]
+
+
+def test_capitals_are_seen_only_where_lambada_has_them() -> None:
+    corpus = [make_document("a Rose . a rose . " * 9, "DT NNP . DT NN . " * 9)]
+    cased = learn_tagger(corpus, lower_case=False)
+    assert cased is not None
+    assert (tag("a Rose", cased)[-1], tag("a rose", cased)[-1]) == ("proper_nouns", "nouns")
+    blind = learn_tagger(corpus, lower_case=True)
+    assert blind is not None
+    assert tag("a Rose", blind) == tag("a rose", blind)
+
+
+def test_nothing_after_a_word_and_nothing_far_before_it_is_seen() -> None:
+    words = "one two three four five six".split()
+    windows = make_windows(words, False)
+    assert windows[0] == ("", "", "", "one")
+    assert all(windows[i] == tuple([*["", "", ""], *words][i : i + CONTEXT + 1]) for i in range(6))
+    for i in range(6):
+        assert make_windows([*words[: i + 1], "else"], False)[i] == windows[i]
+    tagger = learn()
+    assert tag("she met Ada", tagger) == tag("she met Ada . Ben saw", tagger)[:3]
+
+
+def test_a_rare_word_has_no_feature_of_its_own() -> None:
+    window = ("", "she", "met", "yolanda")
+    rare, known = list_features(window, known=False), list_features(window, known=True)
+    assert not any("yolanda" in feature for feature in rare)
+    assert {"word yolanda", "1+word met yolanda"} <= set(known)
+    assert "rare ends anda" in rare
+    assert len(set(rare)) == len(rare)
+
+
+def test_quotes_and_digits_are_made_alike() -> None:
+    assert [window[-1] for window in make_windows("`` It 's 1984 ” ’s".split(), True)] == ['"', "it", "'s", "0000", '"', "'s"]
+
+
+def test_running_text_is_split_as_the_corpora_are() -> None:
+    assert split_words("\"I don't,\" she'd said—to well-kept Mr. O.") == (
+        ['"', "I", "do", "n't", ",", '"', "she", "'d", "said", "—", "to", "well-kept", "Mr", ".", "O", "."]
+    )  # fmt: skip
+    tokenised = "`` no need . we wo n't be that long . '' shane"
+    assert split_words(tokenised) == tokenised.split()
+
+
+def test_the_target_follows_its_passage() -> None:
+    text = "She met Ada.\n\n\"Don't go, O'Hara"
+    row = {"text": text, "target_start": text.index("O'Hara")}
+    assert target_window(row, False) == ("n't", "go", ",", "O'Hara")
+    assert target_window({"text": "so Ada", "target_start": 3}, True) == ("", "", "so", "ada")
+
+
+def test_two_trainings_are_the_same_to_the_bit() -> None:
+    first, second = learn(), learn()
+    assert first.model.coef_.tobytes() == second.model.coef_.tobytes()
+    assert first.model.intercept_.tobytes() == second.model.intercept_.tobytes()
+
+
+@pytest.mark.parametrize(
+    "corpus", [[], [make_document("she met Ada", None)], [make_document("dog owl", "NN NNS")], [make_document("a b", "XX XX")]]
+)
+def test_without_tags_to_learn_there_is_no_tagger(corpus: list[Document]) -> None:
+    assert learn_tagger(corpus, True) is None
+    tags = tag_targets(corpus, make_corpus(), [{"text": "she met ada", "target_start": 8}])
+    assert tags == {"n": 1, "lower_case": True, "shares": None, "dev": None}
+
+
+def test_words_of_unknown_part_of_speech_are_neither_learnt_nor_scored() -> None:
+    strange = make_document("ugh dog", "XX NN")
+    scores = score_tagger(learn(), [strange])["words"]
+    assert (scores["n"], scores["groups"]["nouns"]["n"]) == (1, 1)
+
+
+def test_last_words_are_those_with_letters() -> None:
+    assert find_last_words(make_document("she met Ada . ( 1984 ) Go ! '' yes", None, (0, 4, 7, 10))) == [2, 7, 10]
+
+
+def test_scores_are_those_of_the_pairs() -> None:
+    pairs = [("nouns", "nouns"), ("nouns", "nouns"), ("nouns", "other"), ("proper_nouns", "nouns"), ("other", "other")]
+    scores = score_groups(pairs)
+    assert (scores["n"], scores["accuracy"]) == (5, 3 / 5)
+    assert scores["groups"]["nouns"] == {"n": 3, "recall": 2 / 3, "precision": 2 / 3}
+    assert scores["groups"]["proper_nouns"] == {"n": 1, "recall": 0.0, "precision": None}
+    assert scores["groups"]["pronouns"] == {"n": 0, "recall": None, "precision": None}
+    assert scores["groups"]["other"] == {"n": 1, "recall": 1.0, "precision": 1 / 2}
+
+
+def test_an_empty_dev_split_has_no_accuracy() -> None:
+    for dev in ([], [make_document("she met Ada", None)]):
+        for scores in score_tagger(learn(), dev).values():
+            assert (scores["n"], scores["accuracy"]) == (0, None)
+
+
+def test_dev_is_scored_by_all_words_and_by_last_words() -> None:
+    document = make_document("she met Ada . Ben saw the owl .", "PRP VBD NNP . NNP VBD DT NN .", (0, 4))
+    scores = score_tagger(learn(), [document])
+    assert (scores["words"]["n"], scores["words"]["accuracy"]) == (9, 1.0)
+    assert {group: scores["last_words"]["groups"][group]["n"] for group in GROUPS} == {
+        "nouns": 1,
+        "proper_nouns": 1,
+        "pronouns": 0,
+        "other": 0,
+    }
+
+
+@pytest.mark.parametrize("capitals", [False, True])
+def test_shares_are_of_the_passages(capitals: bool) -> None:
+    texts = ["she saw the goat", "Ben met Ada", "she saw Cleo", "she met the dog ; Ada saw"]
+    passages = [{"text": text if capitals else text.lower(), "target_start": text.rindex(" ") + 1} for text in texts]
+    tags = tag_targets(make_corpus(), make_corpus(), passages)
+    assert (tags["n"], tags["lower_case"]) == (4, not capitals)
+    assert tags["shares"] == {"nouns": 0.25, "proper_nouns": 0.5, "pronouns": 0.0, "other": 0.25}
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_the_command_writes_the_same_bytes_twice_or_says_that_there_are_no_tags(
+    tmp_path: Path, tagged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    corpus = make_corpus() if tagged else [make_document("she met Ada .", None)]
+    for split in ("train", "dev"):
+        write_json_lines(tmp_path / f"{split}.jsonl", map(to_row, corpus))
+    write_json_lines(tmp_path / "lambada.jsonl", [{"text": "she saw ada", "target_start": 8}])
+    outputs = [tmp_path / "first.json", tmp_path / "second.json"]
+    with caplog.at_level("INFO"):
+        for output in outputs:
+            main(["tag-lambada", "--params", str(SAMPLE), "--corpus", str(tmp_path), "--output", str(output)])
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    tags = json.loads(outputs[0].read_text())
+    assert set(tags) == {"text", "n", "lower_case", "shares", "dev"}
+    assert (tags["text"], tags["n"]) == ("sample", 1)
+    assert (tags["shares"] is None) == (not tagged)
+    assert ("has no parts of speech" in caplog.text) == (not tagged)
