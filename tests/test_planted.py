@@ -1,4 +1,4 @@
-"""Planted facts: what is trained and how it is counted; then the table of PAPER.md at a size for tests, a row a test."""
+"""Planted facts: what is trained and how it is counted; then rows of the table of PAPER.md, each a test."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from entity_transformers.cli import main
 from entity_transformers.corpus.planted import Answers, FactTask, find_answers, plant_facts
 from entity_transformers.lm.checkpoint import CheckpointStore
 from entity_transformers.lm.memory import EntityMemory
+from entity_transformers.lm.training import Training, TrainingError, TrainingStopped
 from entity_transformers.params import load
 from entity_transformers.planted import VARIANTS, guess_pieces, make_lm_params, make_task, measure_accuracy, score_training, start_training
-from entity_transformers.report.planted_table import ROWS
+from entity_transformers.report.planted import ROWS
 from entity_transformers.sections import PlantedParams, PlantedVariant
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,29 +98,36 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     assert score_training(one, params)["later"]["questions"] == 50 * 2
 
 
-SMALL = {
-    "windows": 2, "values": 5, "names": 6, "documents": 48_000, "distinct_documents": 8000, "test_documents": 300, "heads": 4, "width": 32,
-    "documents_per_step": 32, "learning_rate": 3e-3, "warmup": 0.1,
-}  # fmt: skip
-
-
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("name", "low", "high"), [
-    ("gpt2", 0.1, 0.3),
-    ("keys-detached", 0.1, 0.3),
-    ("keys-gradient", 0.9, 1.0),
-    ("keys-values-gradient", 0.9, 1.0),
+    ("gpt2", 0.05, 0.15),
+    ("keys-detached", 0.05, 0.35),
+    ("keys-gradient", 0.85, 1.0),
+    ("keys-values-gradient", 0.95, 1.0),
 ])  # fmt: skip
-def test_the_memory_carries_a_fact_only_where_the_gradient_flows_through_it(tmp_path: Path, name: str, low: float, high: float) -> None:
-    """The table of PAPER.md on one window further, chance 0.20: all that differs between the last two rows and the second is the gradient.
+def test_the_gradient_through_the_memory_makes_it_carry_a_fact(tmp_path: Path, name: str, low: float, high: float) -> None:
+    """Rows of PAPER.md's table with params.yaml's own setting (chance 0.10, 4,000 questions), so at the width at which it was made.
 
-    600 questions are guessed with a standard deviation of 0.016, so a memory without content stays within 0.1 of chance. Seed 1: with
-    other seeds a row with the gradient may turn on too late, and a detached one may carry some of it by accident (PAPER.md's log).
+    Over seeds 1 to 3 the second row is 0.10 to 0.18 and the last two are 1.00. Keys and values with a detached memory have no test: by
+    seed they are 0.19 to 0.56. In smaller settings a detached memory may carry all of it (PAPER.md's log).
     """
     torch.set_num_threads(1)
-    params = make_params(**SMALL)
-    training = start_training(params, name, 1, CheckpointStore(tmp_path, 1))
+    training = start_training(FULL, name, 1, CheckpointStore(tmp_path, 1))
     training.run()
-    scores = score_training(training, params)
-    assert scores["later"]["questions"] == 600
+    scores = score_training(training, FULL)
+    assert scores["by_distance"]["0"]["accuracy"] > 0.99
+    assert scores["later"]["questions"] == 4000
     assert low <= scores["later"]["accuracy"] <= high
+
+
+@pytest.mark.parametrize(("error", "code"), [(TrainingStopped("x"), 75), (TrainingError("loss nan"), "keys-detached, seed 1: loss nan")])
+def test_a_run_that_ends_early_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: Any) -> None:
+    def fail(training: Training) -> None:
+        raise error
+
+    monkeypatch.setattr(Training, "run", fail)
+    command = ["train-planted", "--params", str(ROOT / "params.yaml"), "--variant", "keys-detached", "--seed", "1"]
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--output", str(tmp_path / "out"), "--planted.documents", "64"])
+    assert stop.value.code == code or str(stop.value.code).endswith(str(code))
+    assert not (tmp_path / "out").exists()

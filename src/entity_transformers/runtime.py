@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 PACKAGE = Path(__file__).parent
+STOPPED = 75  # exit code of a run that a signal or the time budget stopped: run it again
 Item = TypeVar("Item")
 log = logging.getLogger(__name__)
 

@@ -126,6 +126,19 @@ def test_the_best_weights_come_back(tmp_path: Path) -> None:
     assert training._validate(entities=True) == progress.best_dev_loss
 
 
+def test_best_weights_from_after_the_snapshot_are_forgotten(tmp_path: Path) -> None:
+    """They may not come again: a run that goes on with other processes has other numbers."""
+    settings: dict[str, Any] = {"final_weights": "best", "validate_every": 5, "checkpoint_every": 10}
+    cut = make_training(tmp_path, **settings)
+    for _ in range(15):  # dies at step 15, the best one so far
+        cut.train_step()
+        cut._after_step()
+    assert cut.progress.best_step == 15
+    resumed = make_training(tmp_path, **settings)
+    assert resumed.progress.step == 10
+    assert [folder.name for folder in (tmp_path / "checkpoints").glob("best-*")] == [f"best-{resumed.progress.best_step:09d}"]
+
+
 def test_a_signal_saves_and_stops(tmp_path: Path) -> None:
     training = make_training(tmp_path)
     step = training.train_step

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats
 from entity_transformers.bootstrap import compare_losses
 from entity_transformers.report.claims import ABSENT, FAILS, HOLDS, OPEN, judge, judge_claims, judge_entities, write_headline
 from entity_transformers.report.differences import BOOTSTRAP_SEED, better_condition, compare, compare_all, judged_split, seed_interval
-from entity_transformers.report.results import CONTROLS, Results, Run
+from entity_transformers.report.results import CONTROLS, Results, Run, Spans
 from entity_transformers.report.tables import build_all
 
 Study = Callable[..., Results]
@@ -151,6 +152,47 @@ def test_one_contrary_seed_is_enough_for_not_shown(study: Study) -> None:
     assert difference.high < 0 < difference.over_seeds[1]  # over documents it is better; over seeds not, because one of them is worse
     assert not difference.beats
     assert judge_entities(mixed).status == OPEN
+
+
+def _counts(run: Run, right: int) -> Run:
+    """20 documents with 10 gold and 10 found spans each, ``right`` of them right, give or take one."""
+    wave = np.arange(20) % 3 - 1
+    counts = np.stack([right + wave, np.full(20, 10), np.full(20, 10)], axis=1)
+    f1 = float(counts[:, 0].sum() / counts[:, 1].sum())
+    ner = {"test": {"span": {"micro": {"f1": f1, "support": 200, "predicted": 200}}}}
+    return replace(run, ner=ner, ner_spans=Spans([f"doc{i}" for i in range(20)], counts))
+
+
+def test_the_claim_about_ner_has_to_stand_over_documents_and_over_seeds(study: Study) -> None:
+    def judged(*gaps: int) -> tuple[str, str]:
+        results = study(("gpt2", "gpt2e"), seeds=tuple(range(1, len(gaps) + 1)))
+        runs = tuple(_counts(run, 5 + (gaps[run.seed - 1] if run.model == "gpt2e" else 0)) for run in results.runs)
+        finding = next(f for f in judge_claims(replace(results, runs=runs)) if "named entity" in f.claim)
+        return finding.status, finding.ours
+
+    status, text = judged(1)
+    assert (status, "over documents [" in text, "seeds" in text) == (HOLDS, True, False)
+    status, text = judged(1, 1, 2)
+    assert (status, "over documents [" in text, "over 3 seeds [" in text) == (OPEN, True, True)  # 10, 10 and 20 points: too far apart
+    assert judged(2, 2, 2)[0] == HOLDS
+    assert judged(2, -1, 2)[0] == OPEN
+
+
+def test_only_seeds_that_both_models_have_are_compared(study: Study) -> None:
+    results = study(ALL, seeds=(1, 2, 3))
+    runs = tuple(run for run in results.runs if (run.model, run.seed) not in {("gpt2e", 3), ("gpt2-wide", 1)})
+    difference = compare(replace(results, runs=runs), "test", "gpt2e", "on", "gpt2-wide", "off")
+    alone = compare(study(ALL, seeds=(2,)), "test", "gpt2e", "on", "gpt2-wide", "off")
+    assert difference == alone
+    runs = tuple(run for run in results.runs if run.seed == (1 if run.model == "gpt2e" else 2))
+    assert compare(replace(results, runs=runs), "test", "gpt2e", "on", "gpt2-wide", "off") is None
+
+
+@pytest.mark.parametrize("other", [{"device": "cuda"}, {"threads": 1}, {"processes": 2}])
+def test_times_of_different_machines_are_not_compared(small: Results, other: dict[str, Any]) -> None:
+    runs = tuple(replace(run, timing={**(run.timing or {}), **(other if run.model == "gpt2e" else {})}) for run in small.runs)
+    finding = next(f for f in judge_claims(replace(small, runs=runs)) if "time of training" in f.claim)
+    assert finding.status == ABSENT
 
 
 def _better(run: Run, nats: float) -> Run:

@@ -73,12 +73,20 @@ def test_padding_is_judged_where_it_is_counted(small: Results) -> None:
     assert here["CoNLL-2012's mean training document at window 512 if padding cost nothing"] == pytest.approx(pieces / 1024 * 6 / 5)
 
 
-def test_validation_that_trains_names_the_first_pass_that_is_low_enough(study: Study) -> None:
-    row = rows_of(study(), LOSS)["validation that also trains: 3 passes"]
-    assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(0.7 / 6.0), "yes")
-    too_few = [{"number": 1, "train_loss": 5.0, "dev_loss": 4.0}]
-    row = rows_of(change(study, "validation-trains", passes=too_few), LOSS)["validation that also trains: 1 pass"]
-    assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(4.0 / 6.0), "no")
+def judge_trains(study: Study, train: float, *losses: float, first: int = 1) -> tuple[str, str]:
+    """What the row tried and its verdict, for these dev losses after passes ``first``, ``first`` + 1, ..."""
+    passes = [{"number": i, "train_loss": 5.0, "dev_loss": loss} for i, loss in enumerate(losses, start=first)]
+    rows = rows_of(change(study, "validation-trains", train_loss=train, passes=passes), LOSS)
+    ((tried, row),) = ((tried, row) for tried, row in rows.items() if tried.startswith("validation that also trains: "))
+    return tried.removeprefix("validation that also trains: "), row["Reproduces it"]
+
+
+def test_validation_that_trains_has_to_reach_the_printed_losses_and_not_only_their_ratio(study: Study) -> None:
+    assert judge_trains(study, 1.6, 1.0, 0.4, 0.2, 0.1) == ("3 passes", "yes")
+    assert judge_trains(study, 2.3, 1.0, 0.25) == ("2 passes", "no")  # a ratio of 0.109 is low enough, the loss is not
+    assert judge_trains(study, 1.6, 1.0) == ("1 pass", "no")
+    assert judge_trains(study, 6.0, 4.0, 0.2) == ("2 passes", "open")  # such a model is not the paper's
+    assert judge_trains(study, 1.6, 0.4, 0.3, 0.1, first=99) == ("100 passes", "no")  # more than the paper can have had
 
 
 def test_validation_seen_is_judged_where_the_training_loss_is_the_papers(study: Study) -> None:
@@ -86,6 +94,9 @@ def test_validation_seen_is_judged_where_the_training_loss_is_the_papers(study: 
     passes = [{"number": i, "train_loss": train, "dev_loss": dev} for i, (train, dev) in enumerate(losses, start=1)]
     row = rows_of(change(study, "validation-seen", passes=passes), LOSS)["validation text among the training text: each read 2 times"]
     assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(1.4 / 1.6), "no")
+    far = [{"number": 1, "train_loss": 4.5, "dev_loss": 0.4}]
+    row = rows_of(change(study, "validation-seen", passes=far), LOSS)["validation text among the training text: each read 1 times"]
+    assert row["Reproduces it"] == "open"
     row = rows_of(study(), LOSS)["validation text among the training text: each read 2 times"]
     assert (float(row["Here"]), row["Reproduces it"]) == (pytest.approx(1.5 / 2.0), "no")
     assert "other dev documents 6.900 after 2 passes" in row["Details"]

@@ -1,4 +1,4 @@
-"""try-riddle and collect-riddles: what they write, and what a stopped or failed training leaves."""
+"""try-riddle and gather-riddles: what they write, and what a stopped or failed training leaves."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_unknown_riddle_is_refused(command: list[str], capsys: pytest.Capture
 
 def test_candidates_are_collected_by_name(tmp_path: Path) -> None:
     (tmp_path / "padding.json").write_text('{"riddle": "padding"}')
-    collect = ["collect-riddles", "--params", str(SAMPLE), "--riddles", str(tmp_path), "--output", str(tmp_path / "riddles.json")]
+    collect = ["gather-riddles", "--params", str(SAMPLE), "--riddles", str(tmp_path), "--output", str(tmp_path / "riddles.json")]
     main([*collect, "--riddles.candidates", "[padding]"])
     assert json.loads((tmp_path / "riddles.json").read_text()) == {"candidates": {"padding": {"riddle": "padding"}}}
     main([*collect, "--riddles.candidates", "[]"])
@@ -77,6 +77,6 @@ def test_candidates_are_collected_by_name(tmp_path: Path) -> None:
 
 def test_a_candidate_that_was_not_tried_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["collect-riddles", "--params", str(SAMPLE), "--riddles", str(tmp_path), "--output", str(tmp_path / "riddles.json")])
+        main(["gather-riddles", "--params", str(SAMPLE), "--riddles", str(tmp_path), "--output", str(tmp_path / "riddles.json")])
     assert stop.value.code == 2
     assert "padding.json" in capsys.readouterr().err

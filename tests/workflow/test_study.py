@@ -47,7 +47,7 @@ RULES = {
     "similarity": {"score_similarity"},
     "probe": {"probe_attention"},
     "ner": {"train_ner", "score_ner"},
-    "riddles": {"try_riddle", "collect_riddles"},
+    "riddles": {"try_riddle", "gather_riddles"},
     "planted": {"train_planted", "gather_planted"},
     "report": {"build_tables", "build_figures", "build_report"},
 }
@@ -235,7 +235,13 @@ def test_a_pulled_clone_runs_nothing_again(study: Path, tmp_path_factory: pytest
 
 def test_no_candidate_means_no_training(study: Path, changed: Any) -> None:
     changed("riddles", "candidates", [])
-    assert planned(study) == {"collect_riddles"} | RULES["report"]
+    assert planned(study) == {"gather_riddles"} | RULES["report"]
+
+
+def test_another_candidate_retrains_none_of_the_old_ones(study: Path, changed: Any) -> None:
+    changed("riddles", "candidates", ["padding", "validation-seen"])
+    jobs = re.findall(r"^try_riddle +(\d+)", snakemake(study, "--dry-run"), flags=re.MULTILINE)
+    assert jobs == ["1"]
 
 
 def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:

@@ -21,23 +21,23 @@ rule try_riddle:
     resources:
         gpu=1,
     params:
-        digest=digest("riddles"),
+        digest=digest("riddles", without={"candidates"}),
     shell:
         "entity-transformers try-riddle --params params.yaml --corpus results/corpus --riddle {wildcards.riddle:q}"
         " --output {output:q} 2>&1 | tee {log:q}"
 
 
-rule collect_riddles:
+rule gather_riddles:
     """All candidates that were tried, in one file."""
     input:
         expand("results/riddles/{riddle}.json", riddle=PARAMS.riddles.candidates),
     output:
         "results/riddles/riddles.json",
     log:
-        "logs/riddles/collect_riddles.log",
+        "logs/riddles/gather_riddles.log",
     benchmark:
-        "logs/riddles/collect_riddles.tsv"
+        "logs/riddles/gather_riddles.tsv"
     params:
         digest=digest("riddles"),
     shell:
-        "entity-transformers collect-riddles --params params.yaml --riddles results/riddles --output {output:q} 2>&1 | tee {log:q}"
+        "entity-transformers gather-riddles --params params.yaml --riddles results/riddles --output {output:q} 2>&1 | tee {log:q}"

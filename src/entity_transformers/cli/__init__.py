@@ -75,7 +75,7 @@ COMMANDS: dict[str, Command] = {
     "try-riddle": Command("riddles", "short trainings for one of what could have given the paper's odd numbers",
         CORPUS | {"--riddle": {"required": True, "choices": get_args(Riddle), "metavar": "RIDDLE", "help": "one of riddles.candidates"},
                   "--output": FILE | {"help": "its numbers (JSON)"}}, ("riddles", "lm")),
-    "collect-riddles": Command("riddles", "the candidates that were tried, in one file",
+    "gather-riddles": Command("riddles", "the candidates that were tried, in one file",
         {"--riddles": FOLDER | {"help": "results/riddles"}, "--output": FILE | {"help": "all numbers (JSON)"}}, ("riddles",)),
     "train-planted": Command("planted", "[beyond the paper] train one way of reading and learning the memory on planted facts, and ask for them",
         {"--variant": {"required": True, "choices": get_args(PlantedVariant), "metavar": "VARIANT", "help": "a row of the table (planted.variants)"},

@@ -24,7 +24,6 @@ from ..params import Params
 from ..perplexity.corpus import mean_loss
 
 log = logging.getLogger(__name__)
-STOPPED = 75  # exit code: try again
 CODE = (
     *(f"lm/{name}.py" for name in ("attention", "checkpoint", "distributed", "entities", "gpt2e", "kept", "lanes", "loss", "memory")),
     *(f"lm/{name}.py" for name in ("models", "optimizer", "progress", "step", "training")),
@@ -57,7 +56,7 @@ def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, ou
             copy_file(state / name, output / name)
         world.wait()
     if stopped is not None:
-        raise SystemExit(STOPPED)
+        raise SystemExit(runtime.STOPPED)
 
 
 def _reading(params: Params) -> dict[str, Any]:
@@ -70,16 +69,11 @@ def _train(
     params: Params, corpus: Path, name: str, seed: int, state: Path, inputs: list[Path], world: World, board: Board | None
 ) -> TrainingStopped | None:
     """Train to the end and write the outputs to ``state``, or say what stopped the run."""
-    started = time.time()
-    device = runtime.start(world.device, params.run.threads, seed)
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    started, report = time.time(), log.info if world.main else log.debug
+    model = _start_model(params, corpus, name, seed, world)
+    report("%s, seed %d: %s parameters on %s, processes: %d", name, seed, f"{count_parameters(model):,}", model.device, world.size)
     train, dev = (label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed) for split in ("train", "dev"))
-    model = build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
-    store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
-    curve = CurveFile(state / "curve.csv")
-    report = log.info if world.main else log.debug
-    report("%s, seed %d: %s parameters on %s, processes: %d", name, seed, f"{count_parameters(model):,}", device, world.size)
-    held_out = dev.head(params.lm.validation_documents)
+    held_out, curve = dev.head(params.lm.validation_documents), CurveFile(state / "curve.csv")
 
     def validate(model: Any, entities: bool) -> float:
         return mean_loss(model, held_out, window=params.lm.window, entities=entities)
@@ -89,6 +83,7 @@ def _train(
         _show(board, [row])
 
     try:
+        store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
         training = Training(model, train, validate, params.lm, seed, store, write_row, report, world)
         _show(board, curve.read()[: training.progress.curve_rows])
         training.run()
@@ -100,6 +95,13 @@ def _train(
     if world.main:
         _write_outputs(training, params, name, state, len(held_out.pieces) - len(held_out), inputs, started)
     return None
+
+
+def _start_model(params: Params, corpus: Path, name: str, seed: int, world: World) -> Any:
+    """The model that training begins with, on this process's device."""
+    device = runtime.start(world.device, params.run.threads, seed)
+    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    return build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
 
 
 def _write_outputs(training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path], started: float) -> None:

@@ -26,8 +26,11 @@ def train_planted(params: Params, variant: str, seed: int, output: Path) -> None
         training = start_training(params.planted, variant, seed, CheckpointStore(Path(folder), 1), device)
         try:
             training.run()
-        except (TrainingStopped, TrainingError) as stop:
-            raise SystemExit(f"entity-transformers train-planted: {variant}, seed {seed}: no result: {stop}") from None
+        except TrainingStopped:
+            log.info("stopped, and nothing is kept of it: run it again")
+            raise SystemExit(runtime.STOPPED) from None
+        except TrainingError as error:
+            raise SystemExit(f"entity-transformers train-planted: {variant}, seed {seed}: {error}") from None
     scores = score_training(training, params.planted)
     facts = {"variant": variant, "seed": seed, "task": describe_task(make_task(params.planted))}
     count = {"documents": params.planted.documents, "steps": training.params.steps, "train_loss": training.progress.train_loss}

@@ -1,4 +1,4 @@
-"""Opens the files of try-riddle and collect-riddles (which needs no torch, so what trains is imported where it is used)."""
+"""Opens the files of try-riddle and gather-riddles (which needs no torch, so what trains is imported where it is used)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..riddles.trials import Material
 
 log = logging.getLogger(__name__)
-STOPPED = 75  # exit code: try again
 
 
 def try_riddle(params: Params, corpus: Path, riddle: str, output: Path) -> None:
@@ -28,7 +27,7 @@ def try_riddle(params: Params, corpus: Path, riddle: str, output: Path) -> None:
             numbers = TRIALS[riddle](_gather(params, corpus, Path(folder)))
         except TrainingStopped:
             log.info("stopped, and nothing is kept of it: run it again")
-            raise SystemExit(STOPPED) from None
+            raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise SystemExit(f"entity-transformers try-riddle: {error}") from None
     settings = params.riddles.model_dump(mode="json", exclude={"candidates"})
@@ -61,6 +60,6 @@ def _gather(params: Params, corpus: Path, folder: Path) -> Material:
     )
 
 
-def collect_riddles(params: Params, riddles: Path, output: Path) -> None:
+def gather_riddles(params: Params, riddles: Path, output: Path) -> None:
     """The candidates that were tried, by name, in one file; none where riddles.candidates is empty."""
     write_json(output, {"candidates": {name: read_json(riddles / f"{name}.json") for name in params.riddles.candidates}})

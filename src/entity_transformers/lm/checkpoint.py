@@ -43,7 +43,7 @@ class CheckpointStore:
             self._remove(self._folders(kind)[: -self.keep])
 
     def keep_best(self, step: int | None) -> None:
-        """Drop every snapshot of kind ``best`` but that of ``step``; called once a snapshot that names it has been written."""
+        """Drop every snapshot of kind ``best`` but that of ``step``; called once a snapshot that names it has been written or read."""
         self._remove(folder for folder in self._folders("best") if folder.name != f"best-{step or 0:09d}")
 
     def latest(self, kind: str = "step") -> Snapshot | None:

@@ -35,9 +35,11 @@ class WindowLosses(nn.Module):
 
     def forward(self, windows: list[Window], part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
         """Sum of the losses of the lanes ``part`` over windows in a row, between which their memory is handed on."""
-        return torch.stack([self._window_loss(i, window, part, memory, kept) for i, window in enumerate(windows)]).sum()
+        hidden = torch.cat([self._read(i, window, part, memory, kept) for i, window in enumerate(windows)])
+        return compute_loss(self.model, hidden, self._tensor(np.concatenate([window.targets[part] for window in windows])))
 
-    def _window_loss(self, index: int, window: Window, part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
+    def _read(self, index: int, window: Window, part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
+        """Hidden states [lanes, pieces, W] of one window; what it leaves in the memory is written."""
         entities = None
         if memory is not None:
             memory.states = self._start_documents(memory.states, window, part, kept)
@@ -47,7 +49,7 @@ class WindowLosses(nn.Module):
         write_memory(self.model, memory, entities, hidden)
         if memory is not None and kept is not None:
             kept.take(memory.states, index, part)
-        return compute_loss(self.model, hidden, self._tensor(window.targets[part]))
+        return hidden
 
     def _start_documents(self, states: Tensor, window: Window, part: slice, kept: KeptStates | None) -> Tensor:
         if kept is not None:

@@ -38,7 +38,9 @@ class _SummedLoss(torch.autograd.Function):
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
         with torch.autocast(device, enabled=False):
-            total, *gradients = _walk(states.to(dtype), weight.to(dtype), targets, CHUNKS.get(device, LARGE_CHUNK), ctx.needs_input_grad[0])
+            total, *gradients = _walk(
+                states.to(dtype), weight.to(dtype), targets, CHUNKS.get(device, LARGE_CHUNK), any(ctx.needs_input_grad)
+            )
         ctx.save_for_backward(*(g.to(of.dtype) for g, of in zip(gradients, (states, weight), strict=False)))
         return total
 

@@ -174,6 +174,8 @@ class Training:
         snapshot = self.store.latest()
         if snapshot is not None:
             self._load(snapshot)
+        if self.world.main:
+            self.store.keep_best(self.progress.best_step)  # a later one may not come again: other processes, other numbers
         steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
         if len(set(steps)) > 1:
             raise TrainingError(f"the processes' checkpoints are of steps {steps}: name a folder that all of them see")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from entity_transformers.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Number
 from entity_transformers.report.results import Documents, Results, Value, attempt, uses_entities
 
+Interval = tuple[float, float]
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
 
@@ -35,15 +37,12 @@ class Difference:
     p: float | None
     documents: int
     seeds: int = 1
-    over_seeds: tuple[float, float] | None = None
+    over_seeds: Interval | None = None
 
     @property
-    def widest(self) -> tuple[float, float] | None:
+    def widest(self) -> Interval | None:
         """The interval that claims are judged by: over documents and over seeds both; None where documents are too few."""
-        if self.low is None or self.high is None:
-            return None
-        low, high = self.over_seeds or (self.low, self.high)
-        return min(self.low, low), max(self.high, high)
+        return None if self.low is None or self.high is None else cover((self.low, self.high), self.over_seeds)
 
     @property
     def beats(self) -> bool:
@@ -54,6 +53,12 @@ class Difference:
     def cell(self) -> Number:
         """The difference as a cell."""
         return Number(self.value, 4, low=self.low, high=self.high, signed=True)
+
+
+def cover(interval: Interval, other: Interval | None) -> Interval:
+    """The least interval that holds both; ``other`` may be missing."""
+    low, high = other or interval
+    return min(interval[0], low), max(interval[1], high)
 
 
 def judged_split(results: Results) -> str | None:
@@ -78,9 +83,8 @@ def scores_by_seed(results: Results, model: str, split: str, condition: str) -> 
     return scored
 
 
-def total_nll(results: Results, model: str, split: str, condition: str) -> Scored | None:
-    """`scores_by_seed` with the nats averaged over the seeds; None where nothing was scored."""
-    scored = list(scores_by_seed(results, model, split, condition).values())
+def average(scored: Sequence[Scored]) -> Scored | None:
+    """One seed's scores after another with the nats averaged over them; None where nothing was scored."""
     if not scored:
         return None
     names, pieces, _ = scored[0]
@@ -93,8 +97,10 @@ def _cut(table: Documents, split: str, condition: str) -> Scored | None:
 
 
 def compare(results: Results, split: str, model: str, condition: str, against: str, against_condition: str) -> Difference | None:
-    """Paired difference of two models on one split; None where either has no scored document."""
-    ours, theirs = total_nll(results, model, split, condition), total_nll(results, against, split, against_condition)
+    """Paired difference of two models on one split over the seeds that both have; None where there is no such document."""
+    scored = [scores_by_seed(results, *side) for side in ((model, split, condition), (against, split, against_condition))]
+    seeds = sorted(scored[0].keys() & scored[1].keys())
+    ours, theirs = (average([scores[seed] for seed in seeds]) for scores in scored)
     if ours is None or theirs is None:
         return None
     (names, pieces, nll), (other_names, other_pieces, other_nll) = ours, theirs
@@ -104,24 +110,25 @@ def compare(results: Results, split: str, model: str, condition: str, against: s
     if found["difference"] is None:
         return None
     low, high = found["interval"] or (None, None)
-    gaps = _gaps(scores_by_seed(results, model, split, condition), scores_by_seed(results, against, split, against_condition))
+    gaps = [_gap(scored[0][seed], scored[1][seed]) for seed in seeds]
     conditions = (model, condition, against, against_condition)
     tested = (found["difference"], low, high, found["p"], found["documents"])
     return Difference(split, *conditions, *tested, len(gaps), seed_interval(gaps))
 
 
-def _gaps(ours: dict[int, Scored], theirs: dict[int, Scored]) -> list[float]:
-    """Differences of the mean loss per piece, one for each seed that both have."""
-    seeds = [seed for seed in ours if seed in theirs]
-    return [float((ours[seed][2] - theirs[seed][2]).sum() / max(ours[seed][1].sum(), 1)) for seed in seeds]
+def _gap(ours: Scored, theirs: Scored) -> float:
+    """Difference of the mean loss per piece."""
+    return float((ours[2] - theirs[2]).sum() / max(ours[1].sum(), 1))
 
 
 def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] | None:
     """Micro-F1 of strict spans on test, ``model`` less ``against``, by a paired bootstrap over documents; None where one was not scored.
 
-    The spans of a model's seeds are added up. Keys: difference, interval (or None), p, documents.
+    The spans of the seeds that both have are added up. Keys: difference, interval (or None), p, documents.
     """
-    ours, theirs = ([run.ner_spans for run in results.of(name) if run.ner_spans is not None] for name in (model, against))
+    scored = [{run.seed: run.ner_spans for run in results.of(name) if run.ner_spans is not None} for name in (model, against)]
+    seeds = sorted(scored[0].keys() & scored[1].keys())
+    ours, theirs = ([spans[seed] for seed in seeds] for spans in scored)
     if not ours or not theirs:
         return None
     if any(spans.document != ours[0].document for spans in (*ours, *theirs)):
@@ -134,7 +141,7 @@ def better_condition(results: Results, model: str, split: str) -> str:
     """The condition, entities on or off, in which a model has the lower loss: a control is met at its best."""
     if not uses_entities(model):
         return "off"
-    scores = {condition: total_nll(results, model, split, condition) for condition in ("on", "off")}
+    scores = {condition: average(list(scores_by_seed(results, model, split, condition).values())) for condition in ("on", "off")}
     return min(scores, key=lambda condition: math.inf if scores[condition] is None else float(scores[condition][2].sum()))  # type: ignore[index]
 
 
@@ -146,7 +153,7 @@ def compare_all(results: Results, split: str) -> tuple[Difference, ...]:
     return tuple(difference for difference in found if difference is not None)
 
 
-def seed_interval(differences: list[float]) -> tuple[float, float] | None:
+def seed_interval(differences: list[float]) -> Interval | None:
     """95 % Student interval of the mean of paired differences, one a seed; None for fewer than two seeds."""
     from scipy import stats
 

@@ -283,6 +283,6 @@ def build_claims(results: Results) -> Table:
         rows=tuple((finding.claim, finding.source, finding.status, finding.ours) for finding in findings),
         measures="Each statement is made from the numbers of this study alone.",
         note="“not shown”: the direction may be the paper's, but the interval includes zero, or there is one seed and no interval "
-        "over documents. An interval over documents does not cover what another seed of the training would give; with several seeds a "
-        "claim has to stand in both intervals.",
+        "over documents. An interval over documents does not cover what another seed of the training would give; a claim that "
+        "has several seeds and scores per document has to stand in both intervals.",
     )

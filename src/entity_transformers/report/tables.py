@@ -15,7 +15,7 @@ from entity_transformers.report.mention_tables import (
     build_table5,
     build_table5_tags,
 )
-from entity_transformers.report.planted_table import build_planted
+from entity_transformers.report.planted import build_planted
 from entity_transformers.report.probe import build_probe
 from entity_transformers.report.results import Results
 from entity_transformers.report.riddles import build_riddles

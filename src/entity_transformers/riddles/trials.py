@@ -92,7 +92,8 @@ def _mean(losses: np.ndarray, where: np.ndarray) -> float | None:
 def try_validation_trains(material: Material) -> Numbers:
     """A validation step that also updates the weights: GPT2 trained on train, then on validation text, pass after pass.
 
-    The learning rate stays at its peak and the optimizer starts anew with the validation text.
+    With the validation text the optimizer starts anew and the learning rate stays at its peak, after a warm-up over at most a tenth
+    of the passes.
     """
     dev = spread(_unlabelled(material.dev), material.riddles.documents)
     model = build(material, "gpt2", material.lm)
@@ -194,7 +195,7 @@ def shorten(lm: LmParams, steps: int, passes: int, schedule: str | None) -> LmPa
     """The study's training with ``passes`` times ``steps`` steps, a validation after each pass and one checkpoint at the end."""
     total = steps * passes
     numbers = {"steps": total, "warmup_steps": min(lm.warmup_steps, total // 10), "validate_every": steps, "checkpoint_every": total}
-    once = {"keep_checkpoints": 1, "final_weights": "last", "max_minutes": None, "compile": False, "schedule": schedule or lm.schedule}
+    once = {"keep_checkpoints": 1, "final_weights": "last", "max_minutes": None, "compile": "off", "schedule": schedule or lm.schedule}
     return LmParams(**(lm.model_dump() | numbers | once))
 
 

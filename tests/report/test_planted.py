@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from entity_transformers.report.cells import Number
-from entity_transformers.report.planted_table import ROWS, build_planted
+from entity_transformers.report.planted import ROWS, build_planted
 from entity_transformers.report.results import Results
 
 

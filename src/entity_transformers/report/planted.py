@@ -91,6 +91,5 @@ def _write_finding(switched: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
         (always if count == len(runs) else sometimes if count else never).append(ROWS[name].removeprefix("GPT2E: "))
     sentences = [f"{verdict}: {'; '.join(names)}." for verdict, names in groups.items() if names]
     waiting = any("gradient" in name and not carried(runs) for name, runs in switched.items())
-    documents = next(iter(switched.values()))[0]["documents"]
-    late = f"The gradient turns on late and suddenly, after some 60,000 documents at this step's full size (PAPER.md); read: {documents:,}."
+    late = "The gradient turns on late and suddenly (PAPER.md): a row that read too few documents stays at chance."
     return sentences + ([late] if waiting else [])
