@@ -47,6 +47,10 @@ class CorpusParams(Section):
 
     format: Annotated[Format, Field(description="how the corpus is written; sample: generated on the spot")]
     path: Annotated[str | None, Field(description="local file or folder, relative to the study; null: download")]
+    revision: Annotated[
+        str | None,
+        Field(description="commit of the hub's copy of CoNLL-2012 (format ontonotes); null: the newest, which source.json names"),
+    ]
     exclude: Annotated[tuple[str, ...], Field(description="document names to leave out, as glob patterns")]
     bad_documents: Annotated[
         Literal["strict", "skip"], Field(description="strict: stop at a bad document; skip: leave it out and count it")

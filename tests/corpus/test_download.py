@@ -406,7 +406,9 @@ def test_without_the_corpus_the_first_step_stops_with_that_message(tmp_path: Pat
         locate("ontonotes", None, tmp_path)
 
 
-def test_the_hubs_copy_is_listed_with_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hubs_copy_is_listed_with_its_commit_and_can_be_pinned_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     snapshot = tmp_path / "snapshots" / "0123abc"
     asked: dict[str, Any] = {}
 
@@ -420,7 +422,12 @@ def test_the_hubs_copy_is_listed_with_its_commit(tmp_path: Path, monkeypatch: py
         locate("ontonotes", None, tmp_path, offline=False)
     (snapshot / "english_v4").mkdir()
     (snapshot / "english_v4" / "test-00000-of-00001.parquet").write_bytes(BODY)
+    caplog.clear()
     listed = locate("ontonotes", None, tmp_path, offline=False)
+    assert "set corpus.revision to 0123abc to read these bytes again" in caplog.text
+    caplog.clear()
+    assert locate("ontonotes", None, tmp_path, revision="0123abc", offline=False) == listed
+    assert (asked["revision"], caplog.text) == ("0123abc", "")
     assert listed["origin"] == "hub coref-data/conll2012_raw, commit 0123abc"
     assert listed["files"] == [{"path": "english_v4/test-00000-of-00001.parquet", "bytes": len(BODY), "sha256": SHA}]
     assert (asked["repository"], asked["repo_type"], asked["allow_patterns"]) == ("coref-data/conll2012_raw", "dataset", ["english_v4/*"])

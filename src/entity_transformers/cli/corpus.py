@@ -43,7 +43,7 @@ def download_corpus(params: Params, cache: Path, output: Path) -> None:
         files = generate_corpus(section.sample_words, section.sample_seed)
         write_json(output, _write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}"))
     else:
-        write_json(output, locate(section.format, _path(section.path), cache))
+        write_json(output, locate(section.format, _path(section.path), cache, revision=section.revision))
 
 
 def download_lambada(params: Params, cache: Path, output: Path) -> None:

@@ -30,12 +30,15 @@ _PATTERNS = {
 }
 
 
-def locate(kind: str, path: Path | None, cache: Path, *, offline: bool | None = None, **settings: Any) -> dict[str, Any]:
+def locate(
+    kind: str, path: Path | None, cache: Path, *, revision: str | None = None, offline: bool | None = None, **settings: Any
+) -> dict[str, Any]:
     """Manifest {"root", "origin", "files": [{"path", "bytes", "sha256"}]} of a corpus, LAMBADA or GPT-2's byte-pair encoding.
 
     ``kind``: ontonotes, ontogum, litbank, jsonl, lambada-original, lambada-openai or gpt2-bpe. ``path``: a file, a folder or an
     archive of them, or None to download into ``cache``. ``root`` is what the readers take; file paths are relative to it
-    (``.`` where it is a file itself). ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
+    (``.`` where it is a file itself). ``revision``: commit of the hub's copy of
+    CoNLL-2012, None for its newest. ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
 
     A path that is not there raises CorpusError, unless the files are pinned: then they are downloaded, which gives the same bytes.
     """
@@ -45,7 +48,9 @@ def locate(kind: str, path: Path | None, cache: Path, *, offline: bool | None = 
         log.warning("%s is not there: downloading the pinned files of %s instead", path, kind)
     offline = os.environ.get("HF_HUB_OFFLINE", "") in ("1", "true", "TRUE", "ON", "YES") if offline is None else offline
     if kind == "ontonotes":
-        folder = fetch_conll2012(cache, offline=offline)
+        folder = fetch_conll2012(cache, revision=revision, offline=offline)
+        if revision is None:
+            log.warning("the hub's newest %s: set corpus.revision to %s to read these bytes again", kind, folder.name)
         return _manifest(kind, folder, f"hub coref-data/conll2012_raw, commit {folder.name}")
     source = find_source(kind)
     folder = fetch_source(source, cache / source.name, offline=offline, **settings)
