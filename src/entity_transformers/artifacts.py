@@ -101,11 +101,11 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write a table with a header; None becomes an empty cell."""
+    """Write a table with a header; None becomes an empty cell. NaN or infinity raises ValueError."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(_finite(row, f"{path.name}, row {number}") for number, row in enumerate(rows, start=1))
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None) -> None:

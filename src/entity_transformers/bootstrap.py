@@ -52,8 +52,13 @@ def compare(statistic: Statistic, columns: tuple[np.ndarray, ...], *, samples: i
     difference  the statistic of the data; None for no document
     interval    [low, high] of ``confidence``; None for fewer than two documents
     p           two-sided, from the share of resamples on either side of 0, never below 2 / (samples + 1); None likewise
+
+    NaN or infinity in a column raises ValueError.
     """
     documents = len(columns[0])
+    broken = sorted({int(row) for column in columns for row in np.flatnonzero(~np.isfinite(column))})
+    if broken:
+        raise ValueError(f"{len(broken)} of {documents} documents have a score that is NaN or infinite, the first is number {broken[0]}")
     if documents == 0:
         return {"documents": 0, "difference": None, "interval": None, "p": None}
     difference = float(statistic(*columns, axis=-1))

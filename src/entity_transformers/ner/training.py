@@ -74,7 +74,7 @@ def train_tagger(
 
 
 def train_epoch(tagger: Tagger, optimizer: torch.optim.Optimizer, sentences: TaggedSentences, batches: Iterable[np.ndarray]) -> float:
-    """One optimizer step a batch (sentence numbers each); returns the mean loss in nats per sentence."""
+    """One optimizer step a batch (sentence numbers each); returns the mean loss in nats per sentence. NaN or infinity raises ValueError."""
     tagger.train()
     losses, sizes = [], []
     for numbers in batches:
@@ -85,7 +85,10 @@ def train_epoch(tagger: Tagger, optimizer: torch.optim.Optimizer, sentences: Tag
         optimizer.step()
         losses.append(loss.detach())
         sizes.append(len(numbers))
-    return float(np.average(torch.stack(losses).cpu().numpy().astype(np.float64), weights=sizes))
+    mean = float(np.average(torch.stack(losses).cpu().numpy().astype(np.float64), weights=sizes))
+    if not np.isfinite(mean):
+        raise ValueError(f"the tagger's training loss is {mean}: lower ner.learning_rate")
+    return mean
 
 
 @torch.no_grad()
