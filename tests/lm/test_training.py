@@ -194,10 +194,35 @@ def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_pat
 
 
 def test_checkpointing_bounds_the_memory_gradient_s_activations_and_changes_nothing(tmp_path: Path) -> None:
-    """Three windows in one graph, their activations recomputed in the backward pass: the same gradients."""
-    kept = {"dropout": 0.0, "memory_gradient_windows": 2, "entity_values": "both", "steps": 6, "warmup_steps": 0}
-    plain = gradients(make_training(tmp_path / "1", **kept))
-    assert_close(plain, gradients(make_training(tmp_path / "2", **kept, gradient_checkpointing=True)))
+    """The windows of a step in one graph, each recomputed in the backward pass: the same gradients, also with dropout."""
+    found: dict[tuple[int, bool], tuple[int, dict[str, Tensor]]] = {}
+    for earlier in (2, 8):
+        for recomputed in (False, True):
+            training = make_training(
+                tmp_path / f"{earlier}{recomputed}", dropout=0.1, memory_gradient_windows=earlier, entity_values="both", steps=6,
+                warmup_steps=0, gradient_checkpointing=recomputed,
+            )  # fmt: skip
+            found[earlier, recomputed] = count_kept(training)
+        assert_close(found[earlier, False][1], found[earlier, True][1])
+    more = {recomputed: (found[8, recomputed][0] - found[2, recomputed][0]) / 6 for recomputed in (False, True)}
+    memory = training.lanes.memories[0]
+    assert memory is not None
+    window = memory.states.nbytes + 4 * 2 * 8 * 16  # what a window hands on: its memory and its hidden states
+    assert more[True] <= 4 * window < more[False] / 4
+
+
+def count_kept(training: Training) -> tuple[int, dict[str, Tensor]]:
+    """Bytes that the forward pass of a step keeps outside recomputed parts, and the step's gradients."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    torch.manual_seed(1)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        found = gradients(training)
+    return sum(kept.values()), found
 
 
 def test_both_models_start_from_the_same_shared_weights() -> None:

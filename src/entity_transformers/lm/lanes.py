@@ -6,12 +6,15 @@ Dimensions: B lanes of all processes, R = entities + 1 rows, W width.
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..corpus.windows import Window, WindowPlan
 from ..sections import LmParams
@@ -27,11 +30,15 @@ class TrainingError(RuntimeError):
 
 
 class WindowLosses(nn.Module):
-    """The model and its loss as one module, because DDP sees only what its own forward pass calls."""
+    """The model and its loss as one module, because DDP sees only what its own forward pass calls.
 
-    def __init__(self, model: Any) -> None:
+    ``recompute``: of each window only the hidden states and the memory are kept, the rest is computed again for its gradient.
+    """
+
+    def __init__(self, model: Any, recompute: bool = False) -> None:
         super().__init__()
         self.model = model
+        self.compute = functools.partial(checkpoint, self._compute, use_reentrant=False) if recompute else self._compute
 
     def forward(self, windows: list[Window], part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
         """Sum of the losses of the lanes ``part`` over windows in a row, between which their memory is handed on."""
@@ -40,16 +47,28 @@ class WindowLosses(nn.Module):
 
     def _read(self, index: int, window: Window, part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
         """Hidden states [lanes, pieces, W] of one window; what it leaves in the memory is written."""
-        entities = None
+        entities = states = None
         if memory is not None:
-            memory.states = self._start_documents(memory.states, window, part, kept)
+            states = self._start_documents(memory.states, window, part, kept)
             entities = self._tensor(window.entities[part]) if window.entities[part].any() else None
         positions = self._tensor(window.positions[part]) if window.packed else None
-        hidden = compute_hidden(self.model, self._tensor(window.pieces[part]), entities, memory, positions)
-        write_memory(self.model, memory, entities, hidden)
-        if memory is not None and kept is not None:
-            kept.take(memory.states, index, part)
+        hidden, states = self.compute(memory, states, self._tensor(window.pieces[part]), entities, positions)
+        if memory is not None and states is not None:
+            memory.states = states
+            if kept is not None:
+                kept.take(states, index, part)
         return hidden
+
+    def _compute(
+        self, memory: EntityMemory | None, states: Tensor | None, pieces: Tensor, entities: Tensor | None, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Hidden states of a window that reads a memory with the vectors ``states``, and the vectors it leaves; changes nothing."""
+        if memory is not None and states is not None:
+            memory = copy.copy(memory)
+            memory.states = states
+        hidden = compute_hidden(self.model, pieces, entities, memory, positions)
+        write_memory(self.model, memory, entities, hidden)
+        return hidden, None if memory is None else memory.states
 
     def _start_documents(self, states: Tensor, window: Window, part: slice, kept: KeptStates | None) -> Tensor:
         if kept is not None:
@@ -88,7 +107,8 @@ class Lanes:
         """
         if self._module is None:  # wrapped late: DDP hands out the main process's weights, which by now are the resumed ones
             unused = has_memory(self.model)  # entity attention's queries and keys, where no piece has an entity
-            self._module = self.world.wrap(WindowLosses(self.model), unused)
+            recompute = self.params.gradient_checkpointing and len(windows) > 1
+            self._module = self.world.wrap(WindowLosses(self.model, recompute), unused)
         pieces, loss = sum(window.targets.size for window in windows) / self.world.size, 0.0
         if self.kept is not None:
             self.kept.begin(windows)

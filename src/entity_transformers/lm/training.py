@@ -75,8 +75,9 @@ class Training:
         self.optimizer = make_optimizer(self.model, params)
         self.started = time.monotonic()
         seed_process(self.seed, self.world.rank, 0)
-        if params.gradient_checkpointing:
-            getattr(self.model, "activation_checkpointing_enable", self.model.gradient_checkpointing_enable)()
+        if params.gradient_checkpointing and self.windows_per_step == 1:  # else window by window, in `Lanes`
+            enable = getattr(self.model, "activation_checkpointing_enable", None) or self.model.gradient_checkpointing_enable
+            enable()
         if params.compile != "off":
             self.model.transformer.compile(mode=params.compile)
         self._resume()
