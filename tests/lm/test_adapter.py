@@ -196,6 +196,9 @@ def test_what_cannot_be_adapted_is_refused(tmp_path: Path) -> None:
         model(pieces, entity_ids=ids[:, 1:], memory=memory)
     with pytest.raises(ValueError, match="without memory"):
         model(pieces, entity_ids=ids)
+    for switches in ({"gate": "Zero"}, {"values": "hiden"}, {"residual": False}):
+        with pytest.raises(ValueError, match="gate"):
+            add_entity_attention(make_base("gpt2", tmp_path), **switches)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="sliding_attention"):
         add_entity_attention(MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=4)))
     with pytest.raises(ValueError, match="has 0 lists of 3 modules, expected 1: name its layers with blocks="):

@@ -455,6 +455,40 @@ def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
     assert not torch.autograd.grad(run(delta, detach=True), delta, allow_unused=True)[0]
 
 
+def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
+    """It can't look at the ids, so these count as 0."""
+    model = make_model(17)
+    pieces, ids, memory = make_input(17)
+    wrong, none = ids.clone(), ids.clone()
+    wrong[0, 2], wrong[1, 4], wrong[2, 6] = ENTITIES + 1, -1, 99
+    none[0, 2] = none[1, 4] = none[2, 6] = 0
+    compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
+    found = compiled(pieces, use_cache=False, entity_ids=wrong, memory=memory).last_hidden_state
+    expected = model.transformer(pieces, use_cache=False, entity_ids=none, memory=memory).last_hidden_state
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("values", ["hidden", "both"])
+@pytest.mark.parametrize("use_cache", [None, False])
+def test_every_weight_has_a_gradient_without_entities_too(use_cache: bool | None, values: str) -> None:
+    model = make_model(18, entity_values=values, entity_layer_norm=True).train()
+    pieces, _, _ = make_input(18)
+    model(pieces, labels=pieces, use_cache=use_cache).loss.backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+@pytest.mark.parametrize(("name", "given", "message"), [
+    ("a list of ids", {"entity_ids": [[1]]}, "entity_ids has type list"),
+    ("a tensor as memory", {"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 documents"),
+    ("a memory alone that does not fit", {"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
+    ("a list of vectors", {"entity_ids": None, "memory": None, "entity_states": [[[1.0]]]}, "entity_states has type list"),
+])  # fmt: skip
+def test_what_is_no_tensor_is_refused(name: str, given: dict[str, Any], message: str) -> None:
+    pieces, ids, memory = make_input(19)
+    with pytest.raises(ValueError, match=message):
+        make_model(19)(pieces, **({"entity_ids": ids, "memory": memory} | given))
+
+
 def test_compiles_into_one_graph() -> None:
     model = make_model(16)
     pieces, ids, memory = make_input(16)
@@ -472,7 +506,7 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"memory": EntityMemory(3, ENTITIES, 16, device="meta")}, r"memory of shape \[3, 5, 16\] is on meta, expected cpu"),
     ({"entity_ids": torch.zeros(3, 12, dtype=torch.int64)}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
     ({"entity_ids": torch.zeros(3, 13)}, r"entity_ids has type torch\.float32"),
-    ({"memory": EntityMemory(3, ENTITIES, 17)}, r"memory has shape \[3, 5, 17\], expected \[3, 'entities \+ 1', 16\]"),
+    ({"memory": EntityMemory(3, ENTITIES, 17)}, r"memory has shape \[3, 5, 17\], expected \[3, entities \+ 1, 16\]"),
     ({"memory": EntityMemory(2, ENTITIES, 16)}, r"memory has shape \[2, 5, 16\], expected \[3,"),
     ({"memory": None}, r"entity_ids of shape \[3, 13\] came without memory"),
     ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),

@@ -153,5 +153,14 @@ def test_bad_requests_are_refused() -> None:
         model.generate(pieces, entity_ids=ids, max_new_tokens=2, pad_token_id=0)
     with pytest.raises(ValueError, match="neither entity_states nor inputs_embeds"):
         model.generate(pieces, entity_states=memory.read(ids), max_new_tokens=2)
+    for wrong, found in ((EntityMemory(1, 3, 16), r"\[1, 4, 16\]"), (EntityMemory(3, 3, 16), r"\[3, 4, 16\]")):
+        with pytest.raises(ValueError, match=rf"memory has shape {found}, expected \[2, entities \+ 1, 16\]"):
+            model.generate(pieces, entity_ids=ids, memory=wrong, max_new_tokens=2, num_beams=2, pad_token_id=0)
+    with pytest.raises(ValueError, match=r"new_entities is 1\.5, expected one entity id or a function"):
+        model.generate(pieces, entity_ids=ids, memory=memory, new_entities=1.5, max_new_tokens=2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="new_entities 2 came without entity_ids"):
+        model.generate(pieces, new_entities=2, max_new_tokens=2)
+    with pytest.raises(ValueError, match=r"new_entities returned list, expected int64 \[2\]"):
+        model.generate(pieces, entity_ids=ids, memory=memory, new_entities=lambda p, e: [1, 1], max_new_tokens=3, pad_token_id=0)  # type: ignore[arg-type,return-value]
     with pytest.raises(ValueError, match=r"new_entities returned torch.int64 \[\], expected int64 \[2\]"):
         model.generate(pieces, entity_ids=ids, memory=memory, new_entities=lambda p, e: torch.tensor(1), max_new_tokens=3, pad_token_id=0)

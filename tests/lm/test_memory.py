@@ -130,10 +130,33 @@ def test_bad_input_names_tensor_shape_and_expectation() -> None:
         memory.write(ids, hidden, "first")
     with pytest.raises(ValueError, match=r"states has shape \[1, 4, 4\], expected \[2, entities \+ 1, 4\]"):
         memory.load_state_dict(EntityMemory(1, 3, 4).state_dict())
-    with pytest.raises(ValueError, match="rows has shape"):
+    with pytest.raises(ValueError, match=r"rows is torch.bool \[1\], expected bool \[2\] or int64 indices from 0 to 1"):
         memory.reset(torch.tensor([True]))
     with pytest.raises(ValueError, match="batch_size=0"):
         EntityMemory(0, 1, 1)
+
+
+def test_what_is_no_tensor_or_names_no_document_is_refused() -> None:
+    memory = EntityMemory(2, 3, 4)
+    ids = torch.zeros(2, 5, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"hidden has type list, expected a tensor of shape \[2, 5, 4\]"):
+        memory.write(ids, [[0.0]])  # type: ignore[arg-type]
+    for rows in (torch.tensor([5]), torch.tensor([-1]), torch.tensor([0.7]), [0]):
+        with pytest.raises(ValueError, match="expected bool \\[2\\] or int64 indices from 0 to 1"):
+            memory.reset(rows)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"states has shape \[2, 0, 4\]"):
+        memory.load_state_dict({"states": torch.ones(2, 0, 4)})
+    with pytest.raises(ValueError, match="row 0 of each document is expected to be ones"):
+        memory.load_state_dict({"states": torch.zeros(2, 3, 4)})
+
+
+def test_ids_are_checked_again_where_the_room_for_entities_changed() -> None:
+    memory = EntityMemory(2, 9, 4)
+    ids = torch.tensor([[7, 1], [1, 1]])
+    memory.read(ids)
+    memory.load_state_dict(EntityMemory(2, 5, 4).state_dict())
+    with pytest.raises(ValueError, match="holds ids 1 to 7, expected 0 to 5"):
+        memory.read(ids)
 
 
 def test_ids_changed_in_place_are_checked_again() -> None:

@@ -51,6 +51,10 @@ class EntityAttention(nn.Module):
         super().__init__()
         if width % heads:
             raise ValueError(f"width {width} is not divisible by heads {heads}")
+        if gate not in ("none", "zero") or values not in ("hidden", "entity", "both"):
+            raise ValueError(f"{gate=}, {values=}: expected gate 'none' or 'zero' and values 'hidden', 'entity' or 'both'")
+        if gate == "zero" and not residual:
+            raise ValueError("gate 'zero' without a residual would give a constant output")
         self.config = config
         self.slot = slot
         self.heads = heads
@@ -95,7 +99,7 @@ class EntityAttention(nn.Module):
         """Attention to equal keys, [B, T, W]: the mean of the values of all pieces so far."""
         batch, length, width = inputs.shape
         if cache is not None:
-            values = self._values(inputs, entities)
+            values = self._values(inputs, entities) + self._nothing()
             self._cached(self._split(self._keys(entities, batch, length)), self._split(values), cache)
             return self.c_proj(mean_so_far(values, entities.starts, self.is_causal))
         bias = self._constant_value()

@@ -44,13 +44,13 @@ def find_entities(
         _check_states(entity_states, (*shape, width), entity_ids is not None or memory is not None)
         _check_device("entity_states", entity_states, like)
         return Entities(entity_states.to(like.dtype).contiguous())
+    if memory is not None:
+        _check_memory(memory, shape[0], width, like)
     if entity_ids is None:
         return Entities()
+    check_ids(entity_ids, shape)
     if memory is None:
         raise ValueError(f"entity_ids of shape {list(entity_ids.shape)} came without memory: expected an EntityMemory to read them from")
-    _check_memory(memory, shape[0], width, like)
-    if tuple(entity_ids.shape) != shape:
-        raise ValueError(f"entity_ids has shape {list(entity_ids.shape)}, expected {list(shape)} (batch, pieces)")
     _check_device("entity_ids", entity_ids, like)
     if memory.check(entity_ids) == 0:
         return Entities()
@@ -61,7 +61,26 @@ def find_entities(
     return Entities(states, index)
 
 
+def check_ids(ids: Tensor, shape: tuple[int, int]) -> None:
+    """ValueError where ``ids`` is no tensor of ``shape`` [B, T]; the values are looked at when they are read."""
+    if not isinstance(ids, Tensor):
+        raise ValueError(f"entity_ids has type {type(ids).__name__}, expected an int64 tensor of shape {list(shape)}")
+    if tuple(ids.shape) != shape:
+        raise ValueError(f"entity_ids has shape {list(ids.shape)}, expected {list(shape)} (batch, pieces)")
+
+
+def check_memory(memory: EntityMemory, batch: int, width: int) -> None:
+    """ValueError where ``memory`` is none of ``batch`` documents and ``width``."""
+    states = getattr(memory, "states", None)  # not by class: trust_remote_code loads a second EntityMemory
+    if not isinstance(states, Tensor):
+        raise ValueError(f"memory has type {type(memory).__name__}, expected an EntityMemory of {batch} documents and width {width}")
+    if states.ndim != 3 or (states.shape[0], states.shape[2]) != (batch, width):
+        raise ValueError(f"memory has shape {list(states.shape)}, expected [{batch}, entities + 1, {width}] (batch, rows, width)")
+
+
 def _check_states(states: Tensor, shape: tuple[int, int, int], others: bool) -> None:
+    if not isinstance(states, Tensor):
+        raise ValueError(f"entity_states has type {type(states).__name__}, expected a tensor of shape {list(shape)}")
     if others:
         raise ValueError(f"entity_states of shape {list(states.shape)} came with entity_ids or memory: expected one or the other")
     if tuple(states.shape) != shape:
@@ -71,9 +90,7 @@ def _check_states(states: Tensor, shape: tuple[int, int, int], others: bool) -> 
 
 
 def _check_memory(memory: EntityMemory, batch: int, width: int, like: Tensor) -> None:
-    found, expected = list(memory.states.shape), [batch, "entities + 1", width]
-    if found[0] != batch or found[2] != width:
-        raise ValueError(f"memory has shape {found}, expected {expected} (batch, rows, width)")
+    check_memory(memory, batch, width)
     _check_device("memory", memory.states, like)
 
 
@@ -103,6 +120,8 @@ class EntityContinuation:
     """The entity ids of generated pieces by a rule (see `GPT2EForCausalLM.generate`), kept while the pieces before stay the same."""
 
     def __init__(self, rule: NewEntities) -> None:
+        if not callable(rule) and (not isinstance(rule, int) or isinstance(rule, bool)):
+            raise ValueError(f"new_entities is {rule!r}, expected one entity id or a function")
         self.rule = rule
         self.pieces: Tensor | None = None
         self.ids: Tensor | None = None
@@ -114,8 +133,9 @@ class EntityContinuation:
         known = self.ids if self.ids is not None and self._continues(pieces) else prompt
         for length in range(known.shape[1] + 1, pieces.shape[1] + 1):
             new = self.rule(pieces[:, :length], known)
-            if tuple(new.shape) != (len(pieces),) or new.dtype != torch.int64:
-                raise ValueError(f"new_entities returned {new.dtype} {list(new.shape)}, expected int64 [{len(pieces)}] (batch)")
+            if not isinstance(new, Tensor) or tuple(new.shape) != (len(pieces),) or new.dtype != torch.int64:
+                found = f"{new.dtype} {list(new.shape)}" if isinstance(new, Tensor) else type(new).__name__
+                raise ValueError(f"new_entities returned {found}, expected int64 [{len(pieces)}] (batch)")
             known = torch.cat([known, new.to(known.device).unsqueeze(1)], dim=1)
         self.pieces, self.ids = pieces, known
         return known

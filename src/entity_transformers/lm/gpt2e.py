@@ -26,7 +26,7 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Block
 from transformers.utils.output_capturing import OutputRecorder
 
 from .attention import EntityAttention
-from .entities import Entities, EntityContinuation, NewEntities, find_entities, find_no_entities
+from .entities import Entities, EntityContinuation, NewEntities, check_ids, check_memory, find_entities, find_no_entities
 from .memory import EntityMemory
 
 
@@ -37,10 +37,10 @@ class GPT2EConfig(GPT2Config):
     entity_residual, entity_layer_norm, entity_gate    what surrounds entity attention; gate "zero": it starts as GPT-2
     entity_values            where its values come from; "both" adds a projection and lets a memory's content be read directly
     memory_write             the state of a mention that is written: its last piece or its mean
-    memory_gradient_windows  earlier windows that the gradient reaches through the memory in training; 0 (the paper): the memory
-                             is detached after each window, so nothing trains it to carry content. Read by the training
-                             loop, not by the model. It adds no time to a window; the activations of k + 1 windows are kept until the
-                             backward pass. PAPER.md has what each switch buys and costs.
+    memory_gradient_windows  k: a training step is k + 1 windows in a row, within which the gradient goes back through the memory;
+                             0 (the paper): the memory is detached after each window, so nothing trains it to carry content.
+                             Read by the training loop, not by the model: in a loop of your own call `EntityMemory.detach`
+                             after each k + 1 windows. PAPER.md has what each switch buys and costs.
     """
 
     model_type = "gpt2e"
@@ -156,7 +156,8 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
 
         ``entity_ids`` int64 [B, T] are rows of ``memory``, 0 for none; or ``entity_states`` [B, T, W] gives each piece's vector.
         Neither: no entities. Documents packed in a row (``position_ids`` that restart at 0, no mask, ``use_cache=False``) see only
-        themselves. Ids out of range and tensors of another shape or dtype raise ValueError.
+        themselves. Ids out of range and tensors of another shape or dtype raise ValueError; in a compiled model, which can't
+        look at values, an id out of range is 0.
         """
         pieces = input_ids if input_ids is not None else inputs_embeds
         if pieces is None:
@@ -227,14 +228,19 @@ class GPT2EForCausalLM(GPT2EPreTrainedModel, GPT2LMHeadModel):
         """As `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] for the prompt and ``memory`` to read them from.
 
         ``new_entities`` says which entity each new piece belongs to: one id for all, or a function of the pieces so far [B, t] and
-        the ids of those before the last [B, t - 1] that returns the last one's, int64 [B]. The memory is only read.
+        the ids of those before the last [B, t - 1] that returns the last one's, int64 [B]. The memory is only read. What does not fit
+        together raises ValueError.
         """
         pieces = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
         entity_ids = kwargs.get("entity_ids")
         if kwargs.get("entity_states") is not None or (entity_ids is not None and pieces is None):
             raise ValueError("generate takes entity_ids with memory for a prompt of input_ids, neither entity_states nor inputs_embeds")
-        if entity_ids is not None and pieces is not None and entity_ids.shape != pieces.shape:
-            raise ValueError(f"entity_ids has shape {list(entity_ids.shape)}, expected {list(pieces.shape)} (batch, pieces of the prompt)")
+        if entity_ids is None and (callable(new_entities) or new_entities != 0):
+            raise ValueError(f"new_entities {new_entities!r} came without entity_ids of the prompt and memory")
+        if entity_ids is not None and pieces is not None:
+            check_ids(entity_ids, tuple(pieces.shape))
+        if kwargs.get("memory") is not None and pieces is not None:
+            check_memory(kwargs["memory"], pieces.shape[0], self.config.n_embd)
         return GenerationMixin.generate(self, *args, new_entities=EntityContinuation(new_entities), **kwargs)  # type: ignore[arg-type]
 
     def prepare_inputs_for_generation(
@@ -262,7 +268,7 @@ AutoConfig.register("gpt2e", GPT2EConfig, exist_ok=True)
 AutoModel.register(GPT2EConfig, GPT2EModel, exist_ok=True)
 AutoModelForCausalLM.register(GPT2EConfig, GPT2EForCausalLM, exist_ok=True)
 
-# A saved folder gets this file and the two it imports, so that trust_remote_code loads it where this package is absent.
+# A saved folder gets this file and the three it imports, so that trust_remote_code loads it where this package is absent.
 GPT2EConfig.register_for_auto_class()
 GPT2EModel.register_for_auto_class("AutoModel")
 GPT2EForCausalLM.register_for_auto_class("AutoModelForCausalLM")

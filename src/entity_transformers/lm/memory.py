@@ -16,7 +16,7 @@ def check_entity_ids(ids: Tensor, shape: tuple[int, int], rows: int) -> int | No
     """The largest id, after checking that ``ids`` is int64 [B, T] of ``shape`` with values from 0 to ``rows`` - 1.
 
     Anything else raises ValueError, on every device. Reading the values waits for the device; while compiling they are not
-    read and None comes back. A tensor with no element has the largest id 0.
+    read and None comes back (`bound_ids` then keeps them in their document). A tensor with no element has the largest id 0.
     """
     if not isinstance(ids, Tensor) or ids.dtype != torch.int64:
         found = getattr(ids, "dtype", type(ids).__name__)
@@ -54,7 +54,7 @@ class EntityMemory:
         if batch_size < 1 or entities < 0 or width < 1:
             raise ValueError(f"EntityMemory({batch_size=}, {entities=}, {width=}): expected at least 1, 0 and 1")
         self.states = torch.ones(batch_size, entities + 1, width, device=device, dtype=dtype)
-        self._checked: tuple[Tensor, int, int] | None = None
+        self._checked: tuple[Tensor, int, torch.Size, int] | None = None
 
     @property
     def batch_size(self) -> int:
@@ -73,13 +73,13 @@ class EntityMemory:
 
     def check(self, ids: Tensor) -> int | None:
         """The largest of the ids [B, T], None while compiling; ValueError as `check_entity_ids`. The last ids are checked once only."""
-        known = None if torch.compiler.is_compiling() else self._checked
-        if known is not None and known[0] is ids and not ids.is_inference() and known[1] == ids._version:
-            return known[2]
+        known, room = None if torch.compiler.is_compiling() else self._checked, self.states.shape[:2]
+        if known is not None and known[0] is ids and not ids.is_inference() and known[1:3] == (ids._version, room):
+            return known[3]
         length = ids.shape[-1] if isinstance(ids, Tensor) and ids.ndim else 0
         largest = check_entity_ids(ids, (self.batch_size, length), self.states.shape[1])
         if largest is not None:
-            self._checked = None if ids.is_inference() else (ids, ids._version, largest)
+            self._checked = None if ids.is_inference() else (ids, ids._version, room, largest)
         return largest
 
     def read(self, ids: Tensor) -> Tensor:
@@ -96,9 +96,11 @@ class EntityMemory:
         if mode not in ("last", "mean"):
             raise ValueError(f"memory_write is {mode!r}, expected 'last' or 'mean'")
         self.check(ids)
+        if not isinstance(hidden, Tensor):
+            raise ValueError(f"hidden has type {type(hidden).__name__}, expected a tensor of shape {[*ids.shape, self.width]}")
         if tuple(hidden.shape) != (*ids.shape, self.width):
             raise ValueError(f"hidden has shape {list(hidden.shape)}, expected {[*ids.shape, self.width]} (batch, pieces, width)")
-        hidden = hidden.to(self.states.dtype)
+        ids, hidden = bound_ids(ids, self.states.shape[1]), hidden.to(self.states.dtype)
         last = _last_positions(ids, self.states.shape[1])
         written = (last >= 0).unsqueeze(-1)
         pick = _pick_last if mode == "last" else _mean_of_runs
@@ -109,12 +111,18 @@ class EntityMemory:
         if rows is None:
             self.states = torch.ones_like(self.states.detach())
             return
-        chosen = rows.to(self.states.device)
-        if chosen.dtype != torch.bool:
-            chosen = torch.zeros(self.batch_size, dtype=torch.bool, device=chosen.device).index_fill(0, chosen.long(), True)
-        if tuple(chosen.shape) != (self.batch_size,):
-            raise ValueError(f"rows has shape {list(rows.shape)}, expected [{self.batch_size}] for a bool tensor")
+        chosen = self._choose(rows).to(self.states.device)
         self.states = torch.where(chosen[:, None, None], torch.ones((), device=chosen.device, dtype=self.states.dtype), self.states)
+
+    def _choose(self, rows: Tensor) -> Tensor:
+        """The documents ``rows`` as bool [B]."""
+        if isinstance(rows, Tensor) and rows.dtype == torch.bool and tuple(rows.shape) == (self.batch_size,):
+            return rows
+        indices = set(rows.flatten().tolist()) if isinstance(rows, Tensor) and rows.dtype == torch.int64 else {None}
+        if not indices <= set(range(self.batch_size)):
+            found = f"{rows.dtype} {list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+            raise ValueError(f"rows is {found}, expected bool [{self.batch_size}] or int64 indices from 0 to {self.batch_size - 1}")
+        return torch.tensor([i in indices for i in range(self.batch_size)])
 
     def detach(self) -> None:
         """Cut the gradient: later windows no longer reach the ones written so far."""
@@ -138,14 +146,21 @@ class EntityMemory:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved memory of the same batch and width; the room for entities becomes the saved one's."""
         states = state["states"]
-        if states.ndim != 3 or (states.shape[0], states.shape[2]) != (self.batch_size, self.width):
+        if states.ndim != 3 or (states.shape[0], states.shape[2]) != (self.batch_size, self.width) or not states.shape[1]:
             raise ValueError(f"states has shape {list(states.shape)}, expected [{self.batch_size}, entities + 1, {self.width}]")
+        if not (states[:, 0] == 1).all():
+            raise ValueError(f"states of shape {list(states.shape)} are no EntityMemory's: row 0 of each document is expected to be ones")
         self.states = states.detach().to(device=self.states.device, dtype=self.states.dtype, copy=True)
+
+
+def bound_ids(ids: Tensor, rows: int) -> Tensor:
+    """The ids; while compiling, when `check_entity_ids` can't look at them, those out of range are 0 (no entity)."""
+    return torch.where((ids >= 0) & (ids < rows), ids, 0) if torch.compiler.is_compiling() else ids
 
 
 def flat_rows(ids: Tensor, rows: int) -> Tensor:
     """Index [B, T] of each piece's entity in a memory of ``rows`` rows a document that is laid flat, [B * R, W]."""
-    return ids + torch.arange(0, ids.shape[0] * rows, rows, device=ids.device).unsqueeze(1)
+    return bound_ids(ids, rows) + torch.arange(0, ids.shape[0] * rows, rows, device=ids.device).unsqueeze(1)
 
 
 def gather_rows(states: Tensor, index: Tensor) -> Tensor:

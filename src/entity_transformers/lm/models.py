@@ -19,7 +19,10 @@ from .gpt2e import GPT2EConfig, GPT2EForCausalLM
 
 @dataclass(frozen=True)
 class Variant:
-    """What a value of the ``model`` wildcard means: the architecture and the entity labels it learns and is scored with."""
+    """What a value of the ``model`` wildcard means: the architecture, and the entity labels with which it learns and its loss is scored.
+
+    Its mention vectors (table 4) are compared by gold chains and read with gold labels, for every model alike.
+    """
 
     entity_attention: bool
     labels: Callable[[AlignedCorpus, int], np.ndarray]
