@@ -82,6 +82,12 @@ def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: type
     assert metadata == {"names": ["a", "ö"]}
 
 
+def test_csv_refuses_what_is_not_finite_and_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a\.csv, row 2\.a is nan"):
+        write_csv(tmp_path / "a.csv", [{"a": 1.0}, {"a": float("nan")}], ("a",))
+    assert not list(tmp_path.iterdir())
+
+
 def test_csv_has_the_asked_columns(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", [{"a": 1, "b": None}, {"a": 0.1, "b": "x"}], ("a", "b"))
     assert (tmp_path / "a.csv").read_text() == "a,b\n1,\n0.1,x\n"

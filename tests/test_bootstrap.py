@@ -62,6 +62,11 @@ def test_a_clear_difference_has_the_smallest_p():
     assert result["p"] == pytest.approx(2 / 1000)
 
 
+def test_a_score_that_is_not_finite_is_refused():
+    with pytest.raises(ValueError, match="2 of 4 documents have a score that is NaN or infinite, the first is number 1"):
+        compare_losses(np.array([1, np.nan, 2, np.inf]), np.ones(4), np.full(4, 2), samples=100, seed=1)
+
+
 @pytest.mark.parametrize(("count", "expected"), [(0, None), (1, 0.5)])
 def test_too_few_documents_give_no_interval(count, expected):
     result = compare_losses(np.ones(count), np.zeros(count), np.full(count, 2), samples=100, seed=1)

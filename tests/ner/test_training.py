@@ -200,6 +200,11 @@ def test_bad_input_is_an_error(change: Change, message: str) -> None:
         train_tagger(train, dev, vectors, PARAMS, seed=1)
 
 
+def test_a_loss_that_is_not_finite_stops() -> None:
+    with pytest.raises(ValueError, match=r"training loss is nan: lower ner\.learning_rate"):
+        train_tagger(make_sentences(1, 20), make_sentences(2, 5), VECTORS, PARAMS.model_copy(update={"learning_rate": 3e37}), seed=1)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_learns_the_same_task() -> None:
     result = train_tagger(make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3, device="cuda")
