@@ -531,3 +531,13 @@ def test_bad_switches_are_refused() -> None:
         GPT2EConfig(memory_gradient_windows=-1)
     with pytest.raises(Exception, match="add_cross_attention"):
         GPT2EConfig(add_cross_attention=True)
+
+
+@pytest.mark.parametrize("entities", [True, False])
+def test_all_attention_weights_dropped_leave_finite_numbers(entities: bool) -> None:
+    pieces, ids, memory = make_input(20)
+    given = {"entity_ids": ids, "memory": memory} if entities else {}
+    model = make_model(20, attn_pdrop=1.0).train()
+    loss = model(pieces, labels=pieces, use_cache=False, **given).loss
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

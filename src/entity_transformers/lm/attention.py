@@ -130,7 +130,7 @@ class EntityAttention(nn.Module):
         """The plain form: softmax(Q K' * scaling) V over the visible pieces, [B, T, W]."""
         value = self._split(self._values(inputs, entities))
         dropout = self.attention_dropout if self.training else 0.0
-        strips = dropout > 0 and self._is_for_strips(value, attention_mask, cache)
+        strips = 0 < dropout < 1 and self._is_for_strips(value, attention_mask, cache)
         if entities.rows is None and entities.uniform and strips:
             return self.c_proj(attend_in_strips(None, None, value + self._nothing(), dropout).reshape(inputs.shape)), None
         if entities.rows is None and cache is None:  # equal keys: whatever the query, the weights of the visible pieces are equal
