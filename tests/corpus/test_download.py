@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import io
+import random
 import re
 import tarfile
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.corpus.archives import extract
+from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import fetch_source, list_files, locate
 from entity_transformers.corpus.hub import fetch_conll2012
@@ -273,16 +274,16 @@ def test_wrong_local_paths_are_named(tmp_path: Path) -> None:
 ROWS = b"#begin document (nw/a); part 000\n" + b"nw/a 0 0 word NN * - - - - * -\n" + b"#end document\n"
 
 
-def pack_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
-    with tarfile.open(path, "w:gz") as file:
+def pack_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], kind: Any = "gz") -> Path:
+    with tarfile.open(path, f"w:{kind}") as file:
         for info, data in members:
             info.size = len(data)
             file.addfile(info, io.BytesIO(data))
     return path
 
 
-def pack_zip(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+def pack_zip(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as file:
         for name, data in members.items():
             file.writestr(name, data)
     return path
@@ -350,6 +351,32 @@ def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
     archive.write_bytes(archive.read_bytes()[:-200])
     with pytest.raises(CorpusError, match=r"a.tar.gz: not a whole archive"):
         extract(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path, kind: Any) -> None:
+    """200 copies with up to four changed bytes, every fifth one cut as well."""
+    archive, choose = tmp_path / "a", random.Random(1)
+    data = choose.randbytes(30_000)
+    if isinstance(kind, int):
+        pack_zip(archive, {"a": ROWS, "b": data}, kind)
+    else:
+        pack_tar(archive, [(tarfile.TarInfo("a"), ROWS), (tarfile.TarInfo("b"), data)], kind)
+    whole, unpacked = archive.read_bytes(), 0
+    for i in range(200):
+        damaged = bytearray(whole)
+        for _ in range(choose.randint(1, 4)):
+            damaged[choose.randrange(len(damaged))] = choose.randrange(256)
+        archive.write_bytes(damaged if i % 5 else damaged[: choose.randrange(len(damaged))])
+        unpacked += unpack(archive, tmp_path / "out")
+    assert unpacked < 50
+
+
+def unpack(archive: Path, target: Path) -> bool:
+    try:
+        return is_archive(archive) and extract(archive, target).is_dir()
+    except CorpusError:
+        return False
 
 
 def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
