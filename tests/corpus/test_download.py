@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import importlib
 import io
+import json
+import os
 import random
 import re
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -47,6 +52,9 @@ def server() -> Iterator[Script]:
         def do_GET(self) -> None:
             script.ranges.append(self.headers.get("Range"))
             script.answers[min(len(script.ranges), len(script.answers)) - 1](self)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -171,6 +179,17 @@ def test_a_wrong_answer_is_refused_at_once_and_leaves_nothing_to_resume(
     assert len(server.ranges) == 1
     assert not (tmp_path / "f").exists()
     assert not any(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_a_login_page_instead_of_the_rest_leaves_what_an_earlier_transfer_brought(server: Script, tmp_path: Path) -> None:
+    (tmp_path / "f.part").write_bytes(BODY[:100_000])
+    server.answers = [answer(body=b"<!DOCTYPE html><p>log in", Content_Type="text/html"), answer(body=b"<html>" + BODY), resume()]
+    for _ in range(2):
+        with pytest.raises(DownloadError, match="a web page"):
+            get(server, tmp_path / "f")
+        assert (tmp_path / "f.part").read_bytes() == BODY[:100_000]
+    assert get(server, tmp_path / "f").read_bytes() == BODY
+    assert server.ranges == ["bytes=100000-"] * 3
 
 
 def test_a_transfer_that_always_breaks_gives_up_but_keeps_its_part(server: Script, tmp_path: Path) -> None:
@@ -306,6 +325,20 @@ def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, kind: str) -> None
     assert (Path(listed["root"]) / name).stat().st_mtime_ns == written
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(("kind", "names"), [("litbank", ("coref/conll/a.conll", "splits/0/dev.ids")), ("gpt2-bpe", ("vocab.bpe",))])
+def test_a_folder_around_the_corpus_is_passed(tmp_path: Path, kind: str, names: tuple[str, ...], packed: bool) -> None:
+    """As in GitHub's archives, which hold one folder named by the commit."""
+    path = tmp_path / "a.zip"
+    pack_zip(path, {f"litbank-3e50db0/{name}": BODY for name in names})
+    if not packed:
+        path = extract(path, tmp_path / "folder")
+    listed = locate(kind, path, tmp_path / "cache")
+    assert tuple(file["path"] for file in listed["files"]) == names
+    assert Path(listed["root"]).name == "litbank-3e50db0"
+    assert locate(kind, path, tmp_path / "cache") == listed
+
+
 def link(name: str, kind: bytes) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, "/etc/passwd"
@@ -382,6 +415,8 @@ def unpack(archive: Path, target: Path) -> bool:
 def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
     from huggingface_hub import errors
 
+    transport = importlib.import_module(next(kind.__module__ for kind in errors.HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"))
+
     def of(kind: type[Exception]) -> Exception:
         error = kind.__new__(kind)
         Exception.__init__(error, "a long message\nof the library")
@@ -399,8 +434,10 @@ def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
         ("offline", lambda: of(errors.OfflineModeIsEnabled), r"HF_HUB_OFFLINE forbids the hub"),
         ("server", lambda: of(errors.HfHubHTTPError), r"the hub answered with an error"),
         ("network", lambda: ConnectionError("x"), r"the hub can't be reached"),
-        ("disk", lambda: OSError("x"), r"the hub can't be used \(OSError\)"),
-        ("value", lambda: ValueError("x"), r"the hub can't be used \(ValueError\)"),
+        ("disk", lambda: OSError("no space\nleft"), r"the hub can't be used, or the transfer broke off \(OSError: 'no space\\nleft'\)"),
+        ("value", lambda: ValueError("x"), r"the hub can't be used, .* \(ValueError: 'x'\)"),
+        ("transport", lambda: RuntimeError("x"), r"the hub can't be used, or the transfer broke off \(RuntimeError: 'x'\)"),
+        ("httpx", lambda: of(transport.ReadTimeout), r"or the transfer broke off \(ReadTimeout: "),
     ]
 
 
@@ -425,6 +462,41 @@ def test_every_error_of_the_hub_becomes_one_line_that_says_what_to_do(
         "--directory studies/sample",
     ]
     assert [part for part in wanted if part not in text] == []
+
+
+def test_a_hub_that_closes_in_the_middle_of_a_file_is_one_line(server: Script, tmp_path: Path, root: Path) -> None:
+    """The real library and its own transport, in a process that is not offline."""
+    sha, name = "a" * 40, "english_v4/test.parquet"
+    info = {"_id": "1", "id": "coref-data/conll2012_raw", "sha": sha, "siblings": [{"rfilename": name}], "tags": []}
+    tree = [{"type": "file", "path": name, "size": len(BODY), "oid": "b" * 40}]
+
+    def reply(handler: http.server.BaseHTTPRequestHandler) -> None:
+        if "/api/" in handler.path:
+            body = json.dumps(tree if "/tree/" in handler.path else info).encode()
+            return answer(body=body, Content_Type="application/json")(handler)
+        return answer(sent=0 if handler.command == "HEAD" else 1000, ETag='"abc"', X_Repo_Commit=sha)(handler)
+
+    server.answers = [reply]
+    arguments = ["download-corpus", "--params", str(root / "params.yaml"), "--cache", str(tmp_path), "--output", str(tmp_path / "list")]
+    script = f"import time; time.sleep = lambda seconds: None; from entity_transformers.cli import main; main({arguments})"
+    settings = {
+        "HF_ENDPOINT": server.url.removesuffix("/file.bin"),
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "127.0.0.1",
+    }
+    process = subprocess.run([sys.executable, "-c", script], env=os.environ | settings, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr
+    assert re.search(r"^entity-transformers download-corpus: .*broke off \(\w+: '.*LDC2013T19.*$", process.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize("value", ["1", "on", "yes", "True", "TRUE"])
+def test_the_hubs_switch_forbids_every_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr("urllib.request.urlopen", None)
+    monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    with pytest.raises(DownloadError, match="not in the cache, and downloads are off"):
+        locate("gpt2-bpe", None, tmp_path)
 
 
 def test_without_the_corpus_the_first_step_stops_with_that_message(tmp_path: Path) -> None:
