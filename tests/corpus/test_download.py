@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import importlib
 import io
+import json
+import os
+import random
 import re
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -16,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.corpus.archives import extract
+from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import fetch_source, list_files, locate
 from entity_transformers.corpus.hub import fetch_conll2012
@@ -46,6 +52,9 @@ def server() -> Iterator[Script]:
         def do_GET(self) -> None:
             script.ranges.append(self.headers.get("Range"))
             script.answers[min(len(script.ranges), len(script.answers)) - 1](self)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -172,6 +181,17 @@ def test_a_wrong_answer_is_refused_at_once_and_leaves_nothing_to_resume(
     assert not any(path.stat().st_size for path in tmp_path.iterdir())
 
 
+def test_a_login_page_instead_of_the_rest_leaves_what_an_earlier_transfer_brought(server: Script, tmp_path: Path) -> None:
+    (tmp_path / "f.part").write_bytes(BODY[:100_000])
+    server.answers = [answer(body=b"<!DOCTYPE html><p>log in", Content_Type="text/html"), answer(body=b"<html>" + BODY), resume()]
+    for _ in range(2):
+        with pytest.raises(DownloadError, match="a web page"):
+            get(server, tmp_path / "f")
+        assert (tmp_path / "f.part").read_bytes() == BODY[:100_000]
+    assert get(server, tmp_path / "f").read_bytes() == BODY
+    assert server.ranges == ["bytes=100000-"] * 3
+
+
 def test_a_transfer_that_always_breaks_gives_up_but_keeps_its_part(server: Script, tmp_path: Path) -> None:
     server.answers = [answer(sent=5), *[answer(206, BODY[5:], sent=0, Content_Range="bytes 5-255999/256000")] * 9]
     with pytest.raises(DownloadError, match=r"broke off.*after 4 tries"):
@@ -273,16 +293,16 @@ def test_wrong_local_paths_are_named(tmp_path: Path) -> None:
 ROWS = b"#begin document (nw/a); part 000\n" + b"nw/a 0 0 word NN * - - - - * -\n" + b"#end document\n"
 
 
-def pack_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
-    with tarfile.open(path, "w:gz") as file:
+def pack_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], kind: Any = "gz") -> Path:
+    with tarfile.open(path, f"w:{kind}") as file:
         for info, data in members:
             info.size = len(data)
             file.addfile(info, io.BytesIO(data))
     return path
 
 
-def pack_zip(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+def pack_zip(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as file:
         for name, data in members.items():
             file.writestr(name, data)
     return path
@@ -303,6 +323,20 @@ def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, kind: str) -> None
     written = (Path(listed["root"]) / name).stat().st_mtime_ns
     assert locate("ontonotes", archive, tmp_path / "cache") == listed
     assert (Path(listed["root"]) / name).stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(("kind", "names"), [("litbank", ("coref/conll/a.conll", "splits/0/dev.ids")), ("gpt2-bpe", ("vocab.bpe",))])
+def test_a_folder_around_the_corpus_is_passed(tmp_path: Path, kind: str, names: tuple[str, ...], packed: bool) -> None:
+    """As in GitHub's archives, which hold one folder named by the commit."""
+    path = tmp_path / "a.zip"
+    pack_zip(path, {f"litbank-3e50db0/{name}": BODY for name in names})
+    if not packed:
+        path = extract(path, tmp_path / "folder")
+    listed = locate(kind, path, tmp_path / "cache")
+    assert tuple(file["path"] for file in listed["files"]) == names
+    assert Path(listed["root"]).name == "litbank-3e50db0"
+    assert locate(kind, path, tmp_path / "cache") == listed
 
 
 def link(name: str, kind: bytes) -> tarfile.TarInfo:
@@ -352,8 +386,36 @@ def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
         extract(archive, tmp_path / "out")
 
 
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path, kind: Any) -> None:
+    """200 copies with up to four changed bytes, every fifth one cut as well."""
+    archive, choose = tmp_path / "a", random.Random(1)
+    data = choose.randbytes(30_000)
+    if isinstance(kind, int):
+        pack_zip(archive, {"a": ROWS, "b": data}, kind)
+    else:
+        pack_tar(archive, [(tarfile.TarInfo("a"), ROWS), (tarfile.TarInfo("b"), data)], kind)
+    whole, unpacked = archive.read_bytes(), 0
+    for i in range(200):
+        damaged = bytearray(whole)
+        for _ in range(choose.randint(1, 4)):
+            damaged[choose.randrange(len(damaged))] = choose.randrange(256)
+        archive.write_bytes(damaged if i % 5 else damaged[: choose.randrange(len(damaged))])
+        unpacked += unpack(archive, tmp_path / "out")
+    assert unpacked < 50
+
+
+def unpack(archive: Path, target: Path) -> bool:
+    try:
+        return is_archive(archive) and extract(archive, target).is_dir()
+    except CorpusError:
+        return False
+
+
 def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
     from huggingface_hub import errors
+
+    transport = importlib.import_module(next(kind.__module__ for kind in errors.HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"))
 
     def of(kind: type[Exception]) -> Exception:
         error = kind.__new__(kind)
@@ -372,8 +434,10 @@ def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
         ("offline", lambda: of(errors.OfflineModeIsEnabled), r"HF_HUB_OFFLINE forbids the hub"),
         ("server", lambda: of(errors.HfHubHTTPError), r"the hub answered with an error"),
         ("network", lambda: ConnectionError("x"), r"the hub can't be reached"),
-        ("disk", lambda: OSError("x"), r"the hub can't be used \(OSError\)"),
-        ("value", lambda: ValueError("x"), r"the hub can't be used \(ValueError\)"),
+        ("disk", lambda: OSError("no space\nleft"), r"the hub can't be used, or the transfer broke off \(OSError: 'no space\\nleft'\)"),
+        ("value", lambda: ValueError("x"), r"the hub can't be used, .* \(ValueError: 'x'\)"),
+        ("transport", lambda: RuntimeError("x"), r"the hub can't be used, or the transfer broke off \(RuntimeError: 'x'\)"),
+        ("httpx", lambda: of(transport.ReadTimeout), r"or the transfer broke off \(ReadTimeout: "),
     ]
 
 
@@ -398,6 +462,41 @@ def test_every_error_of_the_hub_becomes_one_line_that_says_what_to_do(
         "--directory studies/sample",
     ]
     assert [part for part in wanted if part not in text] == []
+
+
+def test_a_hub_that_closes_in_the_middle_of_a_file_is_one_line(server: Script, tmp_path: Path, root: Path) -> None:
+    """The real library and its own transport, in a process that is not offline."""
+    sha, name = "a" * 40, "english_v4/test.parquet"
+    info = {"_id": "1", "id": "coref-data/conll2012_raw", "sha": sha, "siblings": [{"rfilename": name}], "tags": []}
+    tree = [{"type": "file", "path": name, "size": len(BODY), "oid": "b" * 40}]
+
+    def reply(handler: http.server.BaseHTTPRequestHandler) -> None:
+        if "/api/" in handler.path:
+            body = json.dumps(tree if "/tree/" in handler.path else info).encode()
+            return answer(body=body, Content_Type="application/json")(handler)
+        return answer(sent=0 if handler.command == "HEAD" else 1000, ETag='"abc"', X_Repo_Commit=sha)(handler)
+
+    server.answers = [reply]
+    arguments = ["download-corpus", "--params", str(root / "params.yaml"), "--cache", str(tmp_path), "--output", str(tmp_path / "list")]
+    script = f"import time; time.sleep = lambda seconds: None; from entity_transformers.cli import main; main({arguments})"
+    settings = {
+        "HF_ENDPOINT": server.url.removesuffix("/file.bin"),
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "127.0.0.1",
+    }
+    process = subprocess.run([sys.executable, "-c", script], env=os.environ | settings, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 2
+    assert "Traceback" not in process.stderr
+    assert re.search(r"^entity-transformers download-corpus: .*broke off \(\w+: '.*LDC2013T19.*$", process.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize("value", ["1", "on", "yes", "True", "TRUE"])
+def test_the_hubs_switch_forbids_every_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr("urllib.request.urlopen", None)
+    monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    with pytest.raises(DownloadError, match="not in the cache, and downloads are off"):
+        locate("gpt2-bpe", None, tmp_path)
 
 
 def test_without_the_corpus_the_first_step_stops_with_that_message(tmp_path: Path) -> None:

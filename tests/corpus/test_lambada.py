@@ -6,10 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from entity_transformers.artifacts import read_json, read_json_lines, write_json
+from entity_transformers.cli import main
 from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.download import list_files
 from entity_transformers.corpus.lambada import Text, read_documents, read_passages, tell_text
+from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
+from entity_transformers.corpus.readers import read_corpus
 
 ORIGINAL = "in my palm is a stone , `` she said , and i looked at the stone\n"
 OPENAI = json.dumps({"text": 'In my palm is a stone," she said,\n\n“and I looked at the stone'}) + "\n"
@@ -33,9 +39,9 @@ BAD: list[tuple[str, Text, list[str], str]] = [
     ("mix in openai", "openai", [OPENAI, ORIGINAL], r"line 2: .*expected a JSON object"),
     ("detokenised as original", "original", CAPITALS, r"30 of the first 30 passages have capitals: .*expected the original"),
     ("original in jsonl", "openai", LOWER, r"0 of the first 30 passages have capitals: .*expected OpenAI's"),
-    ("one word", "original", [ORIGINAL, "stone\n"], r"line 2: 'stone' is a passage of one word"),
-    ("one word in jsonl", "openai", ['{"text": "stone"}\n'], r"line 1: 'stone' is a passage of one word"),
-    ("spaces", "original", ["   stone  \n"], r"line 1: 'stone' is a passage of one word"),
+    ("spaces", "original", ["     \n"], r"line 1: '' has no last word, expected a context and the word to be predicted: remove"),
+    ("no word in jsonl", "openai", ['{"text": ""}\n'], r"line 1: '' has no last word"),
+    ("a line break last", "openai", ['{"text": "a stone \\n"}\n'], r"line 1: 'a stone \\n' has no last word"),
     ("empty", "original", [], r"f: no passage in this file"),
     ("no key", "openai", ['{"passage": "a b"}\n'], r"line 1: .*expected a JSON object"),
     ("no text", "openai", ['{"text": 3}\n'], r"line 1: .*expected a JSON object"),
@@ -49,6 +55,61 @@ BAD: list[tuple[str, Text, list[str], str]] = [
 def test_a_wrong_file_is_refused(name: str, text: Text, lines: list[str], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         list(read_passages(lines, "f", text))
+
+
+@pytest.mark.parametrize(("line", "text"), [("   stone  \n", "original"), ('{"text": "stone"}\n', "openai")])
+def test_a_passage_of_one_word_is_its_target(line: str, text: Text) -> None:
+    assert list(read_passages([line], "f", text)) == [{"text": "stone", "target_start": 0}]
+
+
+DAMAGED = ["a \0 b\n", "a \udcff b\n", "a b\r\n", "  \n", OPENAI]
+
+
+def test_skip_leaves_out_bad_passages_alone_and_names_each() -> None:
+    ledger = Ledger(policy="skip")
+    lines = [line for bad in DAMAGED for line in (ORIGINAL, bad)] + [ORIGINAL] * 300
+    assert len(list(read_documents(lines, "f", "original", "test", ledger))) == len(DAMAGED) + 300
+    assert list(ledger.bad) == [f"f, line {number}" for number in (2, 4, 6, 8, 10)]
+    assert all(reason.startswith(place) for place, reason in ledger.bad.items())
+
+
+def test_skip_counts_to_the_end_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "lambada_test.txt"
+    path.write_text((ORIGINAL * 99) + "a\0b\n" + (ORIGINAL * 300), encoding="utf-8")
+    corpus = read_corpus("lambada", path, bad_documents="skip")
+    assert len(list(corpus)) == 399
+    assert list(corpus.ledger.bad) == [f"{path}, line 100"]
+
+
+def test_the_other_text_is_refused_before_any_passage_is_given() -> None:
+    rows = read_passages(["He said no\n"] * 300, "f", "original", Ledger(policy="skip"))
+    with pytest.raises(CorpusError, match="200 of the first 200 passages have capitals"):
+        next(rows)
+
+
+def test_a_text_that_turns_into_the_other_later_is_refused() -> None:
+    with pytest.raises(CorpusError, match="300 of the first 500 passages have capitals"):
+        list(read_passages([ORIGINAL] * 200 + ["He said no\n"] * 300, "f", "original"))
+
+
+@pytest.mark.parametrize("policy", ["strict", "skip"])
+def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(tmp_path: Path, root: Path, policy: str) -> None:
+    values = yaml.safe_load((root / "params.yaml").read_text())
+    values["corpus"]["bad_documents"] = policy
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    path = tmp_path / "lambada_test_plain_text.txt"
+    path.write_text(ORIGINAL + "a\0b\n" + ORIGINAL + "stone\n", encoding="utf-8")
+    write_json(tmp_path / "source.json", list_files(tmp_path, [path]))
+    arguments = ["--params", str(tmp_path / "params.yaml"), "--source", str(tmp_path / "source.json"), "--output", str(tmp_path / "out")]
+    if policy == "strict":
+        with pytest.raises(SystemExit, match="2"):
+            main(["prepare-lambada", *arguments])
+        assert not list((tmp_path / "out").glob("*"))
+        return
+    main(["prepare-lambada", *arguments])
+    assert [row["target_start"] for row in read_json_lines(tmp_path / "out" / "lambada.jsonl")] == [ORIGINAL.rindex(" ") + 1] * 2 + [0]
+    statistics = read_json(tmp_path / "out" / "lambada_statistics.json")
+    assert (statistics["passages"], list(statistics["bad"])) == (3, [f"{path}, line 2"])
 
 
 def test_another_text_is_refused() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,33 +15,51 @@ from tokenizers import Tokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers import artifacts
-from entity_transformers.corpus.alignment import load_gpt2_tokenizer
-from entity_transformers.perplexity.lambada import encode_passages, passage_rows, score_passages, summarise_passages
+from entity_transformers.corpus.alignment import END, learn_tokenizer, load_gpt2_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.perplexity.lambada import Passage, encode_passages, passage_rows, score_passages, summarise_passages
+
+
+@pytest.fixture(scope="module", params=["sample", "original", "openai"])
+def material(request) -> tuple[Tokenizer, list[str]]:
+    """A tokenizer and 40 passages: a learnt one and the generated ones, or GPT-2's own and real LAMBADA's, both variants."""
+    if request.param == "sample":
+        return learn_tokenizer(map(make_document, generate_passages(400, 1)), 2000, "every_word"), generate_passages(40, 1)
+    folder = request.getfixturevalue("shared_data")
+    return load_gpt2_tokenizer(folder / "gpt2-bpe"), read_texts(folder / "lambada", request.param)
+
+
+def make_document(text: str) -> Document:
+    return Document(name="passage", part=0, split="train", genre="", words=tuple(text.split()), sentence_starts=(0,))
+
+
+def read_texts(folder: Path, variant: str) -> list[str]:
+    name = "lambada_test.jsonl" if variant == "openai" else "lambada_test_plain_text.txt"
+    with (folder / name).open(encoding="utf-8") as file:
+        lines = list(islice(file, 40))
+    return [json.loads(line)["text"] if variant == "openai" else line.rstrip("\n") for line in lines]
 
 
 @pytest.fixture(scope="module")
-def tokenizer(shared_data) -> Tokenizer:
-    return load_gpt2_tokenizer(shared_data / "gpt2-bpe")
+def tokenizer(material) -> Tokenizer:
+    return material[0]
 
 
 @pytest.fixture(scope="module")
-def model() -> GPT2LMHeadModel:
+def texts(material) -> list[str]:
+    return material[1]
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer) -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    return GPT2LMHeadModel(GPT2Config(n_positions=128, n_embd=16, n_layer=2, n_head=2, initializer_range=0.3)).eval()
+    shape = {"n_positions": 128, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.3}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=tokenizer.get_vocab_size(), bos_token_id=0, eos_token_id=0, **shape)).eval()
 
 
 def read_rows(texts: list[str]) -> list[dict]:
-    return [{"text": text, "target_start": text.rindex(" ") + 1} for text in texts]
-
-
-@pytest.fixture(scope="module", params=["openai", "original"])
-def texts(request, shared_data) -> list[str]:
-    """40 passages of real LAMBADA, of both variants."""
-    if request.param == "openai":
-        with (shared_data / "lambada" / "lambada_test.jsonl").open(encoding="utf-8") as file:
-            return [json.loads(next(file))["text"] for _ in range(40)]
-    with (shared_data / "lambada" / "lambada_test_plain_text.txt").open(encoding="utf-8") as file:
-        return [next(file).rstrip("\n") for _ in range(40)]
+    return [{"text": text, "target_start": text.rfind(" ") + 1} for text in texts]
 
 
 def score_by_harness_rule(model, tokenizer, text, window) -> tuple[float, bool, bool]:
@@ -50,6 +70,8 @@ def score_by_harness_rule(model, tokenizer, text, window) -> tuple[float, bool, 
         context, target = context[:-spaces], context[-spaces:] + target
     whole = tokenizer.encode(context + target, add_special_tokens=False).ids
     continuation = whole[len(tokenizer.encode(context, add_special_tokens=False).ids) :]
+    if not context:  # its prefix token
+        whole = [tokenizer.token_to_id(END), *whole]
     inputs = whole[-(window + 1) :][:-1]
     with torch.no_grad():
         logs = model(torch.tensor([inputs])).logits[0].log_softmax(-1)[-len(continuation) :]
@@ -150,21 +172,63 @@ def test_summary_adds_up(model, tokenizer, texts):
     assert [row["nll_on"] for row in passage_rows(scores)] == scores.target_nll.tolist()
 
 
-@pytest.mark.parametrize("text", ["alone", " alone", "  \n alone"])
-def test_a_passage_of_one_word_is_refused_with_its_line(tokenizer, text):
-    rows = [*read_rows(["two words"]), {"text": text, "target_start": text.rindex("alone")}]
-    with pytest.raises(ValueError, match=r"lambada\.jsonl, line 2: .* has no word before its last one"):
-        encode_passages(rows, tokenizer)
+def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):
+    words = ["the", "unforeseeable"]
+    passages = encode_passages(read_rows([texts[0], *words]), tokenizer)
+    assert [passage.pieces[0] == tokenizer.token_to_id(END) for passage in passages] == [False, True, True]
+    scores = score_passages(model, passages, window=128, batch=2)
+    expected = [score_by_harness_rule(model, tokenizer, text, 128) for text in [texts[0], *words]]
+    np.testing.assert_allclose(scores.target_nll, [-nll for nll, _, _ in expected], rtol=1e-4)
+    assert (scores.target_misses == 0).tolist() == [greedy for _, greedy, _ in expected]
+    assert scores.without_context.tolist() == [0, 1, 1]
+    for column in (scores.passage_nll, scores.word_nll):
+        np.testing.assert_allclose(column[1:], scores.target_nll[1:])
+    assert scores.word_count[1:].tolist() == [1, 1]
+    summary = summarise_passages(scores, "sample")
+    assert (summary["passages"], summary["without_context"]) == (3, 2)
+
+
+@pytest.mark.parametrize("text", [" alone", "  \n alone"])
+def test_white_space_is_no_context(tokenizer, text):
+    [passage], [alone] = (encode_passages(read_rows([one]), tokenizer) for one in (text, "alone"))
+    assert (passage.pieces.tolist(), passage.words.tolist(), passage.target) == (alone.pieces.tolist(), alone.words.tolist(), 1)
+
+
+def test_passages_of_one_word_alone_are_defined(model, tokenizer, tmp_path):
+    scores = score_passages(model, encode_passages(read_rows(["the", "end"]), tokenizer), window=8, batch=8)
+    artifacts.write_json(tmp_path / "lambada.json", summary := summarise_passages(scores, "sample"))
+    assert (summary["passages"], summary["passage"]["words"]) == (2, 2)
+    assert summary["last_word"]["perplexity"] == pytest.approx(math.exp(scores.target_nll.mean()))
+
+
+def test_a_passage_of_one_piece_has_no_part_in_any_mean(model, tokenizer, texts, tmp_path):
+    piece = Passage(np.array([5], np.int32), np.array([0], np.int32), 0)
+    passages = encode_passages(read_rows(texts[:3]), tokenizer)
+    with_it, without = (score_passages(model, rows, window=128, batch=2) for rows in ([passages[0], piece, *passages[1:]], passages))
+    assert summarise_passages(with_it, "sample") == summarise_passages(without, "sample")
+    assert [row["document"] for row in passage_rows(with_it)] == ["1", "3", "4"]
+    summary = summarise_passages(score_passages(model, [piece], window=128, batch=2), "sample")
+    artifacts.write_json(tmp_path / "lambada.json", summary)
+    assert (summary["passages"], summary["last_word"]["accuracy"], summary["passage"]["perplexity_word"]) == (0, None, None)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "no target "])
+def test_a_passage_without_a_word_to_predict_is_refused_with_its_line(tokenizer, text):
+    with pytest.raises(ValueError, match=r"lambada\.jsonl, line 2: .* has no last word to be predicted: remove it"):
+        encode_passages(read_rows(["two words", text]), tokenizer)
 
 
 def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
-    passages = encode_passages(read_rows(["short context antidisestablishmentarianism"]), tokenizer)
-    with pytest.raises(ValueError, match="passage 1: its last word has 5 pieces, the window only 3"):
+    passages = encode_passages(read_rows(["the streets", "short context antidisestablishmentarianism"]), tokenizer)
+    pieces = len(passages[1].pieces) - passages[1].target
+    with pytest.raises(ValueError, match=f"passage 2: its last word has {pieces} pieces, the window only 3"):
         score_passages(model, passages, window=3, batch=1)
+    assert score_passages(model, passages, window=pieces, batch=1).target_pieces[1] == pieces
 
 
 def test_no_passages_are_defined(model, tmp_path):
     summary = summarise_passages(score_passages(model, [], window=8, batch=2), "sample")
     assert summary["passages"] == 0
     assert summary["last_word"] == {"nll": 0.0, "pieces": 0, "perplexity": None, "accuracy": None}
+    assert passage_rows(score_passages(model, [], window=8, batch=2)) == []
     artifacts.write_json(tmp_path / "lambada.json", summary)

@@ -52,11 +52,12 @@ rule prepare_corpus:
 
 
 rule prepare_lambada:
-    """Passages and their target words."""
+    """Passages and their target words, and how many there are."""
     input:
         source="results/corpus/lambada_source.json",
     output:
         "results/corpus/lambada.jsonl",
+        "results/corpus/lambada_statistics.json",
     log:
         "logs/corpus/prepare_lambada.log",
     benchmark:

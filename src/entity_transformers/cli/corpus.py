@@ -17,6 +17,7 @@ from ..corpus.document import CorpusError, Document
 from ..corpus.download import list_files, locate
 from ..corpus.jsonl import to_row
 from ..corpus.lambada import Text, read_passages
+from ..corpus.ledger import Ledger
 from ..corpus.lines import open_lines
 from ..corpus.mentions import drop_singletons
 from ..corpus.readers import detect_format, read_corpus
@@ -102,12 +103,14 @@ def _listed(source: Path) -> Path:
 
 
 def prepare_lambada(params: Params, source: Path, output: Path) -> None:
-    """The passages as JSON lines."""
+    """The passages as JSON lines, and how many they are; corpus.bad_documents says whether a bad one stops or is left out and named."""
     listed = _listed(source)
     path = listed / read_json(source)["files"][0]["path"]
     text: Text = "openai" if params.lambada.text == "openai" else "original"
-    count = write_json_lines(output / "lambada.jsonl", read_passages(open_lines(path), str(path), text))
-    log.info("%d passages", count)
+    ledger = Ledger(policy=params.corpus.bad_documents)
+    count = write_json_lines(output / "lambada.jsonl", read_passages(open_lines(path), str(path), text, ledger))
+    write_json(output / "lambada_statistics.json", {"passages": count, "bad": ledger.bad})
+    log.info("%d passages, %d left out", count, len(ledger.bad))
 
 
 def tag_lambada(params: Params, corpus: Path, output: Path) -> None:

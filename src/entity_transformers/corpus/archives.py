@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -15,14 +16,18 @@ from .lines import shown
 MOST_BYTES = 8_000_000_000
 MOST_FILES = 500_000
 _CHUNK = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError)
 
 Member = tuple[str, int, IO[bytes]]
 """Name, size in bytes, and an open stream."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or a tar archive (compressed or not)."""
-    return path.is_file() and path.suffix != ".parquet" and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
+    """Whether a file is a zip or a tar archive (compressed or not); one cut within its first header is not."""
+    try:
+        return path.is_file() and path.suffix != ".parquet" and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
+    except _DAMAGED:
+        return False
 
 
 def extract(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> Path:
@@ -36,7 +41,7 @@ def extract(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES, most_f
                 limit = f"more than {most_bytes} bytes or {most_files} files"
                 raise CorpusError(f"{archive}: {limit} once unpacked: unpack it yourself and give the folder")
             _write(stream, _inside(name, target, archive), size, archive)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise CorpusError(f"{archive}: not a whole archive ({shown(str(error))}): fetch it again") from None
     return target
 
@@ -77,3 +82,5 @@ def _tar_members(archive: Path) -> Iterator[Member]:
             if info.isreg() and (stream := file.extractfile(info)):
                 with stream:
                     yield info.name, info.size, stream
+        if file.fileobj:
+            file.fileobj.read(_CHUNK)  # to the end, where the checksum of a compressed archive stands

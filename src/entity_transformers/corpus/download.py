@@ -20,6 +20,8 @@ from .transfer import fetch
 
 log = logging.getLogger(__name__)
 PINNED = ("ontogum", "litbank", "lambada-original", "lambada-openai", "gpt2-bpe")
+_TRUE = ("1", "ON", "YES", "TRUE")
+"""What switches HF_HUB_OFFLINE on, in any case: the hub library's own list."""
 _PATTERNS = {
     "jsonl": ("**/*.jsonl", "**/*.jsonl.gz"),
     "ontogum": ("dep/*.conllu", "dep/*.conllu.gz", "coref/ontogum/conllu/*.conllu", "coref/ontogum/conllu/*.conllu.gz", "splits.md"),
@@ -46,7 +48,7 @@ def locate(
         return _local(kind, path, cache)
     if path is not None:
         log.warning("%s is not there: downloading the pinned files of %s instead", path, kind)
-    offline = os.environ.get("HF_HUB_OFFLINE", "") in ("1", "true", "TRUE", "ON", "YES") if offline is None else offline
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in _TRUE if offline is None else offline
     if kind == "ontonotes":
         folder = fetch_conll2012(cache, revision=revision, offline=offline)
         if revision is None:
@@ -84,6 +86,7 @@ def _local(kind: str, path: Path, cache: Path) -> dict[str, Any]:
 
 
 def _manifest(kind: str, root: Path, origin: str) -> dict[str, Any]:
+    root = _enter(kind, root)
     found = [root] if root.is_file() else _find_files(kind, root)
     if not found:
         raise CorpusError(f"{root}: no file matches {', '.join(_PATTERNS[kind])}: is this the folder of {kind}?")
@@ -95,6 +98,13 @@ def list_files(root: Path, files: Iterable[Path] | None = None, origin: str = "l
     found = sorted(find_files(root, ("*",)) if files is None else files)
     rows = [{"path": file.relative_to(root).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file)} for file in found]
     return {"root": str(root), "origin": origin, "files": rows}
+
+
+def _enter(kind: str, root: Path) -> Path:
+    """Past a single folder around the corpus, as GitHub's archives have one."""
+    while root.is_dir() and not _find_files(kind, root) and len(inside := list(root.iterdir())) == 1 and inside[0].is_dir():
+        root = inside[0]
+    return root
 
 
 def _find_files(kind: str, root: Path) -> list[Path]:

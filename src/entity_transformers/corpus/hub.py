@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .lines import shown
 from .transfer import DownloadError
 
 REPOSITORY = "coref-data/conll2012_raw"
@@ -22,7 +23,6 @@ def fetch_conll2012(cache: Path, *, revision: str | None = None, offline: bool =
     DownloadError in one line where the hub, the network or the licence is in the way.
     """
     import huggingface_hub
-    from huggingface_hub import errors
 
     try:
         folder = huggingface_hub.snapshot_download(
@@ -33,7 +33,7 @@ def fetch_conll2012(cache: Path, *, revision: str | None = None, offline: bool =
             cache_dir=cache / "hub",
             local_files_only=offline,
         )
-    except (OSError, errors.HfHubHTTPError, errors.LocalEntryNotFoundError, ValueError) as error:
+    except Exception as error:  # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
         raise DownloadError(f"The corpus of this study, CoNLL-2012 (OntoNotes 5.0), is missing: {_reason(error)}. {_ELSEWHERE}") from None
     if not any(Path(folder).glob(f"{FOLDER}/*.parquet")):
         raise DownloadError(f"The hub's copy of {REPOSITORY} has no {FOLDER}/*.parquet any more. {_ELSEWHERE}")
@@ -56,4 +56,5 @@ def _reason(error: Exception) -> str:
         (errors.HfHubHTTPError, "the hub answered with an error"),
         (ConnectionError, "the hub can't be reached"),
     ]
-    return next((reason for kind, reason in reasons if isinstance(error, kind)), f"the hub can't be used ({type(error).__name__})")
+    other = f"the hub can't be used, or the transfer broke off ({type(error).__name__}: {shown(str(error))})"
+    return next((reason for kind, reason in reasons if isinstance(error, kind)), other)

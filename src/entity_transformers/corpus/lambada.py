@@ -7,41 +7,60 @@ passages that is a word, a line break and the last word.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Literal
 
 from .document import CorpusError, Document
+from .ledger import Ledger
 from .lines import LONGEST_LINE, check_lines, check_text, is_html, shown
 
 Text = Literal["original", "openai"]
+Row = dict[str, Any]
 _FILES = {"original": "lambada_test_plain_text.txt", "openai": "lambada_test.jsonl"}
 _SAMPLE = 200
 _FEWEST = 20
 """Passages that tell the two texts apart by their capitals; fewer may be anything."""
 
 
-def read_passages(lines: Iterable[str], source: str, text: Text) -> Iterator[dict[str, Any]]:
+def read_passages(lines: Iterable[str], source: str, text: Text, ledger: Ledger | None = None) -> Iterator[Row]:
     """Rows {"text": whole passage, "target_start": character offset of the target word} of one file given as lines.
 
-    CorpusError names the line for a passage of one word, of the other kind or damaged, and for a file without any.
+    A passage of the other kind, damaged or without a word raises CorpusError with its line, or is written down in the ledger.
+    A file without any passage, or whose capitals are those of the other text, raises CorpusError under every policy; the first
+    200 passages are looked at before any is given. A passage of one word is its target, at offset 0.
     """
     if text not in _FILES:
         raise CorpusError(f"lambada.text is {text!r}, expected one of {', '.join(_FILES)}")
-    parse = _parse_original if text == "original" else _parse_openai
-    count = capitals = 0
+    rows = _read_lines(lines, source, _parse_original if text == "original" else _parse_openai, ledger or Ledger())
+    first = list(islice(rows, _SAMPLE))
+    if not first:
+        raise CorpusError(f"{source}: no passage in this file, expected one a line")
+    count, capitals = len(first), sum(map(_has_capitals, first))
+    _check_case(capitals, count, source, text)
+    yield from first
+    for row in rows:
+        count += 1
+        capitals += _has_capitals(row)
+        yield row
+    _check_case(capitals, count, source, text)
+
+
+def _read_lines(lines: Iterable[str], source: str, parse: Callable[[str, str], str], ledger: Ledger) -> Iterator[Row]:
     for number, line in enumerate(lines, 1):
-        check_lines([line], source, number)
         if line == "\n":
             continue
-        passage = parse(line.removesuffix("\n"), f"{source}, line {number}")
-        yield {"text": passage, "target_start": _target_start(passage, f"{source}, line {number}")}
-        count += 1
-        capitals += passage != passage.lower()
-        if count == _SAMPLE:
-            _check_case(capitals, count, source, text)
-    if not count:
-        raise CorpusError(f"{source}: no passage in this file, expected one a line")
-    _check_case(capitals, count, source, text)
+        where = f"{source}, line {number}"
+        try:
+            check_lines([line], source, number)
+            passage = parse(line.removesuffix("\n"), where)
+            yield {"text": passage, "target_start": _target_start(passage, where)}
+        except CorpusError as error:
+            ledger.reject(where, error)
+
+
+def _has_capitals(row: Row) -> bool:
+    return bool(row["text"] != row["text"].lower())
 
 
 def _parse_original(line: str, where: str) -> str:
@@ -66,8 +85,8 @@ def _parse_openai(line: str, where: str) -> str:
 
 def _target_start(passage: str, where: str) -> int:
     start = passage.rfind(" ") + 1
-    if not start or not passage[:start].strip():
-        raise CorpusError(f"{where}: {shown(passage)} is a passage of one word, expected a context and the word to be predicted")
+    if not passage[start:].strip():
+        raise CorpusError(f"{where}: {shown(passage)} has no last word, expected a context and the word to be predicted: remove the line")
     return start
 
 
@@ -89,7 +108,7 @@ def tell_text(first: str) -> Text:
     return "openai" if first.startswith("{") else "original"
 
 
-def read_documents(lines: Iterable[str], source: str, text: Text, split: str) -> Iterator[Document]:
+def read_documents(lines: Iterable[str], source: str, text: Text, split: str, ledger: Ledger | None = None) -> Iterator[Document]:
     """Each passage as a document without chains, to be counted like any corpus."""
-    for number, row in enumerate(read_passages(lines, source, text)):
+    for number, row in enumerate(read_passages(lines, source, text, ledger)):
         yield Document(name="lambada", part=number, split=split, genre="", words=tuple(row["text"].split()), sentence_starts=(0,))

@@ -70,7 +70,8 @@ def _read_lambada(path: Path, ledger: Ledger) -> Iterator[Document]:
     if not path.is_file():
         raise CorpusError(f"{path}: a folder, expected one file of LAMBADA (lambada_test_plain_text.txt or lambada_test.jsonl)")
     text = lambada.tell_text(next(open_lines(path), ""))
-    return ledger.accept(lambada.read_documents(open_lines(path), str(path), text, split_of(PurePath(path.name))), str(path))
+    documents = lambada.read_documents(open_lines(path), str(path), text, split_of(PurePath(path.name)), ledger)
+    return ledger.accept(documents, str(path))
 
 
 FORMATS: dict[str, Callable[[Path, Ledger], Iterator[Document]]] = {

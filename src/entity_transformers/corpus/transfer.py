@@ -82,8 +82,9 @@ def _transfer(url: str, part: Path, size: int, timeout: float, advance: Callable
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
             resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            first = _read_first(url, response, resumed=resumed)
             with part.open("ab" if resumed else "wb") as file:
-                _copy(url, response, file, size, advance)
+                _copy(url, first, response, file, size, advance)
     except urllib.error.HTTPError as error:
         _refuse(url, error, part)
     except (OSError, http.client.HTTPException) as error:
@@ -92,13 +93,16 @@ def _transfer(url: str, part: Path, size: int, timeout: float, advance: Callable
         raise _BrokenError(f"the transfer broke off at {part.stat().st_size} of {size} bytes")
 
 
-def _copy(url: str, response: http.client.HTTPResponse, file: IO[bytes], size: int, advance: Callable[[int], object]) -> None:
-    start = file.tell()
+def _read_first(url: str, response: http.client.HTTPResponse, *, resumed: bool) -> bytes:
+    """The first bytes of an answer, before what an earlier transfer left is touched: a web page raises DownloadError."""
     first = response.read(_CHUNK)
-    page = is_html(first[:200].decode("utf-8", "replace")) if not start else False
+    page = not resumed and is_html(first[:200].decode("utf-8", "replace"))
     if page or response.headers.get_content_type() == "text/html":
         raise DownloadError(f"{url}: a web page ({shown(first[:60].decode('utf-8', 'replace'))}) came instead of the file: {_LOGIN}")
-    chunk = first
+    return first
+
+
+def _copy(url: str, chunk: bytes, response: http.client.HTTPResponse, file: IO[bytes], size: int, advance: Callable[[int], object]) -> None:
     while chunk:
         if file.tell() + len(chunk) > size:
             file.truncate(0)

@@ -1,9 +1,10 @@
 """LAMBADA (table 3): last word, last piece and whole passage, each passage in one window, batched by length.
 
 The last-word score is lm-evaluation-harness's ``lambada`` rule, re-derived here: the context is all before the last space
-without trailing white space, the target is the rest; both are cut from one encoding of the passage; no ``<|endoftext|>``
-is put before; of a passage longer than the window the last ``window`` inputs are kept; perplexity is
-exp(-mean over passages of the target's summed log-probability); a passage is right if every target piece is the argmax.
+without trailing white space, the target is the rest; both are cut from one encoding of the passage; ``<|endoftext|>`` is
+put before a passage of one word, which has no other context, and before no other; of a passage longer than the window the
+last ``window`` inputs are kept; perplexity is exp(-mean over passages of the target's summed log-probability); a passage
+is right if every target piece is the argmax.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from ..corpus.alignment import END
 from ..lm.step import compute_hidden
 from ..runtime import log_progress
 from .corpus import exp_or_none
@@ -25,7 +27,10 @@ from .reading import batch_by_length, compute_piece_losses, gather, lay_out
 
 @dataclass(frozen=True)
 class Passage:
-    """An encoded passage of n pieces: ``pieces`` int32 [n], each one's white-space word ``words`` int32 [n], first piece of the target."""
+    """An encoded passage of n pieces: ``pieces`` int32 [n], each one's white-space word ``words`` int32 [n], first piece of the target.
+
+    One of a single word starts with ``<|endoftext|>``, whose word is -1.
+    """
 
     pieces: np.ndarray
     words: np.ndarray
@@ -41,6 +46,9 @@ class PassageScores:
     passage_* every piece but the first that the window holds
     word_*    the pieces of words that the window holds whole, and how many such words (the first word's first piece is never predicted)
     truncated was the passage longer than the window
+    without_context was the passage a single word, read after ``<|endoftext|>``
+
+    A passage of one piece, after which nothing is predicted, has zeros throughout and no part in any mean.
     """
 
     target_nll: np.ndarray
@@ -53,22 +61,33 @@ class PassageScores:
     word_nll: np.ndarray
     word_count: np.ndarray
     truncated: np.ndarray
+    without_context: np.ndarray
 
 
 def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, source: str = "lambada.jsonl") -> list[Passage]:
-    """Encode rows of ``text`` and ``target_start``; a passage without a context or a target raises ValueError with its line."""
-    encodings = tokenizer.encode_batch([row["text"] for row in rows], add_special_tokens=False)
-    return [_cut(row, encoding, f"{source}, line {i}") for i, (row, encoding) in enumerate(zip(rows, encodings, strict=True), start=1)]
+    """Encode rows of ``text`` and ``target_start``; a passage without a target raises ValueError with its line."""
+    parts = [_split(row, f"{source}, line {i}") for i, row in enumerate(rows, start=1)]
+    encodings = tokenizer.encode_batch([context + target for context, target in parts], add_special_tokens=False)
+    end = cast(int, tokenizer.token_to_id(END))
+    return [_cut(context, context + target, encoding, end) for (context, target), encoding in zip(parts, encodings, strict=True)]
 
 
-def _cut(row: Mapping[str, Any], encoding: Any, where: str) -> Passage:
-    text, context = row["text"], row["text"][: row["target_start"]].rstrip()
-    if not context or not text[row["target_start"] :].strip():
-        raise ValueError(f"{where}: {text[:60]!r} has no word before its last one: a passage needs a context and a target; remove it")
+def _split(row: Mapping[str, Any], where: str) -> tuple[str, str]:
+    """Context and target, with the white space between them before the target: a single space, where there is no context."""
+    context, target = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
+    if not target.strip():
+        raise ValueError(f"{where}: {row['text'][:60]!r} has no last word to be predicted: remove it")
+    kept = context.rstrip()
+    return kept, (context[len(kept) :] if kept else " ") + target
+
+
+def _cut(context: str, text: str, encoding: Any, end: int) -> Passage:
     ends = np.array([end for _, end in encoding.offsets])
     word_starts = [match.start() for match in re.finditer(r"\S+", text)]
-    words = np.searchsorted(word_starts, ends - 1, side="right") - 1
-    return Passage(np.array(encoding.ids, np.int32), words.astype(np.int32), int((ends <= len(context)).sum()))
+    words = np.maximum(np.searchsorted(word_starts, ends - 1, side="right") - 1, 0).astype(np.int32)
+    if context:
+        return Passage(np.array(encoding.ids, np.int32), words, int((ends <= len(context)).sum()))
+    return Passage(np.array([end, *encoding.ids], np.int32), np.append(np.int32(-1), words), 1)
 
 
 @torch.inference_mode()
@@ -82,11 +101,12 @@ def score_passages(model: Any, passages: Sequence[Passage], *, window: int, batc
             raise ValueError(f"passage {i}: its last word has {len(passage.pieces) - passage.target} pieces, the window only {window}")
     lengths = np.array([len(passage.pieces) for passage in passages], np.int64)
     kept = np.minimum(lengths, window + 1)
-    columns = {name: np.zeros(len(passages)) for name in PassageScores.__dataclass_fields__}
-    for rows in log_progress(batch_by_length(kept, batch), "batches of passages"):
+    columns: dict[str, np.ndarray] = {name: np.zeros(len(passages)) for name in PassageScores.__dataclass_fields__}
+    for rows in log_progress(batch_by_length(kept - 1, batch), "batches of passages"):
         for name, values in _score_batch(model, [passages[i] for i in rows], kept[rows]).items():
             columns[name][rows] = values
-    columns["truncated"] = (lengths > window + 1).astype(np.float64)
+    columns["truncated"] = lengths > window + 1
+    columns["without_context"] = np.array([(passage.words[:1] < 0).any() for passage in passages], bool)
     return PassageScores(**{name: values if name.endswith("nll") else values.astype(np.int64) for name, values in columns.items()})
 
 
@@ -132,21 +152,23 @@ def _sum_columns(
 
 def summarise_passages(scores: PassageScores, text: str) -> dict[str, Any]:
     """lambada.json without model and seed; ``text`` names the variant of the passages. Without passages every mean is None."""
-    n = len(scores.target_nll)
+    judged = scores.target_pieces > 0
+    n = int(judged.sum())
     pieces, words = int(scores.passage_pieces.sum()), int(scores.word_count.sum())
     return {
         "text": text,
         "passages": n,
         "truncated": int(scores.truncated.sum()),
+        "without_context": int(scores.without_context.sum()),
         "last_word": {
             "nll": float(scores.target_nll.sum()),
             "pieces": int(scores.target_pieces.sum()),
             "perplexity": _perplexity(scores.target_nll, n),
-            "accuracy": float((scores.target_misses == 0).mean()) if n else None,
+            "accuracy": float((scores.target_misses[judged] == 0).mean()) if n else None,
         },
         "last_piece": {
             "perplexity": _perplexity(scores.last_nll, n),
-            "accuracy": float((scores.last_misses == 0).mean()) if n else None,
+            "accuracy": float((scores.last_misses[judged] == 0).mean()) if n else None,
         },
         "passage": {
             "pieces": pieces,
@@ -165,5 +187,6 @@ def passage_rows(scores: PassageScores, split: str = "lambada") -> list[dict[str
     """Rows as of documents.csv, one a passage and one target a row, for bootstraps over passages (entities do not occur: on = off)."""
     return [
         {"split": split, "document": str(i), "pieces": 1, "nll_on": nll, "nll_off": nll, "nll_shuffled": nll}
-        for i, nll in enumerate(scores.target_nll.tolist(), start=1)
+        for i, (nll, judged) in enumerate(zip(scores.target_nll.tolist(), scores.target_pieces > 0, strict=True), start=1)
+        if judged
     ]
