@@ -94,7 +94,8 @@ def time_save(training: Training) -> float:
 def prepare(side: Side, make: Callable[[Side], Training]) -> None:
     """Start the side's run, compile it, and note what it allocates on a GPU at its peak."""
     before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats() if torch.cuda.is_initialized() else None
+    if torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
     side.training = make(side)
     for _ in range(WARM_UP):
         time_round(side.training)
