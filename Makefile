@@ -5,7 +5,7 @@ STUDY ?= sample
 CORES ?= 2
 SHELL := bash
 
-.PHONY: help sample study test check bench pull clean
+.PHONY: help sample study test check bench gpu pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -36,6 +36,11 @@ check: .venv/ready  ## lint, format, types
 
 bench: .venv/ready  ## speed and memory against peers, as ratios
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.json, then every table of studies/ontogum-gpu
+	$(BIN)/python benchmarks/gpu.py --device cuda --output benchmarks/gpu.json
+	$(BIN)/snakemake --directory studies/ontogum-gpu --cores $(CORES) --resources gpu=1 --quiet rules
+	$(BIN)/entity-transformers show-tables --tables studies/ontogum-gpu/results/report/tables
 
 pull: .venv/ready  ## fetch a study's versioned outputs; Snakemake then takes them as up to date
 	cd studies/$(STUDY) && ../../$(BIN)/dvc pull dvc.yaml && ../../$(BIN)/dvc status --quiet dvc.yaml && \

@@ -1,26 +1,37 @@
 """Pieces per second of the training loop, as ratios: against a plain loop over GPT2LMHeadModel, bf16, B = 16 against B = 1, memory_life.
 
-4 layers, width 256, vocabulary 8,000, 256-piece windows, batch 8, two threads; sides run by turns in one process, medians. Also the
-share of a step that is neither forward, backward nor optimizer, the share of padded positions, and how much batching can give at
-all: the share of a bare matrix product's speed that B = 1 reaches, and B = 16 against B = 1 in shorter windows.
+4 layers, width 256, vocabulary 8,000, 256-piece windows, batch 8, two threads; sides run by turns in one process, medians. Also how
+much batching can give at all: the share of a bare matrix product's speed that B = 1 reaches, and B = 16 against B = 1 in shorter
+windows. Then the share of padded positions. Last a whole run of GPT2E, with curve, log and checkpoints as often as in the sample: the
+share of its time that is neither forward, backward nor optimizer, part by part.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import statistics
+import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
 
+from entity_transformers.cli.lm import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.windows import WindowPlan
+from entity_transformers.lm import loss, training
 from entity_transformers.lm.checkpoint import CheckpointStore
+from entity_transformers.lm.memory import EntityMemory
 from entity_transformers.lm.models import build_config, build_model, label_corpus
+from entity_transformers.lm.step import IGNORED
 from entity_transformers.lm.training import Training
 from entity_transformers.params import load
 from entity_transformers.sections import LmParams
@@ -29,9 +40,10 @@ ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY, WINDOW = 8000, 256
 WINDOWS = (WINDOW, 64, 16)
 ROUNDS, STEPS = 5, 4
+CORE = ("forward", "backward", "optimizer")
 
 
-def make_corpus(documents: int = 300, mentions: float = 0.25) -> AlignedCorpus:
+def make_corpus(documents: int = 300, mentions: float = 0.25, vocabulary: int = VOCABULARY) -> AlignedCorpus:
     """Random pieces in documents as long as CoNLL-2012's parts (mean about 560 pieces), a quarter of them in mentions."""
     generator = np.random.default_rng(1)
     lengths = np.maximum(32, generator.gamma(2.0, 280.0, documents).astype(np.int64))
@@ -39,7 +51,7 @@ def make_corpus(documents: int = 300, mentions: float = 0.25) -> AlignedCorpus:
     inside = generator.random(total) < mentions
     entities = np.where(inside, generator.integers(1, 40, total), 0).astype(np.int32)
     arrays = {
-        "pieces": generator.integers(1, VOCABULARY, total).astype(np.int32),
+        "pieces": generator.integers(1, vocabulary, total).astype(np.int32),
         "entities": entities,
         "mentions": np.where(inside, 0, -1).astype(np.int32),
         "words": np.arange(total, dtype=np.int32),
@@ -66,14 +78,14 @@ def make_params(**changes: Any) -> LmParams:
     return LmParams(**(values | size | {"validate_every": 400, "checkpoint_every": 400, "learning_rate": 1e-4} | changes))
 
 
-def our_step(name: str, corpus: AlignedCorpus, folder: Path, **changes: Any) -> tuple[Callable[[], None], Training]:
-    """One step of the loop, and the run it belongs to."""
-    params = make_params(**changes)
-    model = build_model(name, params, VOCABULARY, 0, seed=1)
-    training = Training(
-        model, label_corpus(corpus, name, 1), lambda model, entities: 0.0, params, 1, CheckpointStore(folder, 1), lambda index, row: None
-    )
-    return training.train_step, training
+def make_training(
+    name: str, corpus: AlignedCorpus, folder: Path, params: LmParams, vocabulary: int = VOCABULARY, device: torch.device | str = "cpu"
+) -> Training:
+    """A run as `train-lm` starts it: curve and checkpoints below ``folder``, the log on stderr, a validation that costs nothing."""
+    model = build_model(name, params, vocabulary, 0, seed=1).to(device)
+    store, write_row = CheckpointStore(folder / "checkpoints", params.keep_checkpoints), CurveFile(folder / "curve.csv").write_row
+    log = functools.partial(print, file=sys.stderr)
+    return Training(model, label_corpus(corpus, name, 1), lambda model, entities: 0.0, params, 1, store, write_row, log)
 
 
 def plain_step(corpus: AlignedCorpus) -> Callable[[], None]:
@@ -109,44 +121,110 @@ def measure(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
     return {name: [r[name] for r in rounds] for name in sides}
 
 
-def measure_peak(size: int = 2048, rounds: int = 8) -> float:
-    """FLOP a second of a bare product of two float32 matrices, the best of several."""
-    one, other = torch.rand(size, size), torch.rand(size, size)
-    return 2 * size**3 / min(seconds(lambda: torch.mm(one, other), 1) for _ in range(rounds))
+def measure_peak(
+    size: int = 2048, rounds: int = 8, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, wait: Callable = lambda: None
+) -> float:
+    """FLOP a second of a bare product of two matrices, the best of several."""
+    one, other = torch.rand(2, size, size, device=device, dtype=dtype)
+
+    def multiply() -> None:
+        torch.mm(one, other)
+        wait()
+
+    return 2 * size**3 / min(seconds(multiply, 1) for _ in range(rounds))
 
 
-def count_flops(training: Training) -> int:
-    """FLOP of the matrix products of a training step for each piece: 6 a weight and attention's own (Kaplan et al., 2020)."""
-    config, model = training.model.config, training.model
-    weights = sum(p.numel() for name, p in model.named_parameters() if p.dim() == 2 and "wpe" not in name)
-    return 6 * weights + 6 * config.n_layer * config.n_embd * training.params.window
+def count_flops(model: Any, window: int, *, rows: int = 0, visible: float = 1.0) -> tuple[float, float]:
+    """FLOP of the matrix products of a training step for each piece: GPT2's, and those that entity attention adds.
+
+    6 a weight, position embeddings left out, and 12 layers width window for attention's two products (PaLM, appendix B); where
+    ``visible`` is 0.5, only for what the causal mask leaves (Kaplan et al., 2020). Entity attention counts in the same way, but that
+    keys (and values) of entities are projected for the ``rows`` of a memory, where those are fewer than a window's pieces.
+    """
+    config = model.config
+    products = 12 * visible * config.n_layer * config.n_embd * window
+    weights = {name: p.numel() for name, p in model.named_parameters() if p.dim() == 2 and "wpe" not in name}
+    added = {name: weights.pop(name) for name in list(weights) if "entity_attn" in name}
+    share = {name: min(1.0, rows / window) if ".k_attn." in name or ".e_attn." in name else 1.0 for name in added}
+    return 6 * sum(weights.values()) + products, sum(6 * added[name] * share[name] for name in added) + products * bool(added)
 
 
-def overhead(training: Training, core: list[float]) -> float:
-    """Share of a step that is batching, memory and bookkeeping: what `plan[i]` and the memory's reset and write take."""
-    start = time.perf_counter()
-    for index in range(20):
-        training.plan[index]
-    return (time.perf_counter() - start) / 20 / statistics.median(core)
+class Stopwatch:
+    """Seconds and calls by part of the functions that it wraps; what is called inside another part counts only there."""
+
+    def __init__(self) -> None:
+        self.seconds, self.calls = Counter[str](), Counter[str]()
+        self._inside = 0.0
+
+    def wrap(self, part: str, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            outside, self._inside, begin = self._inside, 0.0, time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent = time.perf_counter() - begin
+                self.seconds[part] += spent - self._inside
+                self.calls[part] += 1
+                self._inside = outside + spent
+
+        return timed
+
+
+def time_run(run: Training) -> Stopwatch:
+    """The parts of ``run.run()`` on a CPU; the memory is read in the forward pass and reset in the rest."""
+    places = [
+        ("batching", WindowPlan, "__getitem__"),
+        ("forward", run.model.transformer, "forward"),
+        ("forward", loss, "sum_losses"),
+        ("backward", torch.Tensor, "backward"),
+        ("optimizer", training, "apply_gradients"),
+        ("memory", EntityMemory, "write"),
+        ("curve and log", Training, "_write_curve"),
+        ("checkpoints", Training, "_save"),
+    ]
+    watch = Stopwatch()
+    with contextlib.ExitStack() as stack:
+        for part, owner, name in places:
+            stack.enter_context(mock.patch.object(owner, name, watch.wrap(part, getattr(owner, name))))
+        watch.wrap("rest", run.run)()
+    return watch
+
+
+def show_overhead(watch: Stopwatch) -> None:
+    """Print the share of the run that is not `CORE`, and its parts."""
+    total = watch.seconds.total()
+    parts = {part: spent / total for part, spent in watch.seconds.items() if part not in CORE}
+    steps, share = watch.calls["optimizer"], sum(parts.values())
+    print(f"gpt2e, {steps} steps: {share:.2%} of the time is neither forward, backward nor optimizer (target under 3 %)")
+    print("  " + ", ".join(f"{part} {share:.2%}" for part, share in sorted(parts.items())))
+    print(f"  {watch.calls['checkpoints']} checkpoint(s), {watch.seconds['checkpoints'] / watch.calls['checkpoints']:.3f} s each")
 
 
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(2)
     corpus = make_corpus()
-    with tempfile.TemporaryDirectory() as name:
-        ours, training = our_step("gpt2", corpus, Path(name) / "1")
+    study = load(ROOT / "studies/sample/params.yaml").lm
+    rates = {"steps": study.checkpoint_every, "checkpoint_every": study.checkpoint_every, "validate_every": study.validate_every}
+    with tempfile.TemporaryDirectory() as folder:
+
+        def start(side: str, name: str, **changes: Any) -> Training:
+            return make_training(name, corpus, Path(folder) / side, make_params(**changes))
+
+        ours = start("gpt2", "gpt2")
         sides = {
             "plain": plain_step(corpus),
-            "gpt2": ours,
-            "gpt2 bf16": our_step("gpt2", corpus, Path(name) / "2", precision="bfloat16")[0],
-            "gpt2e": our_step("gpt2e", corpus, Path(name) / "3")[0],
-            "gpt2e epochs": our_step("gpt2e", corpus, Path(name) / "6", memory_life="epochs")[0],
+            "gpt2": ours.train_step,
+            "gpt2 bf16": start("bf16", "gpt2", precision="bfloat16").train_step,
+            "gpt2e": start("gpt2e", "gpt2e").train_step,
+            "gpt2e epochs": start("epochs", "gpt2e", memory_life="epochs").train_step,
         }
         batched = {(window, lanes): f"gpt2 B={lanes} window {window}" for window in WINDOWS for lanes in (1, 16)}
         for (window, lanes), side in batched.items():
-            sides[side] = our_step("gpt2", corpus, Path(name) / side, documents_per_step=lanes, window=window)[0]
+            sides[side] = start(side, "gpt2", documents_per_step=lanes, window=window).train_step
         times = measure(sides)
+        watch = time_run(start("run", "gpt2e", **rates))
     pieces = dict.fromkeys(sides, 8 * WINDOW) | {side: window * lanes for (window, lanes), side in batched.items()}
     speed = {side: [pieces[side] / t for t in values] for side, values in times.items()}
     for side, values in speed.items():
@@ -157,11 +235,11 @@ def main() -> None:
     ):  # fmt: skip
         ratio = statistics.median(a / b for a, b in zip(speed[one], speed[other], strict=True))
         print(f"{one} / {other}: {ratio:.2f} (target at least {target})")
-    share = statistics.median(speed[batched[WINDOW, 1]]) * count_flops(training) / measure_peak()
+    share = statistics.median(speed[batched[WINDOW, 1]]) * count_flops(ours.model, WINDOW, visible=0.5)[0] / measure_peak()
     print(f"B=1 reaches {share:.0%} of a bare product's speed, so no batch of such windows can be {1 / share:.1f} times as fast")
-    print(
-        f"batching: {100 * overhead(training, times['gpt2']):.2f} % of a step (target under 3 %); padded positions: 0 %, lanes have no gaps"
-    )
+    padded = np.mean([ours.plan[i].targets == IGNORED for i in range(STEPS)])
+    print(f"padded positions: {padded:.1%} (target under 5 %)")
+    show_overhead(watch)
 
 
 if __name__ == "__main__":
