@@ -14,7 +14,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -133,7 +133,7 @@ class Training:
             row |= {"dev_loss_on": self._validate(entities=True), "dev_loss_off": self._validate(entities=False)}
             better = progress.add_validation(float(row["dev_loss_on"]), float(row["dev_loss_off"]))
             if better and self.params.final_weights == "best":
-                self.store.save(progress.step, Snapshot(pack("model", self.model.state_dict()), {}), kind="best")
+                self.store.save(progress.step, Snapshot(pack("model", self.model.state_dict()), progress), kind="best")
         self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
@@ -158,7 +158,7 @@ class Training:
     def _snapshot(self) -> Snapshot:
         random = {name: self.world.gather(state[None].to(self.device)) for name, state in random_states(self.device).items()}
         tensors = pack("model", self.model.state_dict()) | pack_optimizer(self.optimizer)
-        return Snapshot(tensors | pack("memory", self.lanes.state()) | pack("random", random), vars(self.progress).copy())
+        return Snapshot(tensors | pack("memory", self.lanes.state()) | pack("random", random), replace(self.progress))
 
     def _save(self) -> None:
         """All processes give what they hold, the main one writes, and none goes on before that is done."""
@@ -174,6 +174,8 @@ class Training:
         snapshot = self.store.latest()
         if snapshot is not None:
             self._load(snapshot)
+            if self.params.final_weights == "best" and not self.store.has_best(self.progress.best_step):
+                self.progress.forget_best()  # dropped for a better one of after this snapshot, which comes again
         if self.world.main:
             self.store.keep_best(self.progress.best_step)  # a later one may not come again: other processes, other numbers
         steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
@@ -181,7 +183,7 @@ class Training:
             raise TrainingError(f"the processes' checkpoints are of steps {steps}: name a folder that all of them see")
 
     def _load(self, snapshot: Snapshot) -> None:
-        self.progress = Progress(**snapshot.values)
+        self.progress = snapshot.progress
         self.model.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
         self.lanes.load_state(unpack("memory", snapshot.tensors))
@@ -196,7 +198,7 @@ class Training:
         """Put the weights that the study goes on with into the model: those of the last step, or of the lowest dev loss."""
         best = self.progress.best_step
         if self.params.final_weights == "best" and best is not None:
-            self.model.load_state_dict(unpack("model", self.store.at(best, "best").tensors))
+            self.model.load_state_dict(unpack("model", self.store.best(best).tensors))
 
     def _out_of_time(self) -> bool:
         minutes = self.params.max_minutes
