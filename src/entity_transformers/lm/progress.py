@@ -29,6 +29,7 @@ class Progress:
     curve_rows: int = 0
     median_step_seconds: float | None = None
     validation_seconds: float | None = None
+    seconds: float = 0.0
 
     def add_step(self, loss: float, pieces: int, moved: bool) -> None:
         """One more step, on ``pieces`` pieces; ``moved``: its gradient was finite and used."""
