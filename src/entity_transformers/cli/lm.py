@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from tokenizers import Tokenizer
-
 from .. import runtime
-from ..artifacts import copy_file, read_json, write_json, write_text
+from ..artifacts import copy_file, read_json, read_tokenizer, write_json, write_text
 from ..corpus.alignment import END, AlignedCorpus
 from ..lm.checkpoint import CheckpointStore
 from ..lm.distributed import World, joined_world
@@ -176,7 +174,7 @@ def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
 def _start_model(params: Params, corpus: Path, name: str, seed: int, world: World) -> Any:
     """The model that training begins with, on this process's device."""
     device = runtime.start(world.device, params.run.threads, seed)
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     return build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
 
 
