@@ -15,6 +15,7 @@ from entity_transformers.artifacts import (
     read_arrays,
     read_json,
     read_json_lines,
+    read_tokenizer,
     write_arrays,
     write_csv,
     write_json,
@@ -92,3 +93,21 @@ def test_csv_has_the_asked_columns(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", [{"a": 1, "b": None}, {"a": 0.1, "b": "x"}], ("a", "b"))
     assert (tmp_path / "a.csv").read_text() == "a,b\n1,\n0.1,x\n"
     assert json.dumps([p.name for p in tmp_path.iterdir()]) == '["a.csv"]'
+
+
+@pytest.mark.parametrize("keep", [0, 5, 40, 130, -1])
+def test_damaged_arrays_are_named(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "train.safetensors"
+    write_arrays(path, {"x": np.arange(8), "y": np.arange(8)}, {"names": ["a"]})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"train\.safetensors: empty, cut or no safetensors file .*: run the step that writes it again"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize("text", ["", '{"version"', "[]", "nope"])
+def test_a_damaged_tokenizer_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(ValueError, match=r"tokenizer\.json: no encoder .*: run train-tokenizer and align-corpus again"):
+        read_tokenizer(tmp_path / "tokenizer.json")
+    with pytest.raises(FileNotFoundError):
+        read_tokenizer(tmp_path / "none.json")

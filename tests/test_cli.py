@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from entity_transformers import runtime
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
 from entity_transformers.params import ParamsError
 
@@ -44,6 +45,59 @@ def test_flags_override_the_file_and_paths_are_resolved(tmp_path: Path) -> None:
 def test_a_bad_override_is_named() -> None:
     with pytest.raises(ParamsError, match=r"lm\.steps: .*'none'"):
         read_params(SAMPLE, {"lm.steps": "none"})
+
+
+@pytest.mark.parametrize("section", ["lm:", "lm: 5", "lm: [1]"])
+def test_an_override_of_a_section_that_holds_no_keys_is_named(tmp_path: Path, section: str) -> None:
+    (tmp_path / "params.yaml").write_text(section)
+    with pytest.raises(ParamsError, match=r"  lm: .* \(value: "):
+        read_params(tmp_path / "params.yaml", {"lm.steps": 5})
+
+
+TRAIN = ["train-lm", "--params", str(SAMPLE), "--corpus", "c", "--model", "gpt2", "--work", "w", "--output", "o", "--seed"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["1", "--lm.steps", "[1"], "argument --lm.steps: '[1' is not a value of YAML: "),
+        (["-1"], "argument --seed: '-1': Input should be greater than or equal to 0"),
+        (["one"], "argument --seed: 'one': Input should be a valid integer"),
+    ],
+)
+def test_a_bad_flag_is_named(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*TRAIN, *flags])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [
+        (KeyboardInterrupt(), 130, "entity-transformers check-params: interrupted\n"),
+        (SystemExit("train-lm: loss nan"), 2, "train-lm: loss nan\n"),
+        (SystemExit(75), 75, ""),
+        (ValueError("bad"), 2, "entity-transformers check-params: bad\n"),
+    ],
+)
+def test_every_end_has_its_exit_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, end: BaseException, code: int, told: str
+) -> None:
+    def fail(**arguments: object) -> None:
+        raise end
+
+    monkeypatch.setattr("entity_transformers.cli.corpus.check_params", fail)
+    with pytest.raises(SystemExit) as stop:
+        main(["check-params", "--params", str(SAMPLE)])
+    assert (stop.value.code, capsys.readouterr().err) == (code, told)
+
+
+def test_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(f"{code} " in text for code in (0, 2, runtime.STOPPED, 130, 141))
 
 
 def test_null_overrides_a_value() -> None:

@@ -48,6 +48,26 @@ def test_numbers_may_come_as_text(values: dict[str, Any]) -> None:
     assert parse(values, "x").lm.learning_rate == 1e-5
 
 
+def paths_of(values: dict[str, Any], kinds: tuple[type, ...]) -> list[tuple[str, ...]]:
+    return [path for path, value in leaves(values) if type(value) in kinds]
+
+
+def test_no_number_is_a_truth_value_and_no_truth_value_a_text(values: dict[str, Any]) -> None:
+    typed = parse(values, "x").model_dump()
+    for kinds, wrong in (((int, float), True), ((bool,), "no"), ((bool,), 1)):
+        for section, key in paths_of(typed, kinds):
+            with pytest.raises(ParamsError, match=rf"x: 1 bad parameter\(s\)\n  {section}\.{key}: .*(true is not a number|valid boolean)"):
+                parse(values | {section: values[section] | {key: wrong}}, "x")
+    assert len(paths_of(typed, (int, float))) > 40
+    assert len(paths_of(typed, (bool,))) == 4
+
+
+def test_no_number_in_a_list_or_beside_null_is_a_truth_value(values: dict[str, Any]) -> None:
+    for section, key, wrong in (("study", "seeds", [True, "2"]), ("planted", "seeds", [True]), ("lm", "max_minutes", True)):
+        with pytest.raises(ParamsError, match=rf"{section}\.{key}.*: .*true is not a number"):
+            parse(values | {section: values[section] | {key: wrong}}, "x")
+
+
 def test_the_paper_is_the_root_study() -> None:
     lm = load(ROOT / "params.yaml").lm
     assert (lm.layers, lm.heads, lm.width, lm.steps, lm.documents_per_step, lm.learning_rate) == (12, 12, 768, 100_000, 1, 2e-5)
@@ -65,6 +85,7 @@ def test_the_paper_is_the_root_study() -> None:
         ("lm", "learning_rate", ".nan", r"lm\.learning_rate"),
         ("study", "models", ["gpt3"], r"study\.models\.0: .*'gpt3'"),
         ("study", "seeds", [1, 1], "must not repeat"),
+        ("study", "seeds", [1, -1], r"study\.seeds\.1: .*greater than or equal to 0 \(value: -1\)"),
         ("perplexity", "stride", 2048, r"perplexity\.stride 2048 is more than lm\.window 1024"),
         ("probe", "report", "dev", "choose and report are both dev"),
         ("probe", "groups", {"all": ["NN"]}, "groups names all, which the results use"),
@@ -106,11 +127,22 @@ def test_no_field_has_a_default() -> None:
     assert all(described)
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "not YAML"), ("- 1", "holds no sections")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not YAML"),
+        ("- 1", "holds no sections"),
+        ("lm: {a: 1}\nrun: {}\nlm: {b: 2}", r"(?s)not YAML: lm is given twice.*line 3"),
+        ("lm: {a: 1, a: 2}", "a is given twice"),
+    ],
+)
 def test_a_file_that_is_no_params(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(text)
     with pytest.raises(ParamsError, match=message):
+        load(path)
+    path.write_bytes("title: Caf\u00e9".encode("latin-1"))
+    with pytest.raises(ParamsError, match=r"params\.yaml: not UTF-8 at byte 10"):
         load(path)
     with pytest.raises(ParamsError, match="No such file"):
         load(tmp_path / "none.yaml")

@@ -11,9 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 @contextmanager
@@ -43,6 +46,16 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def sync(folder: Path) -> None:
+    """Wait until a folder and its files are on the disk and not only in the system's cache."""
+    for path in (*folder.iterdir(), folder):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -118,7 +131,14 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped file."""
+    """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped file; a damaged one: ValueError."""
+    try:
+        return _map_arrays(path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: empty, cut or no safetensors file ({error}): run the step that writes it again") from error
+
+
+def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     raw = np.memmap(path, dtype=np.uint8, mode="r")
     length = int.from_bytes(bytes(raw[:8]), "little")
     header = json.loads(bytes(raw[8 : 8 + length]))
@@ -136,6 +156,17 @@ _DTYPES = {
 def _view(body: np.ndarray, entry: Mapping[str, Any]) -> np.ndarray:
     start, end = entry["data_offsets"]
     return body[start:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """The encoder of a tokenizer.json; one that can't be read raises ValueError with its name."""
+    from tokenizers import Tokenizer
+
+    text = path.read_bytes()
+    try:
+        return Tokenizer.from_buffer(text)
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise ValueError(f"{path}: no encoder ({error}): run train-tokenizer and align-corpus again") from error
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0)]
+
+def _refuse_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not a number")
+    return value
+
+
+Integer = Annotated[int, BeforeValidator(_refuse_truth)]
+Number = Annotated[float, BeforeValidator(_refuse_truth)]
+PositiveInt = Annotated[Integer, Field(gt=0)]
+Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
+Fraction = Annotated[Number, Field(ge=0, le=1)]
+NonNegative = Annotated[Number, Field(ge=0)]
 Model = Literal["gpt2", "gpt2e", "gpt2e-null", "gpt2e-shuffled", "gpt2e-first-only", "gpt2-wide"]
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -26,7 +37,7 @@ class StudyParams(Section):
     """Which models are trained and how often."""
 
     models: Annotated[tuple[Model, ...], Field(min_length=1, description="models to train and compare, the baseline first")]
-    seeds: Annotated[tuple[int, ...], Field(min_length=1, description="one training run a model and seed")]
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, description="one training run a model and seed")]
 
     @model_validator(mode="after")
     def _distinct(self) -> StudyParams:
@@ -58,12 +69,12 @@ class CorpusParams(Section):
     nested_mentions: Annotated[
         Literal["outermost", "innermost", "drop"], Field(description="which of nested mentions gives a word its entity")
     ]
-    singletons: Annotated[bool, Field(description="keep chains of one mention (OntoNotes has none)")]
+    singletons: Annotated[StrictBool, Field(description="keep chains of one mention (OntoNotes has none)")]
     spacing: Annotated[
         Literal["natural", "every_word"], Field(description="natural: spaces as in running text; every_word: one before each word")
     ]
     sample_words: Annotated[PositiveInt, Field(description="size of the generated corpus in words (format sample)")]
-    sample_seed: Annotated[int, Field(description="seed of the generated corpus (format sample)")]
+    sample_seed: Annotated[Integer, Field(description="seed of the generated corpus (format sample)")]
 
 
 class LambadaParams(Section):
@@ -81,7 +92,7 @@ class TokenizerParams(Section):
 
     kind: Annotated[Literal["gpt2", "trained"], Field(description="gpt2: GPT-2's own files; trained: learnt from the training split")]
     path: Annotated[str | None, Field(description="folder with GPT-2's vocabulary and merges, relative to the study; null: download")]
-    vocabulary: Annotated[int, Field(ge=257, description="pieces of a trained encoder, 256 bytes and <|endoftext|> included")]
+    vocabulary: Annotated[Integer, Field(ge=257, description="pieces of a trained encoder, 256 bytes and <|endoftext|> included")]
 
 
 class LmParams(Section):
@@ -91,10 +102,10 @@ class LmParams(Section):
     layers: Annotated[PositiveInt, Field(description="transformer blocks")]
     heads: Annotated[PositiveInt, Field(description="attention heads of a block")]
     width: Annotated[PositiveInt, Field(description="hidden units")]
-    window: Annotated[int, Field(ge=2, description="pieces of one forward pass, also the number of positions")]
-    dropout: Annotated[float, Field(ge=0, lt=1, description="dropout of embeddings, attention and residuals")]
-    entity_residual: Annotated[bool, Field(description="residual connection around entity attention")]
-    entity_layer_norm: Annotated[bool, Field(description="layer norm before entity attention")]
+    window: Annotated[Integer, Field(ge=2, description="pieces of one forward pass, also the number of positions")]
+    dropout: Annotated[Number, Field(ge=0, lt=1, description="dropout of embeddings, attention and residuals")]
+    entity_residual: Annotated[StrictBool, Field(description="residual connection around entity attention")]
+    entity_layer_norm: Annotated[StrictBool, Field(description="layer norm before entity attention")]
     entity_gate: Annotated[Literal["none", "zero"], Field(description="zero: a learnt gate that starts at 0")]
     entity_values: Annotated[Literal["hidden", "entity", "both"], Field(description="where the values of entity attention come from")]
     memory_write: Annotated[
@@ -107,14 +118,14 @@ class LmParams(Section):
         ),
     ]
     memory_gradient_windows: Annotated[
-        int, Field(ge=0, description="earlier windows that the gradient reaches through the memory; 0: the paper")
+        Integer, Field(ge=0, description="earlier windows that the gradient reaches through the memory; 0: the paper")
     ]
     steps: Annotated[PositiveInt, Field(description="optimizer steps")]
     documents_per_step: Annotated[PositiveInt, Field(description="documents side by side, each with its own memory")]
     accumulation: Annotated[PositiveInt, Field(description="forward passes that a process's share of documents_per_step is divided into")]
-    learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW")]
+    learning_rate: Annotated[Number, Field(gt=0, description="peak learning rate of AdamW")]
     schedule: Annotated[Literal["constant", "cosine"], Field(description="learning rate after the warm-up")]
-    warmup_steps: Annotated[int, Field(ge=0, description="steps of linear warm-up")]
+    warmup_steps: Annotated[Integer, Field(ge=0, description="steps of linear warm-up")]
     weight_decay: Annotated[NonNegative, Field(description="AdamW weight decay, on matrices only")]
     clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
     final_weights: Annotated[
@@ -130,8 +141,8 @@ class LmParams(Section):
         BeforeValidator(lambda value: "off" if value is False else value),  # YAML 1.1 reads a bare off as false
         Field(description="torch.compile's mode; reduce-overhead: CUDA graphs, for few documents a step"),
     ]
-    gradient_checkpointing: Annotated[bool, Field(description="recompute activations in the backward pass")]
-    max_minutes: Annotated[float | None, Field(gt=0, description="save and stop after so many minutes, to be resumed; null: no limit")]
+    gradient_checkpointing: Annotated[StrictBool, Field(description="recompute activations in the backward pass")]
+    max_minutes: Annotated[Number | None, Field(gt=0, description="save and stop after so many minutes, to be resumed; null: no limit")]
 
     @model_validator(mode="after")
     def _possible(self) -> LmParams:
@@ -199,9 +210,9 @@ class NerParams(Section):
     """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
 
     hidden: Annotated[PositiveInt, Field(description="LSTM units of each direction")]
-    dropout: Annotated[float, Field(ge=0, lt=1, description="dropout before and after the LSTM")]
-    learning_rate: Annotated[float, Field(gt=0, description="of Adam")]
-    decay: Annotated[float, Field(gt=0, le=1, description="factor on the learning rate after each epoch")]
+    dropout: Annotated[Number, Field(ge=0, lt=1, description="dropout before and after the LSTM")]
+    learning_rate: Annotated[Number, Field(gt=0, description="of Adam")]
+    decay: Annotated[Number, Field(gt=0, le=1, description="factor on the learning rate after each epoch")]
     epochs: Annotated[PositiveInt, Field(description="most epochs")]
     patience: Annotated[PositiveInt, Field(description="epochs without a better dev F1 before stopping")]
     batch: Annotated[PositiveInt, Field(description="sentences of one step")]
@@ -211,7 +222,7 @@ class RiddlesParams(Section):
     """Short trainings that try what could have given the paper's numbers (PAPER.md, "Riddles")."""
 
     candidates: Annotated[tuple[Riddle, ...], Field(description="what is tried; empty: nothing, and the report says so")]
-    seed: Annotated[int, Field(description="seed of every training")]
+    seed: Annotated[Seed, Field(description="seed of every training")]
     steps: Annotated[PositiveInt, Field(description="optimizer steps of a training from random weights on train")]
     documents: Annotated[PositiveInt, Field(description="dev documents scored, and where a candidate does that trained on")]
     passes: Annotated[PositiveInt, Field(description="passes over the documents where dev documents are trained on")]
@@ -228,14 +239,14 @@ class PlantedParams(Section):
 
     variants: Annotated[tuple[PlantedVariant, ...], Field(description="rows of the table; none: nothing is trained")]
     seeds: Annotated[
-        tuple[int, ...], Field(min_length=1, description="one training run a variant and seed; a run takes a minute, so more than one")
+        tuple[Seed, ...], Field(min_length=1, description="one training run a variant and seed; a run takes a minute, so more than one")
     ]
     kinds: Annotated[
         tuple[Literal["colour", "town", "trade"], ...], Field(min_length=1, description="facts of an entity, one asked for at a time")
     ]
     entities: Annotated[PositiveInt, Field(description="entities of a document")]
-    windows: Annotated[int, Field(ge=2, description="windows of a document: the fact in the first, questions in all")]
-    values: Annotated[int, Field(ge=2, description="values of a kind of fact; chance is one in so many")]
+    windows: Annotated[Integer, Field(ge=2, description="windows of a document: the fact in the first, questions in all")]
+    values: Annotated[Integer, Field(ge=2, description="values of a kind of fact; chance is one in so many")]
     names: Annotated[PositiveInt, Field(description="names that a document's entities draw from")]
     documents: Annotated[PositiveInt, Field(description="documents read in training, the same for every row")]
     distinct_documents: Annotated[PositiveInt, Field(description="different ones among them")]
@@ -244,7 +255,7 @@ class PlantedParams(Section):
     heads: Annotated[PositiveInt, Field(description="attention heads of a block")]
     width: Annotated[PositiveInt, Field(description="hidden units")]
     documents_per_step: Annotated[PositiveInt, Field(description="documents side by side")]
-    learning_rate: Annotated[float, Field(gt=0, description="peak learning rate of AdamW, then a cosine to 0")]
+    learning_rate: Annotated[Number, Field(gt=0, description="peak learning rate of AdamW, then a cosine to 0")]
     warmup: Annotated[Fraction, Field(description="share of the steps that is linear warm-up")]
 
     @model_validator(mode="after")

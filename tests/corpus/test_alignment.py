@@ -128,3 +128,10 @@ def test_gpt2_encodes_as_published(shared_data) -> None:
 def test_a_folder_without_gpt2_files_is_named(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match=r"holds no encoder.json or vocab.json: set tokenizer.path"):
         load_gpt2_tokenizer(tmp_path)
+
+
+def test_cut_gpt2_files_are_named(tmp_path) -> None:
+    (tmp_path / "encoder.json").write_text('{"a": 0')
+    (tmp_path / "vocab.bpe").write_text("#version: 0.2\n")
+    with pytest.raises(ValueError, match=r"encoder\.json, .*vocab\.bpe: not GPT-2's two files, or cut"):
+        load_gpt2_tokenizer(tmp_path)

@@ -99,7 +99,7 @@ def test_a_signal_to_one_stops_both_at_the_same_step(runs: Path) -> None:
 
 
 def test_a_process_that_dies_ends_the_other(runs: Path) -> None:
-    assert end(runs / "lost", 0) == {"end": "TrainingError: process 0 lost another one in step 3: see its messages", "step": 3}
+    assert end(runs / "lost", 0) == {"end": "TrainingError: process 0 lost another one after step 3: see its messages", "step": 3}
     assert not (runs / "lost" / "1.json").exists()
 
 

@@ -18,10 +18,11 @@ from entity_transformers.cli.lm import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.lm.checkpoint import CheckpointStore
 from entity_transformers.lm.distributed import World
+from entity_transformers.lm.lanes import suggest_smaller
 from entity_transformers.lm.memory import EntityMemory
 from entity_transformers.lm.models import VARIANTS, build_model, count_parameters, label_corpus
 from entity_transformers.lm.step import compute_hidden, compute_losses
-from entity_transformers.lm.training import Training, TrainingError, TrainingStopped, learning_rate
+from entity_transformers.lm.training import Training, TrainingError, TrainingStopped, caught_signals, learning_rate
 from entity_transformers.perplexity.corpus import mean_loss
 
 
@@ -113,7 +114,7 @@ def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, name: str) -> None
     assert torch.equal(weights(whole), weights(resumed))
     assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
     for progress in (whole.progress, resumed.progress):
-        progress.median_step_seconds = progress.validation_seconds = None
+        progress.median_step_seconds = progress.validation_seconds = progress.seconds = None  # type: ignore[assignment]
     assert vars(whole.progress) == vars(resumed.progress)
 
 
@@ -154,6 +155,14 @@ def test_a_signal_saves_and_stops(tmp_path: Path) -> None:
     assert make_training(tmp_path).progress.step == 3
 
 
+def test_a_signal_from_before_the_first_step_counts(tmp_path: Path) -> None:
+    with caught_signals() as caught:
+        os.kill(os.getpid(), signal.SIGTERM)
+        training = make_training(tmp_path)
+        with pytest.raises(TrainingStopped, match="signal 15: saved at step 1 of 20"):
+            training.run(caught)
+
+
 def test_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
     with pytest.raises(TrainingStopped, match="max_minutes"):
         make_training(tmp_path, max_minutes=1e-9).run()
@@ -163,8 +172,94 @@ def test_a_loss_that_is_not_finite_names_step_and_documents(tmp_path: Path) -> N
     training = make_training(tmp_path)
     with torch.no_grad():
         training.model.transformer.ln_f.weight.fill_(math.nan)
-    with pytest.raises(TrainingError, match=r"step 0: loss nan on d\d#0"):
+    with pytest.raises(TrainingError, match=r"step 1: loss nan on d\d#0"):
         training.run()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_held_out_loss_that_is_not_finite_names_step_and_remedy(tmp_path: Path, value: float) -> None:
+    training = make_training(tmp_path)
+    training.validate = lambda model, entities: 1.0 if entities else value
+    with pytest.raises(
+        TrainingError, match=rf"step 5: held-out loss {value} with entities off: lower lm.learning_rate or set lm.clip_norm"
+    ):
+        training.run()
+    assert training.progress.best_dev_loss is None
+
+
+@pytest.mark.parametrize(("name", "asked"), [("gpt2", [True]), ("gpt2e", [True, False])])
+def test_a_plain_gpt2_is_validated_once(tmp_path: Path, name: str, asked: list[bool]) -> None:
+    training, calls = make_training(tmp_path, name, steps=5), []
+
+    def validate(model: Any, entities: bool) -> float:
+        calls.append(entities)
+        return 1.0
+
+    training.validate = validate
+    training.run()
+    assert calls == asked
+    assert training.progress.dev_loss_off == 1.0
+
+
+CPU_MEMORY = RuntimeError(
+    "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000 bytes"
+)
+
+
+@pytest.mark.parametrize("error", [CPU_MEMORY, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
+def test_out_of_memory_names_what_would_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    training = make_training(tmp_path, documents_per_step=6, accumulation=2)
+
+    def fail(*given: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("entity_transformers.lm.lanes.compute_loss", fail)
+    with pytest.raises(TrainingError, match=r"^3 windows of 8 pieces do not fit cpu: try lm\.accumulation 3$"):
+        training.run()
+    monkeypatch.undo()
+    for place, message in (("optimizer.step", "AdamW's states do not fit cpu"), ("validate", "the windows of a validation do not fit cpu")):
+        training = make_training(tmp_path / place, steps=1, warmup_steps=0)
+        target = training if place == "validate" else training.optimizer
+        setattr(target, place.split(".")[-1], fail)
+        with pytest.raises(TrainingError, match=message):
+            training.run()
+
+
+def test_an_error_that_is_not_of_memory_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = make_training(tmp_path)
+    monkeypatch.setattr("entity_transformers.lm.lanes.compute_loss", lambda *given: torch.zeros(2) + torch.zeros(3))
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        training.run()
+
+
+@pytest.mark.parametrize("documents", [1, 3, 6, 8])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_is_suggested_is_possible_until_one_lane_is_left(documents: int, processes: int) -> None:
+    params = tiny_params(documents_per_step=documents * processes)
+    while "lm.accumulation" in (words := suggest_smaller(params, processes).split()):
+        params = tiny_params(documents_per_step=documents * processes, accumulation=int(words[1]))
+        assert params.documents_per_step % (params.accumulation * processes) == 0
+    assert params.accumulation == documents
+    assert " ".join(words) == "lm.gradient_checkpointing true, or lm.window 4, with perplexity.stride at most that"
+
+
+def test_what_is_suggested_goes_with_the_other_params() -> None:
+    assert suggest_smaller(tiny_params(compile="reduce-overhead"), 1) == "lm.accumulation 2 and lm.compile default"
+    alone = tiny_params(documents_per_step=1, gradient_checkpointing=True)
+    assert suggest_smaller(alone, 1) == "lm.window 4, with perplexity.stride at most that"
+
+
+def test_seconds_of_all_lives_are_counted(tmp_path: Path) -> None:
+    first = make_training(tmp_path)
+    first.started -= 1000
+    for _ in range(5):
+        first.train_step()
+        first._after_step()
+    second = make_training(tmp_path)
+    second.started -= 100
+    assert 1100 <= second.seconds() < 1200
+    second.run()
+    assert second.progress.seconds >= 1100
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
-from ..params import Params, parse, read_values
-from ..sections import Model, PlantedVariant, Riddle
+from ..params import Params, parse, read_values, read_yaml
+from ..sections import Model, PlantedVariant, Riddle, Seed
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -33,11 +34,18 @@ class Command:
     sections: tuple[str, ...] = ()
 
 
+def _read_seed(text: str) -> int:
+    try:
+        return TypeAdapter(Seed).validate_python(text)
+    except ValidationError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error.errors()[0]['msg']}") from None
+
+
 CORPUS = {"--corpus": FOLDER | {"help": "the prepared corpus (results/corpus)"}}
 OUTPUT = {"--output": FOLDER | {"help": "where the results go"}}
 RUN = {
     "--model": {"required": True, "choices": get_args(Model), "metavar": "MODEL", "help": "gpt2, gpt2e or a control (study.models)"},
-    "--seed": {"required": True, "type": int, "help": "seed of the training run (study.seeds)"},
+    "--seed": {"required": True, "type": _read_seed, "help": "seed of the training run (study.seeds)"},
 }
 LM = CORPUS | {"--lm": FOLDER | {"help": "the trained model (results/lm/MODEL/SEED)"}} | RUN
 RESULTS = {"--results": FOLDER | {"help": "the study's results"}}
@@ -96,10 +104,14 @@ COMMANDS: dict[str, Command] = {
         "--json": {"action": "store_true", "help": "print a JSON object instead of a table"}}),
 }  # fmt: skip
 WITHOUT_PARAMS = ("inspect-corpus", "show-tables")
+EXIT_CODES = (
+    "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75 a training that a signal or "
+    "lm.max_minutes stopped: run it again to go on; 130 interrupted; 141 the reader of the output has gone"
+)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one subcommand. Errors a user can mend are one message and exit code 2; a stopped training exits with 75."""
+    """Run one subcommand; it ends with one of `EXIT_CODES`. Errors a user can mend are one message."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait by spinning make two jobs on two cores five times slower
     arguments = vars(make_parser().parse_args(argv))
@@ -111,19 +123,25 @@ def main(argv: list[str] | None = None) -> None:
         function(**arguments)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
+    except KeyboardInterrupt:
+        sys.exit(_fail(f"entity-transformers {name}: interrupted", 130))
     except (ValueError, OSError) as error:
-        sys.exit(_fail(name, error))
+        sys.exit(_fail(f"entity-transformers {name}: {error}"))
+    except SystemExit as stop:
+        sys.exit(_fail(stop.code) if isinstance(stop.code, str) else stop.code)
 
 
-def _fail(name: str, error: Exception) -> int:
-    print(f"entity-transformers {name}: {error}", file=sys.stderr)
-    return 2
+def _fail(message: str, code: int = 2) -> int:
+    print(message, file=sys.stderr)
+    return code
 
 
 def make_parser() -> argparse.ArgumentParser:
     """All subcommands with their flags; ``--params`` first, then files, then one flag for each value of its params sections."""
     parser = argparse.ArgumentParser(
-        "entity-transformers", description="Language models with a memory of a text's entities: the paper's method, step by step."
+        "entity-transformers",
+        description="Language models with a memory of a text's entities: the paper's method, step by step.",
+        epilog=EXIT_CODES,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
@@ -147,9 +165,16 @@ def _add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
             dest=f"{section}.{key}",
             default=argparse.SUPPRESS,
             metavar="VALUE",
-            type=yaml.safe_load,
+            type=_read_value,
             help=(field.description or "").replace("%", "%%"),
         )
+
+
+def _read_value(text: str) -> Any:
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a value of YAML: {getattr(error, 'problem', error)}") from None
 
 
 def _fields(section: str) -> dict[str, Any]:
@@ -164,7 +189,9 @@ def read_params(path: Path, arguments: dict[str, Any]) -> Params:
     values = read_values(path)
     for name in [name for name in arguments if "." in name]:
         section, key = name.split(".")
-        values.setdefault(section, {})[key] = arguments.pop(name)
+        value = arguments.pop(name)
+        if isinstance(values.setdefault(section, {}), dict):  # `parse` tells what else it is
+            values[section][key] = value
     return _resolve_paths(parse(values, str(path)), path.parent)
 
 

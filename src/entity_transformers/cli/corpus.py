@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from .. import runtime
-from ..artifacts import read_json, read_json_lines, write_arrays, write_json, write_json_lines, write_text, write_with
+from ..artifacts import read_json, read_json_lines, read_tokenizer, write_arrays, write_json, write_json_lines, write_text, write_with
 from ..corpus.alignment import align_split, learn_tokenizer, load_gpt2_tokenizer, summarise
 from ..corpus.document import CorpusError, Document
 from ..corpus.download import list_files, locate
@@ -135,7 +133,7 @@ def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> 
 
 def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) -> None:
     """Every split's pieces with entity ids, and their counts."""
-    encoder = Tokenizer.from_file(str(tokenizer))
+    encoder = read_tokenizer(tokenizer)
     counts: dict[str, Any] = {"tokenizer": {"kind": params.tokenizer.kind, "pieces": encoder.get_vocab_size()}}
     for split in SPLITS:
         documents = read_documents(corpus / f"{split}.jsonl")

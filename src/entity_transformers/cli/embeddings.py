@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from .. import runtime
-from ..artifacts import write_arrays
+from ..artifacts import read_tokenizer, write_arrays
 from ..corpus.alignment import AlignedCorpus
 from ..embeddings import embed_mentions, embed_splits, join_mentions
 from ..lm.models import load_model
@@ -20,7 +18,7 @@ from .documents import read_documents
 def extract_embeddings(params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path) -> None:
     """Vectors of all words (for the tagger) and of the mentions and entities of some splits (for the comparison)."""
     trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     section = params.embeddings
     how: dict[str, Any] = {"window": trained.config.n_positions, "pooling": section.pooling, "batch": section.batch}
     splits: dict[str, Any] = {s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors")) for s in SPLITS}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from ..artifacts import read_json, write_text
+from ..artifacts import read_json, read_tokenizer, write_text
 from ..corpus.alignment import END
 from ..lm.model_card import render_model_card
 from ..lm.models import VARIANTS, load_model
@@ -21,7 +20,7 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
         raise ValueError(f"{model} has no entity attention: {results / 'lm' / model / str(seed)} is a plain GPT-2 folder already")
     corpus, trained = results / "corpus", load_model(results / "lm" / model / str(seed))
     trained.save_pretrained(output)
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END, eos_token=END).save_pretrained(output)
     write_text(output / "README.md", render_model_card(trained.config.to_dict(), _card_facts(params, results, model, seed)))
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import fcntl
 import importlib.util
 import json
 import logging
+import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from tokenizers import Tokenizer
-
 from .. import runtime
-from ..artifacts import copy_file, write_json, write_text
+from ..artifacts import copy_file, read_json, read_tokenizer, write_json, write_text
 from ..corpus.alignment import END, AlignedCorpus
 from ..lm.checkpoint import CheckpointStore
 from ..lm.distributed import World, joined_world
+from ..lm.lanes import memory_errors
 from ..lm.models import build_model, count_parameters, label_corpus
 from ..lm.progress import CURVE_COLUMNS, CurveRow
-from ..lm.training import Training, TrainingError, TrainingStopped
+from ..lm.training import Training, TrainingError, TrainingStopped, caught_signals
 from ..params import Params
 from ..perplexity.corpus import mean_loss
 
@@ -32,6 +35,7 @@ CODE = (
     "perplexity/reading.py",
     "cli/lm.py",
 )
+DIGESTS = "sha256.json"  # written last: without it a run is not finished
 OUTPUTS = ("config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json")
 
 
@@ -47,8 +51,9 @@ def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, ou
     state, stopped = work / key, None
     with joined_world(params.run.device) as world:
         board = Board(tensorboard / model / str(seed)) if tensorboard is not None and world.main else None
-        if not all((state / name).exists() for name in OUTPUTS):
-            stopped = _train(params, corpus, model, seed, state, inputs, world, board)
+        if world.any(not _is_whole(state)):
+            with _hold(state, world):
+                stopped = _train(params, corpus, model, seed, state, inputs, world, board)
         elif world.main:
             log.info("finished before: restored from %s", state)
             _show(board, CurveFile(state / "curve.csv").read())
@@ -57,6 +62,54 @@ def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, ou
         world.wait()
     if stopped is not None:
         raise SystemExit(runtime.STOPPED)
+
+
+def _is_whole(state: Path) -> bool:
+    """Has the run finished, and are its outputs still as they were written?
+
+    A damaged curve raises ValueError, because the checkpoints can give the other files again but not that one.
+    """
+    if not (state / DIGESTS).exists():
+        return False
+    damaged = _find_damaged(state)
+    if "curve.csv" in damaged:
+        raise ValueError(f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete {state} to train again")
+    if damaged:
+        log.warning("%s: %s not as written: writing all again from the last checkpoint", state, ", ".join(damaged))
+    return not damaged
+
+
+def _find_damaged(state: Path) -> list[str]:
+    try:
+        digests = read_json(state / DIGESTS)
+    except ValueError:
+        return [DIGESTS]
+    return [name for name in OUTPUTS if not (state / name).exists() or runtime.file_digest(state / name) != digests.get(name)]
+
+
+@contextlib.contextmanager
+def _hold(state: Path, world: World) -> Iterator[None]:
+    """Keep other runs out of ``state``: the main process locks it, and the kernel unlocks it however the process ends.
+
+    Where another run has it: ValueError in all processes.
+    """
+    with contextlib.ExitStack() as stack:
+        if world.any(world.main and not _lock(state, stack)):
+            raise ValueError(f"another run is training in {state}: wait for its end, or stop it")
+        yield
+
+
+def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
+    """Lock ``state`` until ``stack`` is closed; False if another process has. A file system without locks counts as locked."""
+    state.mkdir(parents=True, exist_ok=True)
+    file = stack.enter_context((state / "lock").open("w"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        log.warning("%s can't be locked (%s): take care that no other run trains in it", state, error.strerror)
+    return True
 
 
 def _reading(params: Params) -> dict[str, Any]:
@@ -68,50 +121,75 @@ def _reading(params: Params) -> dict[str, Any]:
 def _train(
     params: Params, corpus: Path, name: str, seed: int, state: Path, inputs: list[Path], world: World, board: Board | None
 ) -> TrainingStopped | None:
-    """Train to the end and write the outputs to ``state``, or say what stopped the run."""
-    started, report = time.time(), log.info if world.main else log.debug
-    model = _start_model(params, corpus, name, seed, world)
-    report("%s, seed %d: %s parameters on %s, processes: %d", name, seed, f"{count_parameters(model):,}", model.device, world.size)
-    train, dev = (label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed) for split in ("train", "dev"))
-    held_out, curve = dev.head(params.lm.validation_documents), CurveFile(state / "curve.csv")
-
-    def validate(model: Any, entities: bool) -> float:
-        return mean_loss(model, held_out, window=params.lm.window, entities=entities)
+    """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals stop it after a step."""
+    report = log.info if world.main else log.debug
+    curve = CurveFile(state / "curve.csv")
 
     def write_row(index: int, row: CurveRow) -> None:
         curve.write_row(index, row)
         _show(board, [row])
 
     try:
-        store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
-        training = Training(model, train, validate, params.lm, seed, store, write_row, report, world)
-        _show(board, curve.read()[: training.progress.curve_rows])
-        training.run()
+        with caught_signals() as caught:
+            training, held_out = _start_training(params, corpus, name, seed, state, world, write_row)
+            _show(board, _rows_so_far(curve, training))
+            training.run(caught)
+            if world.main:
+                _write_outputs(training, params, name, state, held_out, inputs)
     except TrainingStopped as stop:
         report("%s", stop)
         return stop
     except TrainingError as error:
         raise SystemExit(f"entity-transformers train-lm: {error}") from None
-    if world.main:
-        _write_outputs(training, params, name, state, len(held_out.pieces) - len(held_out), inputs, started)
     return None
+
+
+def _start_training(
+    params: Params, corpus: Path, name: str, seed: int, state: Path, world: World, write_row: Callable[[int, CurveRow], None]
+) -> tuple[Training, int]:
+    """The training where it stands, and the number of pieces that a validation scores."""
+    started, report = time.monotonic(), log.info if world.main else log.debug
+    with memory_errors(f"{name}, its memories and optimizer", world.device):
+        model = _start_model(params, corpus, name, seed, world)
+        report("%s, seed %d: %s parameters on %s, processes: %d", name, seed, f"{count_parameters(model):,}", model.device, world.size)
+        train, dev = (label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed) for split in ("train", "dev"))
+        held_out = dev.head(params.lm.validation_documents)
+
+        def validate(model: Any, entities: bool) -> float:
+            return mean_loss(model, held_out, window=params.lm.window, entities=entities)
+
+        store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
+        training = Training(model, train, validate, params.lm, seed, store, write_row, report, world, started)
+    return training, len(held_out.pieces) - len(held_out)
+
+
+def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
+    """The curve up to the training's snapshot; TrainingError where rows are missing, which nothing else holds."""
+    rows, count = curve.read(), training.progress.curve_rows
+    if training.world.main and len(rows) < count:
+        raise TrainingError(f"{curve.path} has {len(rows)} rows, its checkpoint {count}: delete {curve.path.parent} to train again")
+    return rows[:count]
 
 
 def _start_model(params: Params, corpus: Path, name: str, seed: int, world: World) -> Any:
     """The model that training begins with, on this process's device."""
     device = runtime.start(world.device, params.run.threads, seed)
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     return build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
 
 
-def _write_outputs(training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path], started: float) -> None:
-    """The files of `OUTPUTS` but the curve; ``held_out``: pieces that a validation scores."""
+def _write_outputs(training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path]) -> None:
+    """The files of `OUTPUTS` but the curve, and their digests; ``held_out``: pieces that a validation scores."""
     training.load_final_weights()
     training.model.save_pretrained(state)
+    seconds = training.seconds()
     write_json(state / "metrics.json", _metrics(training, name, training.seed))
-    write_json(state / "timing.json", _timing(training, params, held_out, time.time() - started))
-    facts = runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=str(training.device))
-    write_json(state / "manifest.json", facts)
+    write_json(state / "timing.json", _timing(training, params, held_out, seconds))
+    started, device = time.time() - seconds, str(training.device)
+    write_json(
+        state / "manifest.json", runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=device)
+    )
+    write_json(state / DIGESTS, {name: runtime.file_digest(state / name) for name in OUTPUTS})
 
 
 def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
@@ -171,6 +249,8 @@ class CurveFile:
             write_text(self.path, "".join(lines[: index + 1]))
         with self.path.open("a", encoding="utf-8", newline="") as file:
             csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n").writerow(row)
+            file.flush()
+            os.fsync(file.fileno())  # a checkpoint that counts the row must not outlive it
 
 
 class Board:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from .. import runtime
-from ..artifacts import read_json_lines, write_csv, write_json
+from ..artifacts import read_json_lines, read_tokenizer, write_csv, write_json
 from ..corpus.alignment import AlignedCorpus
 from ..lm.models import label_corpus, load_model
 from ..params import Params
@@ -38,7 +36,7 @@ def score_perplexity(params: Params, corpus: Path, lm: Path, model: str, seed: i
 def score_lambada(params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path) -> None:
     """Perplexity and accuracy on the passages, and the nats of each."""
     trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     passages = encode_passages(list(read_json_lines(corpus / "lambada.jsonl")), tokenizer)
     scores = score_passages(trained, passages, window=trained.config.n_positions, batch=params.perplexity.batch)
     write_json(output / "lambada.json", {"model": model, "seed": seed} | summarise_passages(scores, params.lambada.text))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
-from ..artifacts import atomic, read_arrays, read_json, read_json_lines, write_text
+from ..artifacts import atomic, read_arrays, read_json, read_json_lines, read_tokenizer, write_text
 from ..corpus.alignment import AlignedCorpus
 from ..corpus.document import Document
 from ..params import Params
@@ -55,7 +55,7 @@ def gather(params: Params, results: Path) -> Results:
     corpus = results / "corpus"
     documents = [d for split in params.embeddings.splits for d in read_documents(corpus / f"{split}.jsonl")]
     aligned = [AlignedCorpus.load(corpus / f"{split}.safetensors") for split in params.embeddings.splits]
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     runs = tuple(_read_run(results, model, seed) for model in params.study.models for seed in params.study.seeds)
     return Results(
         title=params.report.title,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from .. import runtime
-from ..artifacts import read_json, write_json
+from ..artifacts import read_json, read_tokenizer, write_json
 from ..params import Params
 
 if TYPE_CHECKING:
@@ -35,15 +35,13 @@ def try_riddle(params: Params, corpus: Path, riddle: str, output: Path) -> None:
 
 
 def _gather(params: Params, corpus: Path, folder: Path) -> Material:
-    from tokenizers import Tokenizer
-
     from ..corpus.alignment import END, AlignedCorpus
     from ..lm.checkpoint import CheckpointStore
     from ..riddles.trials import Material
     from .documents import read_documents
 
     device = runtime.start(params.run.device, params.run.threads, params.riddles.seed)
-    tokenizer = Tokenizer.from_file(str(corpus / "tokenizer.json"))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
     train, dev = (AlignedCorpus.load(corpus / f"{split}.safetensors") for split in ("train", "dev"))
     starts = {split: [d.sentence_starts for d in read_documents(corpus / f"{split}.jsonl")] for split in ("train", "dev")}
     return Material(

@@ -33,10 +33,16 @@ def _byte_level(model: models.BPE) -> Tokenizer:
 
 
 def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
-    """GPT-2's own byte-pair encoder from its vocabulary and merges; FileNotFoundError names what the folder lacks."""
+    """GPT-2's own byte-pair encoder from its vocabulary and merges; FileNotFoundError names what the folder lacks.
+
+    Files that can't be read as such raise ValueError.
+    """
     vocabulary = _first_file(folder, "encoder.json", "vocab.json")
     merges = _first_file(folder, "vocab.bpe", "merges.txt")
-    return _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
+    try:
+        return _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise ValueError(f"{vocabulary}, {merges}: not GPT-2's two files, or cut ({error}): fetch them again") from error
 
 
 def _first_file(folder: Path, *names: str) -> Path:

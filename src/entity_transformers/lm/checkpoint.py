@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..artifacts import atomic_folder, read_json, write_json
+from ..artifacts import atomic_folder, read_json, sync, write_json
+from .lanes import TrainingError
+from .progress import Progress
+
+log = logging.getLogger(__name__)
+DAMAGED = (SafetensorError, OSError, ValueError, TypeError)  # what reading a damaged snapshot raises
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a run needs to go on: named tensors (weights, optimizer, memory, random state) and plain values."""
+    """Everything a run needs to go on: named tensors (weights, optimizer, memory, random state) and where it stands."""
 
     tensors: dict[str, Tensor]
-    values: dict[str, Any]
+    progress: Progress
 
 
 class CheckpointStore:
-    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen."""
+    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen, and a damaged one is passed over."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
+        self._damaged: list[Path] = []
         for leftover in folder.glob(".*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
     def save(self, step: int, snapshot: Snapshot, kind: str = "step") -> None:
-        """Write the snapshot of ``step``; of kind ``step`` only the newest ``keep`` are kept. One that is there stays as it is."""
+        """Write the snapshot of ``step``; of kind ``step`` only the newest ``keep`` are kept. One that is there stays as it is.
+
+        Its bytes have reached the disk before it gets its name.
+        """
+        self._forget_damaged()
         folder = self.folder / f"{kind}-{step:09d}"
         if not folder.exists():
             with atomic_folder(folder) as temporary:
                 save_file({key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}, temporary / "tensors.safetensors")
-                write_json(temporary / "values.json", snapshot.values)
+                write_json(temporary / "values.json", vars(snapshot.progress))
+                sync(temporary)
         if kind == "step":
             self._remove(self._folders(kind)[: -self.keep])
 
@@ -46,14 +58,32 @@ class CheckpointStore:
         """Drop every snapshot of kind ``best`` but that of ``step``; called once a snapshot that names it has been written or read."""
         self._remove(folder for folder in self._folders("best") if folder.name != f"best-{step or 0:09d}")
 
-    def latest(self, kind: str = "step") -> Snapshot | None:
-        """The newest snapshot of a kind, or None before the first."""
-        folders = self._folders(kind)
-        return self._read(folders[-1]) if folders else None
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot that can be read, or None before the first; a damaged one is logged, and removed by the next `save`.
 
-    def at(self, step: int, kind: str) -> Snapshot:
-        """The snapshot of ``step``; FileNotFoundError where there is none."""
-        return self._read(self.folder / f"{kind}-{step:09d}")
+        Where there are some and none can be read: TrainingError.
+        """
+        for folder in reversed(self._folders("step")):
+            try:
+                return self._read(folder)
+            except DAMAGED as error:
+                log.warning("%s is damaged (%s): trying the one before it", folder, error)
+                self._damaged.append(folder)
+        if self._damaged:
+            raise TrainingError(f"no checkpoint in {self.folder} can be read: delete that folder to train again from the start")
+        return None
+
+    def best(self, step: int) -> Snapshot:
+        """The snapshot of kind ``best`` of ``step``; TrainingError where there is none or it is damaged."""
+        folder = self.folder / f"best-{step:09d}"
+        try:
+            return self._read(folder)
+        except DAMAGED as error:
+            raise TrainingError(f"{folder} can't be read ({error}): delete {self.folder} to train again from the start") from error
+
+    def has_best(self, step: int | None) -> bool:
+        """Are the weights of ``step`` here?"""
+        return step is not None and (self.folder / f"best-{step:09d}").exists()
 
     def _folders(self, kind: str) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-*"))
@@ -62,8 +92,12 @@ class CheckpointStore:
         for folder in folders:
             shutil.rmtree(folder)
 
+    def _forget_damaged(self) -> None:
+        self._remove(self._damaged)
+        self._damaged = []
+
     def _read(self, folder: Path) -> Snapshot:
-        return Snapshot(load_file(folder / "tensors.safetensors"), read_json(folder / "values.json"))
+        return Snapshot(load_file(folder / "tensors.safetensors"), Progress(**read_json(folder / "values.json")))
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -142,11 +142,36 @@ class Lanes:
         if self.kept is not None:
             self.kept.states = state["kept"].to(self.model.device)
 
-    @contextlib.contextmanager
-    def _memory_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except torch.OutOfMemoryError as error:
-            params, lanes = self.params, self.groups[0].stop - self.groups[0].start
-            fit = f"lm.accumulation {params.accumulation * 2}" if lanes > 1 else f"lm.window {params.window // 2}"
-            raise TrainingError(f"{lanes} windows of {params.window} pieces do not fit {self.model.device}: try {fit}") from error
+    def _memory_errors(self) -> contextlib.AbstractContextManager[None]:
+        windows = (self.groups[0].stop - self.groups[0].start) * (self.params.memory_gradient_windows + 1)
+        what = f"{windows} windows of {self.params.window} pieces"
+        return memory_errors(what, self.model.device, f"try {suggest_smaller(self.params, self.world.size)}")
+
+
+def suggest_smaller(params: LmParams, processes: int) -> str:
+    """Params of a smaller pass that are possible: fewer lanes in it, or with one lane recomputed activations or a shorter window."""
+    lanes = params.documents_per_step // processes
+    for groups in range(params.accumulation + 1, lanes + 1):
+        if lanes % groups == 0:
+            return f"lm.accumulation {groups}" + (" and lm.compile default" if params.compile == "reduce-overhead" else "")
+    shorter = f"lm.window {max(2, params.window // 2)}, with perplexity.stride at most that"
+    return shorter if params.gradient_checkpointing else f"lm.gradient_checkpointing true, or {shorter}"
+
+
+@contextlib.contextmanager
+def memory_errors(
+    what: str, device: torch.device | str, advice: str = "free memory there, or lower lm.layers or lm.width"
+) -> Iterator[None]:
+    """Out of memory inside, on the CPU or on a device, is a TrainingError: ``what`` does not fit, and ``advice``."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise TrainingError(f"{what} do not fit {device}: {advice}") from error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """The CPU's allocator and libraries of CUDA raise a plain RuntimeError."""
+    signs = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(sign in str(error) for sign in signs)

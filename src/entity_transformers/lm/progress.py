@@ -29,6 +29,7 @@ class Progress:
     curve_rows: int = 0
     median_step_seconds: float | None = None
     validation_seconds: float | None = None
+    seconds: float = 0.0
 
     def add_step(self, loss: float, pieces: int, moved: bool) -> None:
         """One more step, on ``pieces`` pieces; ``moved``: its gradient was finite and used."""
@@ -53,3 +54,7 @@ class Progress:
             self.best_dev_loss, self.best_step = on, self.step
             self.best_train_loss, self.best_dev_loss_off = self.train_loss, off
         return better
+
+    def forget_best(self) -> None:
+        """No validation so far counts as the best one."""
+        self.best_dev_loss = self.best_step = self.best_train_loss = self.best_dev_loss_off = None

@@ -14,7 +14,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -34,9 +34,12 @@ from .checkpoint import (
     unpack_optimizer,
 )
 from .distributed import World, is_lost_process
-from .lanes import Lanes, TrainingError
+from .lanes import Lanes, TrainingError, memory_errors
 from .optimizer import apply_gradients, learning_rate, make_optimizer
 from .progress import CurveRow, Progress
+from .step import has_memory
+
+CALMER = "lower lm.learning_rate or set lm.clip_norm"
 
 
 class TrainingStopped(Exception):  # noqa: N818 - not an error: the run goes on from its snapshot when it is called again
@@ -49,7 +52,8 @@ class Training:
 
     ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss per piece on held-out text, with
     or without entities; it is called in evaluation mode, by the main process alone: its number then does not depend on how many
-    there are, and it is rare. ``store`` must be a folder that all processes see.
+    there are, and it is rare. ``store`` must be a folder that all processes see. ``started`` is when this life of the run began
+    (time.monotonic).
     """
 
     model: Any
@@ -61,6 +65,7 @@ class Training:
     write_row: Callable[[int, CurveRow], None]
     log: Callable[[str], None] = lambda line: None
     world: World = field(default_factory=World)
+    started: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=Progress)
     step_seconds: list[float] = field(default_factory=list)
 
@@ -73,7 +78,6 @@ class Training:
         )
         self.lanes = Lanes(self.model, self.plan, params, self.world)
         self.optimizer = make_optimizer(self.model, params)
-        self.started = time.monotonic()
         seed_process(self.seed, self.world.rank, 0)
         if params.gradient_checkpointing and self.windows_per_step == 1:  # else window by window, in `Lanes`
             enable = getattr(self.model, "activation_checkpointing_enable", None) or self.model.gradient_checkpointing_enable
@@ -81,11 +85,15 @@ class Training:
         if params.compile != "off":
             self.model.transformer.compile(mode=params.compile)
         self._resume()
+        self.earlier_seconds = self.progress.seconds
 
-    def run(self) -> Progress:
-        """Train to the last step; `TrainingStopped` if a signal or the time budget of any process comes first, the state saved."""
+    def run(self, caught: list[int] | None = None) -> Progress:
+        """Train to the last step; `TrainingStopped` if a signal or the time budget of any process comes first, the state saved.
+
+        ``caught``: the list of a `caught_signals` that this is called in; a signal that is there already counts after one step.
+        """
         try:
-            with caught_signals() as caught:
+            with caught_signals(caught) as caught:
                 while self.progress.step < self.params.steps:
                     self.train_step()
                     self._after_step()
@@ -93,7 +101,9 @@ class Training:
             self._save()
         except RuntimeError as error:
             if self.world.size > 1 and is_lost_process(error):
-                raise TrainingError(f"process {self.world.rank} lost another one in step {self.progress.step}: see its messages") from error
+                raise TrainingError(
+                    f"process {self.world.rank} lost another one after step {self.progress.step}: see its messages"
+                ) from error
             raise
         return self.progress
 
@@ -112,8 +122,9 @@ class Training:
         loss = self.lanes.accumulate_gradients(windows)
         if not math.isfinite(loss):
             names = ", ".join(sorted({name for window in windows for name in window.documents}))
-            raise TrainingError(f"step {progress.step}: loss {loss} on {names}: lower lm.learning_rate or set lm.clip_norm")
-        moved = apply_gradients(self.model, self.optimizer, progress.step, self.params)
+            raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
+        with memory_errors("AdamW's states", self.device):
+            moved = apply_gradients(self.model, self.optimizer, progress.step, self.params)
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
@@ -131,19 +142,24 @@ class Training:
         row: CurveRow = {"step": progress.step, "pieces": progress.pieces, "train_loss": progress.take_train_loss()}
         row |= {"learning_rate": learning_rate(progress.step - 1, self.params), "dev_loss_on": "", "dev_loss_off": ""}
         if validate:
-            row |= {"dev_loss_on": self._validate(entities=True), "dev_loss_off": self._validate(entities=False)}
-            better = progress.add_validation(float(row["dev_loss_on"]), float(row["dev_loss_off"]))
+            on = self._validate(entities=True)
+            off = self._validate(entities=False) if has_memory(self.model) else on
+            row |= {"dev_loss_on": on, "dev_loss_off": off}
+            better = progress.add_validation(on, off)
             if better and self.params.final_weights == "best":
-                self.store.save(progress.step, Snapshot(pack("model", self.model.state_dict()), {}), kind="best")
+                self.store.save(progress.step, Snapshot(pack("model", self.model.state_dict()), progress), kind="best")
         self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
 
     def _validate(self, entities: bool) -> float:
-        """The held-out loss, never compiled: its windows have too many shapes."""
+        """The held-out loss, never compiled: its windows have too many shapes. One that is not finite raises TrainingError."""
         begin, compiled = time.perf_counter(), self.params.compile != "off"
-        with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
+        eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
+        with eager, memory_errors("the windows of a validation", self.device):
             loss = self.validate(self.model.eval(), entities)
+        if not math.isfinite(loss):
+            raise TrainingError(f"step {self.progress.step}: held-out loss {loss} with entities {'on' if entities else 'off'}: {CALMER}")
         if entities:
             self.progress.validation_seconds = time.perf_counter() - begin
         return loss
@@ -159,10 +175,11 @@ class Training:
     def _snapshot(self) -> Snapshot:
         random = {name: self.world.gather(state[None].to(self.device)) for name, state in random_states(self.device).items()}
         tensors = pack("model", self.model.state_dict()) | pack_optimizer(self.optimizer)
-        return Snapshot(tensors | pack("memory", self.lanes.state()) | pack("random", random), vars(self.progress).copy())
+        return Snapshot(tensors | pack("memory", self.lanes.state()) | pack("random", random), replace(self.progress))
 
     def _save(self) -> None:
         """All processes give what they hold, the main one writes, and none goes on before that is done."""
+        self.progress.seconds = self.seconds()
         if self.step_seconds:
             self.progress.median_step_seconds = statistics.median(self.step_seconds)
         snapshot = self._snapshot()
@@ -175,6 +192,8 @@ class Training:
         snapshot = self.store.latest()
         if snapshot is not None:
             self._load(snapshot)
+            if self.params.final_weights == "best" and not self.store.has_best(self.progress.best_step):
+                self.progress.forget_best()  # dropped for a better one of after this snapshot, which comes again
         if self.world.main:
             self.store.keep_best(self.progress.best_step)  # a later one may not come again: other processes, other numbers
         steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
@@ -182,7 +201,7 @@ class Training:
             raise TrainingError(f"the processes' checkpoints are of steps {steps}: name a folder that all of them see")
 
     def _load(self, snapshot: Snapshot) -> None:
-        self.progress = Progress(**snapshot.values)
+        self.progress = snapshot.progress
         self.model.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
         self.lanes.load_state(unpack("memory", snapshot.tensors))
@@ -197,7 +216,11 @@ class Training:
         """Put the weights that the study goes on with into the model: those of the last step, or of the lowest dev loss."""
         best = self.progress.best_step
         if self.params.final_weights == "best" and best is not None:
-            self.model.load_state_dict(unpack("model", self.store.at(best, "best").tensors))
+            self.model.load_state_dict(unpack("model", self.store.best(best).tensors))
+
+    def seconds(self) -> float:
+        """Seconds of all lives of the run so far; of one that was killed those up to its last snapshot."""
+        return self.earlier_seconds + time.monotonic() - self.started
 
     def _out_of_time(self) -> bool:
         minutes = self.params.max_minutes
@@ -205,9 +228,9 @@ class Training:
 
 
 @contextlib.contextmanager
-def caught_signals() -> Iterator[list[int]]:
+def caught_signals(caught: list[int] | None = None) -> Iterator[list[int]]:
     """SIGTERM and SIGINT are noted in the list instead of ending the process (in the main thread; elsewhere nothing is)."""
-    caught: list[int] = []
+    caught = [] if caught is None else caught
     try:
         old = {number: signal.signal(number, lambda received, frame: caught.append(received)) for number in (signal.SIGTERM, signal.SIGINT)}
     except ValueError:
