@@ -154,6 +154,11 @@ class LmParams(Section):
             raise ValueError(
                 f"compile reduce-overhead loses gradients with accumulation {self.accumulation}: set it to default, or accumulation to 1"
             )
+        if self.compile == "reduce-overhead" and self.gradient_checkpointing and self.memory_gradient_windows:
+            raise ValueError(
+                "compile reduce-overhead loses gradients where windows are recomputed (gradient_checkpointing with memory_gradient_windows): "
+                "set it to default, or gradient_checkpointing to false"
+            )
         if self.warmup_steps > self.steps:
             raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
         if self.entity_gate == "zero" and not self.entity_residual:

@@ -117,7 +117,8 @@ class Training:
     def train_step(self) -> None:
         """One optimizer step; its mean loss per piece goes into ``progress``."""
         begin, progress, count = time.perf_counter(), self.progress, self.windows_per_step
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         windows = [self.plan[progress.step * count + i] for i in range(count)]
         loss = self.lanes.accumulate_gradients(windows)
         if not math.isfinite(loss):
