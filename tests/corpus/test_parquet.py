@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
+from conll_files import conll
 
 from entity_transformers.corpus import ontonotes, parquet
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import split_of
 from entity_transformers.corpus.readers import detect_format, read_corpus
-
-ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
-
-
-def conll(name: str, parts: int = 1) -> str:
-    """A small file in the genuine form, with every kind of bracket."""
-    rows = [("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"), ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)")]
-    text = ""
-    for part in range(parts):
-        body = "".join(ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c) for i, (w, t, e, c) in enumerate(rows))
-        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
-    return text
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
 
 
 def sentences(document: Document, tags: list[str], labels: list[str]) -> list[dict[str, Any]]:
