@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.training import Alignment
 from tokenizers import Tokenizer
@@ -35,6 +35,13 @@ def tokenizer() -> Tokenizer:
     return learn_tokenizer([make_document(TEXT * 5)], 300, "natural")
 
 
+@pytest.fixture(scope="module", params=["trained", "gpt2"])
+def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    if request.param == "trained":
+        return request.getfixturevalue("tokenizer")
+    return load_gpt2_tokenizer(request.getfixturevalue("shared_data") / "gpt2-bpe")
+
+
 def test_table_1_gives_each_word_the_outermost_entity() -> None:
     entity, mention = word_labels(make_document(TEXT, CHAINS), "outermost")
     assert entity.tolist() == [0, 1, 1, 0, 2, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 0, 0, 2, 0, 0, 0, 0]
@@ -63,14 +70,21 @@ def test_every_word_spacing_puts_a_space_before_each_word_but_the_first() -> Non
     assert spaced_words(make_document(["a", ",", "b"]), "every_word") == ["a", " ,", " b"]
 
 
-WORDS = st.lists(st.text(st.characters(blacklist_categories=("Z", "C")), min_size=1, max_size=8), min_size=1, max_size=30)
+BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])
+SPACINGS = st.sampled_from(["natural", "every_word"])
+
+
+def lists_of_words(codec: str) -> st.SearchStrategy[list[str]]:
+    texts = st.text(st.characters(codec=codec, exclude_categories=("Z", "C")), min_size=1, max_size=8)
+    return st.lists(texts | BORDERS | st.sampled_from(TEXT), min_size=1, max_size=30)
 
 
 @settings(max_examples=60, deadline=None)
-@given(words=WORDS, spacing=st.sampled_from(["natural", "every_word"]))
-def test_decoding_returns_the_text_and_no_piece_loses_its_word(tokenizer: Tokenizer, words: list[str], spacing: str) -> None:
-    document = make_document(words)
+@given(words=lists_of_words("utf-8"), spacing=SPACINGS)
+def test_decoding_returns_the_text_and_no_piece_loses_its_word(any_tokenizer: Tokenizer, words: list[str], spacing: str) -> None:
+    document, tokenizer = make_document(words), any_tokenizer
     aligned = align_split([document], tokenizer, split="train", policy="outermost", spacing=spacing)
+    assert np.flatnonzero(aligned.pieces == tokenizer.token_to_id(END)).tolist() == [0]
     parts = spaced_words(document, spacing)
     assert tokenizer.decode(aligned.pieces[1:].tolist(), skip_special_tokens=False) == "".join(parts)
     assert aligned.words[0] == -1
@@ -81,14 +95,27 @@ def test_decoding_returns_the_text_and_no_piece_loses_its_word(tokenizer: Tokeni
         assert aligned.bytes[own].sum() == len(part.encode())
 
 
-def test_spacy_alignment_agrees(tokenizer: Tokenizer) -> None:
-    aligned = align_split([make_document(TEXT, CHAINS)], tokenizer, split="train", policy="outermost", spacing="natural")
-    pieces = [tokenizer.decode([piece]).strip() for piece in aligned.pieces[1:].tolist()]
-    words = [part.strip() for part in spaced_words(make_document(TEXT), "natural")]
+@settings(max_examples=60, deadline=None)
+@given(words=lists_of_words("ascii"), spacing=SPACINGS)
+@example(words=TEXT, spacing="natural")
+def test_spacy_alignment_agrees(any_tokenizer: Tokenizer, words: list[str], spacing: str) -> None:
+    """In ASCII, where each piece is a text of its own."""
+    document = make_document(words)
+    aligned = align_split([document], any_tokenizer, split="train", policy="outermost", spacing=spacing)
+    pieces = [any_tokenizer.decode([piece]).strip() for piece in aligned.pieces[1:].tolist()]
     kept = [i for i, piece in enumerate(pieces) if piece]
-    alignment = Alignment.from_strings([pieces[i] for i in kept], words)
+    alignment = Alignment.from_strings([pieces[i] for i in kept], [part.strip() for part in spaced_words(document, spacing)])
     for row, index in enumerate(kept):
         assert alignment.x2y[row].tolist() == [aligned.words[1 + index]]
+
+
+def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was(shared_data) -> None:
+    tokenizer = load_gpt2_tokenizer(shared_data / "gpt2-bpe")
+    saved = tokenizer.to_str()
+    aligned = align_split([make_document(["a", END])], tokenizer, split="train", policy="outermost", spacing="natural")
+    assert aligned.pieces.tolist() == [50256, 64, 1279, 91, 437, 1659, 5239, 91, 29]
+    assert aligned.words.tolist() == [-1, 0, *[1] * 7]
+    assert (tokenizer.to_str(), tokenizer.encode_special_tokens, tokenizer.encode(END).ids) == (saved, False, [50256])
 
 
 def test_trained_vocabulary_has_the_asked_size(tokenizer: Tokenizer) -> None:

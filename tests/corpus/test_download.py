@@ -308,6 +308,13 @@ def pack_zip(path: Path, members: dict[str, bytes], compression: int = zipfile.Z
     return path
 
 
+def test_an_archive_with_one_top_folder_is_read_from_inside(tmp_path: Path) -> None:
+    archive = pack_zip(tmp_path / "gum.zip", {f"gum-11/{name}": b"x" for name in ("splits.md", "dep/a.conllu", "README")})
+    listed = locate("ontogum", archive, tmp_path / "cache")
+    assert (Path(listed["root"]).name, [file["path"] for file in listed["files"]]) == ("gum-11", ["dep/a.conllu", "splits.md"])
+    assert locate("ontogum", Path(listed["root"]).parent, tmp_path)["files"] == listed["files"]
+
+
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, kind: str) -> None:
     name = "conll/data/test/a.v4_gold_conll"

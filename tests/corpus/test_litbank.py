@@ -58,6 +58,15 @@ def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
     assert list(ledger.bad) == ["a_brat#0"]
 
 
+def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
+    root = write_folder(tmp_path, splits={"train": "a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n", "dev": "", "test": ""})
+    with pytest.raises(CorpusError, match=r"coref/conll: no file of c_brat, which splits/0 lists: add it, or name it in corpus.exclude"):
+        list(read_folder(root, Ledger()))
+    ledger = Ledger("skip", exclude=("d_*",))
+    assert [d.name for d in read_folder(root, ledger)] == ["a_brat", "b_brat"]
+    assert (list(ledger.bad), ledger.excluded) == (["c_brat#0"], ["d_brat"])
+
+
 def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no file matches \*.conll or \*.conll.gz"):
         read_folder(tmp_path, Ledger("skip"))

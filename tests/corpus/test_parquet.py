@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
+from conll_files import conll
 
 from entity_transformers.corpus import ontonotes, parquet
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import split_of
 from entity_transformers.corpus.readers import detect_format, read_corpus
-
-ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
-
-
-def conll(name: str, parts: int = 1) -> str:
-    """A small file in the genuine form, with every kind of bracket."""
-    rows = [("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"), ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)")]
-    text = ""
-    for part in range(parts):
-        body = "".join(ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c) for i, (w, t, e, c) in enumerate(rows))
-        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
-    return text
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
 
 
 def sentences(document: Document, tags: list[str], labels: list[str]) -> list[dict[str, Any]]:
@@ -110,6 +92,9 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("lengths", {"pos_tags": [0]}, r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many"),
     ("word", {"words": ["a", "b c"]}, r"word 2: the word is 'b c', expected one without white space"),
     ("no word", {"words": ["a", None]}, r"sentence 0, words: .*expected texts"),
+    ("nul", {"words": ["a", "b\0"]}, r"sentence 0, words, character 4: a NUL byte"),
+    ("long word", {"words": ["a", "b" * 2_000_000]}, r"sentence 0, words, character 1000001: a line of more than 1000000 characters"),
+    ("span of nothing", {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0, 0]]}, r"inside the 0 words"),
     ("no words", {"words": [], "pos_tags": [], "named_entities": []}, r"no words"),
     ("part", {"part_id": None}, r"part 'None': expected a document_id and a part_id"),
 ]
@@ -123,6 +108,56 @@ def test_bad_parquet_values_are_named(tmp_path: Path, name: str, change: dict[st
     with pytest.raises(CorpusError, match=message):
         list(read_corpus("ontonotes", path))
     assert [d.name for d in read_corpus("ontonotes", path, bad_documents="skip")] == ["nw/a"]
+
+
+TYPES: list[tuple[str, Any, str]] = [
+    ("words", "ab", "string', expected list of string"),
+    ("words", 5, "int64', expected list of string"),
+    ("words", {"a": "b", "c": "d"}, "struct<a: string, c: string>', expected list of string"),
+    ("words", [1, 2], "list<.*: int64>', expected list of string"),
+    ("pos_tags", [True, False], "list<.*: bool>', expected list of int or string"),
+    ("named_entities", [0.0, 1.0], "list<.*: double>', expected list of int or string"),
+    ("coref_spans", [1, 2, 3], "list<.*: int64>', expected list of list of int"),
+    ("coref_spans", 7, "int64', expected list of list of int"),
+    ("part_id", True, "bool', expected int"),
+]
+SENTENCE = {"part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0], "coref_spans": [[0, 0, 1]]}
+
+
+@pytest.mark.parametrize(("field", "value", "message"), TYPES, ids=[f"{row[0]} {row[1]}" for row in TYPES])
+@pytest.mark.parametrize("policy", ["strict", "skip"])
+def test_wrong_types_are_named(tmp_path: Path, field: str, value: Any, message: str, policy: Any) -> None:
+    path = write_untyped(tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": [{**SENTENCE, field: value}]}])
+    with pytest.raises(CorpusError, match=rf"a.parquet, column sentences, field {field}: '{message} as in"):
+        list(read_corpus("ontonotes", path, bad_documents=policy))
+
+
+@pytest.mark.parametrize("tag", ["N N", "", "N\0"])
+def test_a_tag_that_is_a_text_is_checked(tmp_path: Path, tag: str) -> None:
+    path = write_untyped(tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": [{**SENTENCE, "pos_tags": ["NN", tag]}]}])
+    with pytest.raises(CorpusError, match=r"part '0', (word 2: the tag is '(N N)?', expected one without|pos_tags, .*NUL)"):
+        list(read_corpus("ontonotes", path))
+
+
+def test_a_document_or_file_without_sentences_is_bad(tmp_path: Path) -> None:
+    path = write_parquet(
+        tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": []}, {"document_id": "nw/b", "sentences": None}], None
+    )
+    with pytest.raises(CorpusError, match=r"document 'nw/a', part '0': no words: leave it out with corpus.exclude"):
+        list(read_corpus("ontonotes", path))
+    with pytest.raises(CorpusError, match=r"\(0 excluded, 2 bad\)"):
+        list(read_corpus("ontonotes", path, bad_documents="skip"))
+    with pytest.raises(CorpusError, match=r"a.parquet: no document in this file"):
+        list(read_corpus("ontonotes", write_parquet(path, [], None)))
+
+
+def write_untyped(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Rows under whatever types pyarrow finds for them."""
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
 
 
 def test_another_parquet_file_is_refused(tmp_path: Path) -> None:

@@ -1,36 +1,17 @@
-"""One door to every format: layouts, detection, the parquet form, policies, and 300 mutated files a format."""
+"""One door to every format: layouts, detection, policies, and what is said where nothing can be read."""
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
+from conll_files import conll, write
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import find_rows, split_of
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import FORMATS, detect_format, read_corpus
-
-ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
-
-
-def conll(name: str, parts: int = 1) -> str:
-    """A small file in the genuine form, with every kind of bracket."""
-    rows = [("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"), ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)")]
-    text = ""
-    for part in range(parts):
-        body = "".join(ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c) for i, (w, t, e, c) in enumerate(rows))
-        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
-    return text
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
-    return path
-
 
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
@@ -53,8 +34,17 @@ def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -
         "documents_read": 3,
         "excluded": [],
         "bad": {},
-        "counts": {"files_in_other_languages": 3, "files_of_other_versions": 0},
+        "unmatched": [],
+        "counts": {"files_in_other_languages": 3, "files_of_other_kinds": 1, "files_of_other_versions": 0},
     }
+
+
+def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
+    for name in ("train.v4_gold_conll", "dev.conll", "test.v4_auto_conll.gz"):
+        write(tmp_path / name, conll(f"nw/{name}"))
+    corpus = read_corpus("ontonotes", tmp_path)
+    assert [d.name for d in corpus] == ["nw/train.v4_gold_conll"]
+    assert corpus.ledger.counts["files_of_other_kinds"] == 2
 
 
 def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
@@ -123,8 +113,22 @@ def test_zero_matching_files_is_an_error_under_every_policy(tmp_path: Path, form
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.v4_gold_conll", conll("nw/a"))
     write(tmp_path / "b.v4_gold_conll", "nonsense\n")
-    with pytest.raises(CorpusError, match=r"no document is left to read \(1 excluded, 1 bad\)"):
+    with pytest.raises(CorpusError, match=r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
+    for name in "cdef":
+        write(tmp_path / f"{name}.v4_gold_conll", "")
+    with pytest.raises(CorpusError, match=r"\(1 excluded, 5 bad\): .*b.v4.*; .*c.v4.*; .*d.v4.*; and 2 more"):
+        list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
+
+
+def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.v4_gold_conll", conll("nw/a") + conll("nw/b"))
+    with pytest.raises(CorpusError, match=r"corpus.exclude: 'nx/\*' matches no document"):
+        list(read_corpus("ontonotes", path, exclude=["nw/a", "nx/*"]))
+    corpus = read_corpus("ontonotes", path, exclude=["nw/a", "nx/*"], bad_documents="skip")
+    assert [d.name for d in corpus] == ["nw/b"]
+    assert (corpus.ledger.as_dict()["excluded"], corpus.ledger.as_dict()["unmatched"]) == (["nw/a#0"], ["nx/*"])
+    assert len(list(read_corpus("ontonotes", path, exclude=["nw/a", "nw/[a]"]))) == 1
 
 
 def test_wrong_settings_are_named(tmp_path: Path) -> None:
@@ -167,6 +171,7 @@ DETECTED = [
 DETECTED += [
     ("a.jsonl", '{"name": "a", "words": ["b"]}\n', "jsonl"),
     ("a.jsonl", '{"text": "a b"}\n', "lambada"),
+    ("a.json", '{"text": "a \\"words\\" b"}\n', "lambada"),
     ("a.txt", "a b\n", "lambada"),
 ]
 
@@ -178,6 +183,31 @@ def test_format_of_a_single_file_is_detected_and_read(tmp_path: Path, name: str,
     assert len(list(read_corpus(format, path))) == 1
     if path.suffix not in (".data", ".txt") and format != "lambada":
         assert detect_format(tmp_path) == format
+
+
+@pytest.mark.parametrize("row", ['{"name": "a", "text": "b"}', '{"name": "a"}', '{"name": "a", "words": ["b"', "{}", '{"word": 1}'])
+def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) -> None:
+    path = write(tmp_path / "a.jsonl", row + "\n")
+    assert detect_format(path) == detect_format(tmp_path) == "jsonl"
+    with pytest.raises(CorpusError, match=r"a.jsonl, line 1[:,] (no key|character)"):
+        list(read_corpus("jsonl", path))
+
+
+def test_a_folder_of_lambada_is_known_and_one_file_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "lambada_test.jsonl", '{"text": "a b"}\n')
+    assert detect_format(tmp_path) == "lambada"
+    with pytest.raises(CorpusError, match=r"a folder, expected one file of LAMBADA \(lambada_test_plain_text.txt or lambada_test.jsonl\)"):
+        read_corpus("lambada", tmp_path)
+
+
+def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: Path) -> None:
+    for format, layers in (("ontogum", ("dep", "coref", "splits.md")), ("litbank", ("coref", "splits"))):
+        folder = tmp_path / format / "release-11"
+        folder.mkdir(parents=True)
+        for layer in layers:
+            (folder / layer).symlink_to(shared_data / {"ontogum": "gum"}.get(format, format) / layer)
+        assert detect_format(tmp_path / format) == format
+        assert next(iter(read_corpus(format, tmp_path / format)))
 
 
 def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from ..artifacts import read_arrays
 from .document import Document
@@ -159,7 +159,7 @@ def align_split(documents: Sequence[Document], tokenizer: Tokenizer, *, split: s
 def _align_document(
     document: Document, tokenizer: Tokenizer, policy: Nesting, spacing: str, tag_names: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
-    encoding = tokenizer.encode(spaced_words(document, spacing), is_pretokenized=True, add_special_tokens=False)
+    encoding = _encode(spaced_words(document, spacing), tokenizer)
     words = np.array([-1, *cast(list[int], encoding.word_ids)], np.int32)
     entity, mention = word_labels(document, policy)
     tag = np.searchsorted(tag_names, document.tags) if document.tags else np.full(len(document.words), tag_names.index(""))
@@ -170,6 +170,15 @@ def _align_document(
         "words": words,
         "tags": np.where(words < 0, 0, tag[words]).astype(np.uint16),
     }
+
+
+def _encode(words: Sequence[str], tokenizer: Tokenizer) -> Encoding:
+    """Pieces of the words; one that spells ``<|endoftext|>`` is text, not the border of a document."""
+    before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
+    try:
+        return tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+    finally:
+        tokenizer.encode_special_tokens = before
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:

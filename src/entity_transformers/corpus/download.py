@@ -12,7 +12,7 @@ from typing import Any
 from ..runtime import file_digest
 from .archives import extract, is_archive
 from .document import CorpusError
-from .files import find_files, find_rows
+from .files import find_files, find_root, find_rows
 from .hub import fetch_conll2012
 from .ledger import Ledger
 from .sources import Source, find_source
@@ -88,6 +88,9 @@ def _local(kind: str, path: Path, cache: Path) -> dict[str, Any]:
 def _manifest(kind: str, root: Path, origin: str) -> dict[str, Any]:
     root = _enter(kind, root)
     found = [root] if root.is_file() else _find_files(kind, root)
+    if not found:
+        root = find_root(root)
+        found = _find_files(kind, root)
     if not found:
         raise CorpusError(f"{root}: no file matches {', '.join(_PATTERNS[kind])}: is this the folder of {kind}?")
     return list_files(root, found, origin)

@@ -36,7 +36,7 @@ def find_rows(root: Path, ledger: Ledger) -> list[tuple[Path, str]]:
         raise CorpusError(f"{root}: no such file or folder: correct corpus.path")
     if root.is_file():
         return [(root, split_of(PurePath(root.name)))]
-    kind, files = _best_kind(root)
+    kind, files = _best_kind(root, ledger)
     kept = _of_english(files, root)
     ledger.counts["files_in_other_languages"] += len(files) - len(kept)
     chosen = _of_version_4(kept, root)
@@ -47,13 +47,21 @@ def find_rows(root: Path, ledger: Ledger) -> list[tuple[Path, str]]:
     return [(path, split_of(PurePath(above) / path.relative_to(root))) for path in chosen]
 
 
-def _best_kind(root: Path) -> tuple[str, list[Path]]:
-    for pattern in _PATTERNS:
-        if files := find_files(root, (pattern, f"{pattern}.gz")):
+def _best_kind(root: Path, ledger: Ledger) -> tuple[str, list[Path]]:
+    kinds = {pattern: find_files(root, (pattern, f"{pattern}.gz")) for pattern in _PATTERNS}
+    for pattern, files in kinds.items():
+        if files:
+            ledger.counts["files_of_other_kinds"] += len(set().union(*kinds.values()).difference(files))
             return pattern, files
     skeletons = find_files(root, ("*_skel",))
     hint = f" {len(skeletons)} *_skel files hold no words: run skeleton2conll with the LDC's OntoNotes release first." if skeletons else ""
     raise CorpusError(f"{root}: no file matches {', '.join(_PATTERNS)}.{hint} Give the folder of a CoNLL-2012 release (corpus.path)")
+
+
+def find_root(folder: Path) -> Path:
+    """The folder inside, where that is all a folder holds (an unpacked archive of GitHub's), else the folder itself."""
+    inside = list(folder.iterdir()) if folder.is_dir() else []
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def find_files(root: Path, patterns: Iterable[str]) -> list[Path]:

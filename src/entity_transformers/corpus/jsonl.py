@@ -23,7 +23,7 @@ _OPTIONAL: dict[str, Any] = {
 LONGEST_ROW = 100_000_000
 """Characters of a row, which holds a whole document."""
 
-_KEYS = ("name", "words", *_OPTIONAL)
+KEYS = ("name", "words", *_OPTIONAL)
 
 
 def to_row(document: Document) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _check_keys(row: Mapping[str, Any], where: str) -> None:
         if key not in row:
             raise CorpusError(f"{where}: no key {key!r}, expected at least name and words (and any of {', '.join(_OPTIONAL)})")
     for key in row:
-        if key not in _KEYS:
-            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(_KEYS)}")
+        if key not in KEYS:
+            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
 
 
 def _text(value: Any, where: str, *, empty: bool = True) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .document import CorpusError, Document
@@ -21,6 +22,7 @@ class Ledger:
     exclude   glob patterns of document names that are left out before anything of them is read
     excluded  ids (or names, where a whole file is passed over) left out by a pattern
     bad       id of each document left out because it can't be read: the reason
+    unmatched exclude patterns that matched nothing, known once `check_exclude` was called
     counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``, ``files_in_other_languages``, ...)
     """
 
@@ -28,8 +30,10 @@ class Ledger:
     exclude: tuple[str, ...] = ()
     excluded: list[str] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
+    unmatched: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     _sources: dict[str, str] = field(default_factory=dict)
+    _matched: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.policy not in get_args(Policy):
@@ -37,8 +41,10 @@ class Ledger:
 
     def admits(self, name: str, part: int | None = None) -> bool:
         """Whether no exclude pattern matches the document's name; one that does is written down."""
-        if not any(fnmatchcase(name, pattern) for pattern in self.exclude):
+        matched = [pattern for pattern in self.exclude if fnmatchcase(name, pattern)]
+        if not matched:
             return True
+        self._matched.update(matched)
         self.excluded.append(name if part is None else f"{name}#{part}")
         return False
 
@@ -50,6 +56,19 @@ class Ledger:
         while key in self.bad:
             key, copies = f"{document} ({copies})", copies + 1
         self.bad[key] = str(error)
+
+    def reject_missing(self, names: Iterable[str], folder: Path, listed: str) -> None:
+        """Reject, unless excluded, each document that ``listed`` and no file of the folder holds."""
+        for name in sorted(names):
+            if self.admits(name):
+                message = f"{folder}: no file of {name}, which {listed}: add it, or name it in corpus.exclude"
+                self.reject(f"{name}#0", CorpusError(message))
+
+    def check_exclude(self) -> None:
+        """To be called when all is read: stop at a pattern that matched nothing (strict) or write it down (skip)."""
+        self.unmatched = [pattern for pattern in self.exclude if pattern not in self._matched]
+        if self.unmatched and self.policy == "strict":
+            raise CorpusError(f"corpus.exclude: {self.unmatched[0]!r} matches no document: correct the pattern or leave it out")
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
         """The documents of one source, without those whose (name, part) was read before; a fault of the whole source counts as one."""
@@ -69,10 +88,11 @@ class Ledger:
         return CorpusError(f"{source}: document {document.id} stands {where}: keep one copy, or give the folder of one release")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad`` and the counts by kind."""
+        """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad``, ``unmatched`` and the counts by kind."""
         return {
             "documents_read": len(self._sources),
             "excluded": list(self.excluded),
             "bad": dict(self.bad),
+            "unmatched": list(self.unmatched),
             "counts": dict(sorted(self.counts.items())),
         }

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from .document import CorpusError
 
@@ -16,19 +17,28 @@ LONGEST_LINE = 1_000_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def open_lines(path: Path) -> Iterator[str]:
+def open_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     """The lines of a UTF-8 text file, ``.gz`` or not, with their line ends as they stand.
 
-    Bytes that are no UTF-8 come back as surrogates and are refused by `check_lines`, which knows document and line.
+    Bytes that are no UTF-8 come back as surrogates, and of a line of more than ``longest`` characters the first
+    ``longest + 1``: `check_lines`, which knows document and line, refuses both.
     """
     try:
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
-            yield from file
+            yield from _bounded_lines(file, longest + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CorpusError(f"{path}: not a whole gzip file ({error}): fetch it again") from None
     except OSError as error:
         raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
+
+
+def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
+    while line := file.readline(most):
+        yield line
+        if len(line) == most:
+            while line and line[-1] != "\n":
+                line = file.readline(most)
 
 
 def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LONGEST_LINE) -> None:
@@ -47,7 +57,7 @@ def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LO
 def check_text(line: str, where: str, longest: int) -> None:
     """`check_lines` of one text at the place ``where``."""
     if len(line) > longest:
-        raise CorpusError(f"{where}, character {longest + 1}: a line of {len(line)} characters, expected at most {longest}: not a corpus?")
+        raise CorpusError(f"{where}, character {longest + 1}: a line of more than {longest} characters: not a corpus?")
     if (column := line.find("\0")) >= 0:
         raise CorpusError(f"{where}, character {column + 1}: a NUL byte, expected UTF-8 text: the file is damaged or UTF-16")
     if match := _SURROGATE.search(line):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .document import CorpusError, Document
+from .files import find_root
 from .ledger import Ledger
 from .lines import open_lines
 from .ontonotes import read_rows
@@ -17,6 +18,7 @@ FOLD = 0
 
 def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a LitBank folder (``coref/conll/``, ``splits/0/``), by name. Singletons are kept, as annotated."""
+    root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
     files = sorted(path for path in folder.glob("*.conll*") if path.name.endswith((".conll", ".conll.gz")))
     if not files:
@@ -26,7 +28,7 @@ def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
         for split in ("train", "dev", "test")
         for name in read_ids(open_lines(root / "splits" / str(FOLD) / f"{split}.ids"))
     }  # fmt: skip
-    return _read_files(files, splits, ledger)
+    return _read_files(folder, files, splits, ledger)
 
 
 def read_ids(lines: Iterable[str]) -> list[str]:
@@ -34,11 +36,15 @@ def read_ids(lines: Iterable[str]) -> list[str]:
     return [name.removesuffix(".tsv") for line in lines if (name := line.strip())]
 
 
-def _read_files(files: Iterable[Path], splits: dict[str, str], ledger: Ledger) -> Iterator[Document]:
+def _read_files(folder: Path, files: Iterable[Path], splits: dict[str, str], ledger: Ledger) -> Iterator[Document]:
+    found = set()
     for path in files:
+        found.add(path.name.partition(".conll")[0])
         for document in read_rows(open_lines(path), str(path), ledger=ledger):
+            found.add(document.name)
             if document.name in splits:
                 yield replace(document, split=splits[document.name])
             else:
                 message = f"{path}: {document.name} is in no list of splits/{FOLD}: add it there, or name it in corpus.exclude"
                 ledger.reject(document.id, CorpusError(message))
+    ledger.reject_missing(splits.keys() - found, folder, f"splits/{FOLD} lists")

@@ -9,6 +9,7 @@ from ..sections import SPLITS
 from .brackets import BracketError, match_chains
 from .conllu import Table, TypedMention, match_typed, read_table
 from .document import CorpusError, Document, Mention, NamedEntity
+from .files import find_root
 from .ledger import Ledger
 from .lines import open_lines, shown
 
@@ -20,35 +21,34 @@ def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
 
     CorpusError for a folder without documents or ``splits.md``; a bad document raises it or is written down.
     """
-    files = {path.name.partition(".conllu")[0]: path for path in sorted((root / "dep").glob("*.conllu*")) if _is_table(path)}
+    root = root if (root / "dep").is_dir() else find_root(root)
+    files = _find_tables(root / "dep")
     if not files:
         raise CorpusError(f"{root / 'dep'}: no file matches *.conllu or *.conllu.gz: give the folder of a GUM release (corpus.path)")
     splits = read_splits(open_lines(root / "splits.md"), str(root / "splits.md"))
     return ledger.accept(_read_documents(root, files, splits, ledger), str(root))
 
 
-def _is_table(path: Path) -> bool:
-    return path.name.endswith((".conllu", ".conllu.gz"))
+def _find_tables(folder: Path) -> dict[str, Path]:
+    paths = sorted(path for path in folder.glob("*.conllu*") if path.name.endswith((".conllu", ".conllu.gz")))
+    return {path.name.partition(".conllu")[0]: path for path in paths}
 
 
 def _read_documents(root: Path, files: Mapping[str, Path], splits: Mapping[str, str], ledger: Ledger) -> Iterator[Document]:
+    folder = root / "coref" / "ontogum" / "conllu"
+    layer = _find_tables(folder)
     for name, path in files.items():
         if not ledger.admits(name):
             continue
         try:
-            chains = _find_chains(root / "coref" / "ontogum" / "conllu", name)
-            yield make_document(
-                name, splits, read_table(list(open_lines(path)), str(path)), read_table(list(open_lines(chains)), str(chains)), ledger
-            )
+            dep = read_table(list(open_lines(path)), str(path))
+            check_text(name, dep)
+            if name not in layer:
+                raise CorpusError(f"{folder / name}.conllu: no such file, so {name} has no chains: add it, or name it in corpus.exclude")
+            yield make_document(name, splits, dep, read_table(list(open_lines(layer[name])), str(layer[name])), ledger)
         except CorpusError as error:
             ledger.reject(f"{name}#0", error)
-
-
-def _find_chains(folder: Path, name: str) -> Path:
-    for path in (folder / f"{name}.conllu", folder / f"{name}.conllu.gz"):
-        if path.is_file():
-            return path
-    raise CorpusError(f"{folder / name}.conllu: no such file, so {name} has no chains: add it, or name it in corpus.exclude")
+    ledger.reject_missing((splits.keys() | layer.keys()) - files.keys(), root / "dep", "splits.md or coref/ontogum names")
 
 
 def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
@@ -68,10 +68,9 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
 
 
 def make_document(name: str, splits: Mapping[str, str], dep: Table, chains: Table, ledger: Ledger) -> Document:
-    """The document of its two tables. CorpusError where they differ, the text is blanked or the name is in no split."""
+    """The document of its two tables. CorpusError where they differ or the name is in no split."""
     if name not in splits:
         raise CorpusError(f"{dep.source}: {name} is in no split of splits.md: add it there, or name it in corpus.exclude")
-    _check_text(name, dep)
     _check_alignment(dep, chains)
     try:
         named = select_named(match_typed(dep), dep.tags)
@@ -91,7 +90,8 @@ def _genre(name: str) -> str:
     return parts[1] if len(parts) > 2 else ""
 
 
-def _check_text(name: str, dep: Table) -> None:
+def check_text(name: str, dep: Table) -> None:
+    """Refuse a table of another document and a text that was blanked."""
     if dep.name != name:
         raise CorpusError(f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name")
     for word, form in enumerate(dep.words):

@@ -225,15 +225,31 @@ def _word_fault(word: str) -> str:
 
 
 def _tags(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
-    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are."""
     tags = [row[4] for row in rows]
+    try:
+        return restore_tags(tags, block.source)
+    except CorpusError:
+        word = _find_spaced(tags)
+        raise block.fault(word, _tag_fault(tags[word]), 5) from None
+
+
+def restore_tags(tags: Sequence[str], where: str) -> tuple[str, ...] | None:
+    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are. A tag may hold no white space."""
     kinds = set(tags)
     if kinds <= _UNKNOWN:
         return None
-    for tag in kinds:
-        if tag.split() != [tag]:
-            raise block.fault(tags.index(tag), f"the tag is {shown(tag)}, expected one without white space, or -", 5)
+    if any(tag.split() != [tag] for tag in kinds):
+        word = _find_spaced(tags)
+        raise CorpusError(f"{where}, word {word + 1}: {_tag_fault(tags[word])}")
     return tuple(tags) if kinds.isdisjoint(_UNKNOWN) else tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
+
+
+def _find_spaced(values: Sequence[str]) -> int:
+    return next(i for i, value in enumerate(values) if value.split() != [value])
+
+
+def _tag_fault(tag: str) -> str:
+    return f"the tag is {shown(tag)}, expected one without white space, or -"
 
 
 def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...]:

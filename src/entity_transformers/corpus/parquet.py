@@ -15,10 +15,15 @@ from typing import Any
 from .brackets import ONTONOTES_TYPES
 from .document import CorpusError, Document, Mention, NamedEntity
 from .ledger import Ledger
-from .lines import shown
-from .ontonotes import restore_words
+from .lines import LONGEST_LINE, check_text, shown
+from .ontonotes import restore_tags, restore_words
 
-_FIELDS = ("part_id", "words", "pos_tags", "named_entities", "coref_spans")
+_FIELDS = {
+    "part_id": (0, ("int",)), "words": (1, ("string",)), "pos_tags": (1, ("int", "string")), "named_entities": (1, ("int", "string")),
+    "coref_spans": (2, ("int",)),
+}  # fmt: skip
+"""Of a sentence: how many lists its values lie in, and what they may be."""
+
 _TAGS_V4 = [
     "XX", "``", "$", "''", ",", "-LRB-", "-RRB-", ".", ":", "ADD", "AFX", "CC", "CD", "DT", "EX", "FW", "HYPH", "IN", "JJ", "JJR", "JJS",
     "LS", "MD", "NFP", "NN", "NNP", "NNPS", "NNS", "PDT", "POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD",
@@ -37,8 +42,12 @@ def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
 
 
 def _read_parts(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
+    empty = True
     for name, sentences, names in _read_rows(path):
+        empty = False
         yield from _read_document(name, sentences, names, split, str(path), ledger)
+    if empty:
+        ledger.reject(str(path), CorpusError(f"{path}: no document in this file, expected one a row"))
 
 
 def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
@@ -48,9 +57,10 @@ def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            _check_types(file.schema_arrow, str(path))
             names = label_names(file.schema_arrow.metadata or {}, str(path))
             for batch in file.iter_batches(batch_size=32, columns=["document_id", "sentences"]):
-                for name, sentences in _split_batch(batch, str(path)):
+                for name, sentences in _split_batch(batch):
                     yield name, sentences, names
     except CorpusError:
         raise
@@ -84,19 +94,44 @@ def _find_names(features: Any, key: str) -> list[str] | None:
     return next((found for item in features.values() if (found := _find_names(item, key))), None)
 
 
-def _split_batch(batch: Any, source: str) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
-    """Document id and sentences of each row; only the needed fields become Python objects."""
-    import pyarrow
+def _check_types(schema: Any, source: str) -> None:
+    """Refuse a file without the columns and fields that are read, or with other types than they have."""
+    from pyarrow import types
 
-    absent = {"document_id", "sentences"} - set(batch.schema.names)
+    absent = [name for name in ("document_id", "sentences") if schema.get_field_index(name) < 0]
     if absent:
-        raise CorpusError(f"{source}: no column {', '.join(sorted(absent))}, expected the form of coref-data/conll2012_raw")
-    sentences = batch.column("sentences")
-    kind = sentences.type
-    record = getattr(kind, "value_type", None)
-    missing = [name for name in _FIELDS if record is None or not pyarrow.types.is_struct(record) or record.get_field_index(name) < 0]
+        raise CorpusError(f"{source}: no column {', '.join(absent)}, expected the form of coref-data/conll2012_raw")
+    kind = schema.field("sentences").type
+    record: Any = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
+    missing = [name for name in _FIELDS if record is None or not types.is_struct(record) or record.get_field_index(name) < 0]
     if missing:
         raise CorpusError(f"{source}, column sentences: no field {', '.join(missing)}, expected the form of coref-data/conll2012_raw")
+    _check_type(schema.field("document_id").type, 0, ("string",), f"{source}, column document_id")
+    for name, (depth, leaves) in _FIELDS.items():
+        _check_type(record.field(name).type, depth, leaves, f"{source}, column sentences, field {name}")
+
+
+def _check_type(kind: Any, depth: int, leaves: Sequence[str], where: str) -> None:
+    if not _fits(kind, depth, leaves):
+        expected = "list of " * depth + " or ".join(leaves)
+        raise CorpusError(f"{where}: {shown(str(kind))}, expected {expected} as in coref-data/conll2012_raw")
+
+
+def _fits(kind: Any, depth: int, leaves: Sequence[str]) -> bool:
+    """Whether an Arrow type is ``depth`` lists of one of ``leaves``; null, which has no values, is anything."""
+    from pyarrow import types
+
+    if types.is_null(kind):
+        return True
+    if depth:
+        listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        return listed and _fits(kind.value_type, depth - 1, leaves)
+    return ("int" in leaves and types.is_integer(kind)) or ("string" in leaves and (types.is_string(kind) or types.is_large_string(kind)))
+
+
+def _split_batch(batch: Any) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+    """Document id and sentences of each row; only the needed fields become Python objects."""
+    sentences = batch.column("sentences")
     flat = sentences.flatten()
     columns = {name: flat.field(name).to_pylist() for name in _FIELDS}
     names, lengths = batch.column("document_id").to_pylist(), sentences.value_lengths().to_pylist()
@@ -110,11 +145,13 @@ def _split_batch(batch: Any, source: str) -> Iterator[tuple[Any, list[dict[str, 
 def _read_document(
     name: Any, sentences: Sequence[Mapping[str, Any]], names: Names, split: str, source: str, ledger: Ledger
 ) -> Iterator[Document]:
-    for part, group in groupby(sentences, key=lambda sentence: sentence["part_id"]):
+    parts = groupby(sentences, key=lambda sentence: sentence["part_id"]) if sentences else [(0, iter(()))]
+    for part, group in parts:
         where = f"{source}, document {shown(name)}, part {shown(part)}"
         try:
-            if not isinstance(name, str) or not name or not isinstance(part, int) or part < 0:
+            if not isinstance(name, str) or not name or not isinstance(part, int) or not 0 <= part < 2**31:
                 raise CorpusError(f"{where}: expected a document_id and a part_id")
+            check_text(name, f"{where}, document_id", LONGEST_LINE)
             if ledger.admits(name, part):
                 yield make_document(name, part, list(group), names, split, where)
         except CorpusError as error:
@@ -131,19 +168,20 @@ def make_document(name: str, part: int, sentences: Sequence[Mapping[str, Any]], 
     for number, sentence in enumerate(sentences):
         here = f"{where}, sentence {number}"
         size = _check_lengths(sentence, here)
+        mentions += _spans(sentence["coref_spans"] or [], len(words), size, here)
         if not size:
             continue
         starts.append(len(words))
-        mentions += _spans(sentence["coref_spans"] or [], len(words), size, here)
         words += sentence["words"]
         tags += _name(sentence["pos_tags"], names[0], f"{here}, pos_tags")
         labels += _name(sentence["named_entities"], names[1], f"{here}, named_entities")
     if not words:
         raise CorpusError(f"{where}: no words: leave it out with corpus.exclude")
+    check_text(" ".join(set(tags)), f"{where}, pos_tags", LONGEST_LINE)
     genre = name.partition("/")[0] if "/" in name else ""
     return Document(
         name=name, part=part, split=split, genre=genre, words=restore_words(words, where), sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=tuple(tags),
+        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=restore_tags(tags, where),
         named_entities=None if genre == "pt" else spans_of_labels(labels, where),
     )  # fmt: skip
 
@@ -154,6 +192,7 @@ def _check_lengths(sentence: Mapping[str, Any], where: str) -> int:
         raise CorpusError(f"{where}: {sizes} values, expected as many of each")
     if not all(isinstance(word, str) for word in sentence["words"] or ()):
         raise CorpusError(f"{where}, words: {shown(sentence['words'])}, expected texts")
+    check_text(" ".join(sentence["words"] or ()), f"{where}, words", LONGEST_LINE)
     return sizes["words"]
 
 
@@ -167,7 +206,7 @@ def _name(numbers: Sequence[Any], names: Sequence[str], where: str) -> list[str]
 def _spans(spans: Sequence[Any], offset: int, size: int, where: str) -> Iterator[Mention]:
     for span in spans:
         whole = span is not None and len(span) == 3 and all(isinstance(value, int) for value in span)
-        if not whole or span[0] < 0 or not 0 <= span[1] <= span[2] < size:
+        if not whole or not 0 <= span[0] < 2**63 or not 0 <= span[1] <= span[2] < size:
             raise CorpusError(f"{where}, coref_spans: {shown(span)}, expected [chain, first, last] inside the {size} words of the sentence")
         yield Mention(offset + span[1], offset + span[2] + 1, span[0])
 

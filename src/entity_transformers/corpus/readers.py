@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from . import jsonl, lambada, litbank, ontogum, ontonotes
 from .document import CorpusError, Document
-from .files import find_files, find_rows, split_of
+from .files import find_files, find_root, find_rows, split_of
 from .ledger import Ledger, Policy
 from .lines import open_lines, shown
 
@@ -28,7 +29,13 @@ class Corpus:
             yield document
         if not found:
             left_out = f"{len(self.ledger.excluded)} excluded, {len(self.ledger.bad)} bad"
-            raise CorpusError(f"no document is left to read ({left_out}): check corpus.path, corpus.exclude and the files")
+            raise CorpusError(f"no document is left to read ({left_out}): {self._reasons()}")
+        self.ledger.check_exclude()
+
+    def _reasons(self) -> str:
+        reasons = list(self.ledger.bad.values())
+        rest = [f"and {len(reasons) - 3} more"] if len(reasons) > 3 else []
+        return "; ".join([*reasons[:3], *rest]) or "check corpus.path and corpus.exclude"
 
 
 def read_corpus(format: str, path: Path, *, exclude: Iterable[str] = (), bad_documents: Policy = "strict") -> Corpus:
@@ -63,7 +70,8 @@ def _read_jsonl(path: Path, ledger: Ledger) -> Iterator[Document]:
     if not files:
         raise CorpusError(f"{path}: no file matches *.jsonl: give a file or a folder of them (corpus.path)")
     sources = [(file, split_of(PurePath(file.name))) for file in files]
-    return (document for file, split in sources for document in jsonl.read_rows(open_lines(file), str(file), split, ledger))
+    opened = ((open_lines(file, jsonl.LONGEST_ROW), str(file), split) for file, split in sources)
+    return (document for lines, source, split in opened for document in jsonl.read_rows(lines, source, split, ledger))
 
 
 def _read_lambada(path: Path, ledger: Ledger) -> Iterator[Document]:
@@ -90,27 +98,41 @@ def detect_format(path: Path) -> str:
         return _detect_file(path)
     if not path.is_dir():
         raise CorpusError(f"{path}: no such file or folder")
-    if (path / "dep").is_dir() and (path / "coref" / "ontogum").is_dir():
-        return "ontogum"
-    if (path / "coref" / "conll").is_dir():
-        return "litbank"
+    for root in (path, find_root(path)):
+        if (root / "dep").is_dir() and (root / "coref" / "ontogum").is_dir():
+            return "ontogum"
+        if (root / "coref" / "conll").is_dir():
+            return "litbank"
     if find_files(path, ("*_conll", "*_conll.gz", "*.conll", "*.conll.gz", "*.parquet", "*_skel")):
         return "ontonotes"
-    if find_files(path, ("*.jsonl", "*.jsonl.gz")):
-        return "jsonl"
+    if files := find_files(path, ("*.jsonl", "*.jsonl.gz")):
+        return _detect_row(_first_line(files[0]))
     raise CorpusError(f"{path}: no corpus file in this folder, expected GUM, LitBank, *_conll, *.parquet or *.jsonl: name the format")
 
 
 def _detect_file(path: Path) -> str:
     if path.suffix == ".parquet":
         return "ontonotes"
-    first = next((line for line in open_lines(path) if line.strip()), "")
+    first = _first_line(path)
     if first.startswith("#begin document"):
         return "ontonotes"
     if first.lstrip().startswith("{"):
-        return "jsonl" if '"words"' in first else "lambada"
+        return _detect_row(first)
     if path.name.removesuffix(".gz").endswith(("_conll", ".conll", "_skel")):
         return "ontonotes"
     if path.suffix == ".txt":
         return "lambada"
     raise CorpusError(f"{path}, line 1: {shown(first)}, expected CoNLL-2012 rows, JSON lines, parquet or LAMBADA: name the format")
+
+
+def _first_line(path: Path) -> str:
+    return next((line for line in open_lines(path, jsonl.LONGEST_ROW) if line.strip()), "")
+
+
+def _detect_row(line: str) -> str:
+    """LAMBADA's rows have a ``text`` and none of the keys of ours."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return "jsonl"
+    return "lambada" if isinstance(row, dict) and "text" in row and row.keys().isdisjoint(jsonl.KEYS) else "jsonl"

@@ -168,4 +168,5 @@ def _align(rows: list[list[str]]) -> list[str]:
 def _left_out(left_out: Mapping[str, Any]) -> list[str]:
     lines = [f"excluded by pattern: {len(left_out['excluded'])}"] if left_out.get("excluded") else []
     lines += [f"left out, bad: {name}: {reason}" for name, reason in left_out.get("bad", {}).items()]
+    lines += [f"exclude pattern that matches no document: {pattern}" for pattern in left_out.get("unmatched", [])]
     return [*lines, *(f"{kind.replace('_', ' ')}: {number:,}" for kind, number in left_out.get("counts", {}).items() if number)]
