@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.corpus.alignment import align_split, learn_tokenizer
+from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.mentions import flatten
 from entity_transformers.embeddings import (
@@ -99,6 +99,16 @@ def test_words_alone_equal_one_at_a_time(model, tokenizer, pooling):
 def test_treebank_quotes_are_read_as_in_running_text(model, tokenizer):
     measured = embed_words(model, ["``", "''", '"'], tokenizer, window=WINDOW, pooling="last", batch=4)
     assert_close(measured, [read_plainly(model, tokenizer.encode(' "').ids)[-1]] * 3)
+
+
+def test_a_word_that_spells_the_border_of_documents_is_text(model, tokenizer):
+    border = tokenizer.token_to_id(END)
+    measured = embed_words(model, [END, "harbour"], tokenizer, window=WINDOW, pooling="last", batch=4)
+    with spelled_out(tokenizer):
+        ids = tokenizer.encode(f" {END}").ids
+    assert border not in ids
+    assert_close(measured[:1], [read_plainly(model, ids[-(len(ids) % WINDOW or WINDOW) :])[-1]])
+    assert tokenizer.encode(END).ids == [border]
 
 
 def test_a_word_longer_than_the_window_is_read_in_parts(model, tokenizer):

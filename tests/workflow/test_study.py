@@ -237,3 +237,50 @@ def test_a_pulled_clone_runs_nothing_again(study: Path, tmp_path_factory: pytest
 def test_another_list_of_candidates_retrains_none_of_the_old_ones(study: Path, changed: Any, candidates: list[str]) -> None:
     changed("riddles", "candidates", candidates)
     assert planned(study) == {"gather_riddles"} | RULES["report"]
+
+
+def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:
+    command = ["entity-transformers", "export-model", "--results", "results", "--seed", "1", "--output", str(tmp_path)]
+    run(*command, "--model", "gpt2e", folder=study)
+    scores = json.loads((study / "results/perplexity/gpt2e/1/perplexity.json").read_text())["splits"]["test"]
+    assert f"| perplexity a piece, test | {scores['on']['perplexity']:.4g} | {scores['off']['perplexity']:.4g} |" in (
+        (tmp_path / "README.md").read_text()
+    )
+    load = "from transformers import AutoModelForCausalLM, AutoTokenizer; import entity_transformers.lm.gpt2e, sys\n"
+    load += "AutoModelForCausalLM.from_pretrained(sys.argv[1])\nAutoTokenizer.from_pretrained(sys.argv[1])\n"
+    run(sys.executable, "-c", load, str(tmp_path), folder=tmp_path)
+    assert "gpt2 has no entity attention" in run(*command, "--model", "gpt2", folder=study, check=False)
+
+
+def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path) -> None:
+    """A user's JSON lines without tags and named entities, and one model: what can't be measured is said, nothing fails."""
+    rows = [json.loads(line) for split in ("train", "dev", "test") for line in (study / f"results/corpus/{split}.jsonl").open()]
+    kept = ("name", "part", "split", "words", "mentions")
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows))
+    values = yaml.safe_load((study / "params.yaml").read_text())
+    values["corpus"] |= {"format": "jsonl", "path": "mine.jsonl"}
+    values["study"]["models"] = ["gpt2e"]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    snakemake(tmp_path, "--quiet", "rules")
+    assert (tmp_path / "results/report/report.html").stat().st_size > 50_000
+    scores = json.loads((tmp_path / "results/ner/gpt2e/1/metrics.json").read_text())["test"]["span"]["micro"]
+    assert (scores["support"], scores["predicted"], scores["f1"]) == (0, 0, 0.0)
+    assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
+    with (tmp_path / "mine.jsonl").open("a") as file:
+        file.write(json.dumps({"name": "more", "words": ["One", "more", "."]}) + "\n")
+    assert planned(tmp_path) >= RULES["corpus"] - {"download_lambada", "prepare_lambada"} | RULES["lm"]
+
+
+@pytest.mark.parametrize("name", ["statistics.json", "alignment.json"])
+def test_the_corpus_is_the_approved_one(study: Path, name: str) -> None:
+    """Counts of the generated corpus, of what its reader finds and of its pieces: integers, the same on every machine."""
+    assert json.loads((study / "results/corpus" / name).read_text()) == json.loads((ROOT / "tests/golden" / name).read_text())
+
+
+def test_the_paper_study_stops_at_the_first_rule_without_its_corpus(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text().replace("root: .", f"root: {ROOT}"))
+    output = snakemake(tmp_path, check=False)
+    assert "Error in rule download_corpus" in output
+    for part in ("OntoNotes", "corpus.path", "studies/ontogum", "studies/sample"):
+        assert part in output
+    assert not (tmp_path / "results/corpus/train.jsonl").exists()

@@ -6,7 +6,8 @@ document starts with ``<|endoftext|>``, from which its first piece is predicted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -173,10 +174,16 @@ def _align_document(
 
 
 def _encode(words: Sequence[str], tokenizer: Tokenizer) -> Encoding:
-    """Pieces of the words; one that spells ``<|endoftext|>`` is text, not the border of a document."""
+    with spelled_out(tokenizer):
+        return tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+
+
+@contextlib.contextmanager
+def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
+    """Inside, a word that spells ``<|endoftext|>`` is text, not the border of a document."""
     before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
     try:
-        return tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+        yield
     finally:
         tokenizer.encode_special_tokens = before
 

@@ -86,7 +86,6 @@ def _local(kind: str, path: Path, cache: Path) -> dict[str, Any]:
 
 
 def _manifest(kind: str, root: Path, origin: str) -> dict[str, Any]:
-    root = _enter(kind, root)
     found = [root] if root.is_file() else _find_files(kind, root)
     if not found:
         root = find_root(root)
@@ -101,13 +100,6 @@ def list_files(root: Path, files: Iterable[Path] | None = None, origin: str = "l
     found = sorted(find_files(root, ("*",)) if files is None else files)
     rows = [{"path": file.relative_to(root).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file)} for file in found]
     return {"root": str(root), "origin": origin, "files": rows}
-
-
-def _enter(kind: str, root: Path) -> Path:
-    """Past a single folder around the corpus, as GitHub's archives have one."""
-    while root.is_dir() and not _find_files(kind, root) and len(inside := list(root.iterdir())) == 1 and inside[0].is_dir():
-        root = inside[0]
-    return root
 
 
 def _find_files(kind: str, root: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from tokenizers import Tokenizer
 
-from ..corpus.alignment import QUOTES, AlignedCorpus
+from ..corpus.alignment import QUOTES, AlignedCorpus, spelled_out
 from ..corpus.document import Document
 from .pooling import Pooling, cut_long, embed_sequences, pool_slots
 
@@ -40,9 +40,9 @@ def embed_words(
     A space precedes it, and the Penn Treebank's quotes are encoded as in running text. A word of more pieces than the window
     is read in several parts.
     """
-    pieces = [
-        encoding.ids for encoding in tokenizer.encode_batch([" " + QUOTES.get(word, word) for word in words], add_special_tokens=False)
-    ]
+    with spelled_out(tokenizer):
+        encodings = tokenizer.encode_batch([" " + QUOTES.get(word, word) for word in words], add_special_tokens=False)
+    pieces = [encoding.ids for encoding in encodings]
     lengths = np.array([len(ids) for ids in pieces], np.int64)
     slots = np.repeat(np.arange(len(words)), lengths)
     bounds = cut_long(np.concatenate([[0], np.cumsum(lengths)]), window)

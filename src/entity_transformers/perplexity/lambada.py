@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from ..corpus.alignment import END
+from ..corpus.alignment import END, spelled_out
 from ..lm.step import compute_hidden
 from ..runtime import log_progress
 from .corpus import exp_or_none
@@ -67,7 +67,8 @@ class PassageScores:
 def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, source: str = "lambada.jsonl") -> list[Passage]:
     """Encode rows of ``text`` and ``target_start``; a passage without a target raises ValueError with its line."""
     parts = [_split(row, f"{source}, line {i}") for i, row in enumerate(rows, start=1)]
-    encodings = tokenizer.encode_batch([context + target for context, target in parts], add_special_tokens=False)
+    with spelled_out(tokenizer):
+        encodings = tokenizer.encode_batch([context + target for context, target in parts], add_special_tokens=False)
     end = cast(int, tokenizer.token_to_id(END))
     return [_cut(context, context + target, encoding, end) for (context, target), encoding in zip(parts, encodings, strict=True)]
 
