@@ -51,7 +51,7 @@ class Number:
         scaled = value * 100 if self.percent else value
         if not math.isfinite(scaled):
             return MISSING
-        if abs(scaled) >= HUGE and self.digits:
+        if max(abs(scaled), abs(self.value or 0.0)) >= HUGE and self.digits:
             return f"{scaled:.2e}".replace("e+", "e")
         rounded = round(scaled, self.digits) + 0.0  # no negative zero
         sign = "+" if self.signed and not plain and rounded else ""
