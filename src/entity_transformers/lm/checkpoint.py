@@ -15,8 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..artifacts import atomic_folder, read_json, sync, write_json
-from .lanes import TrainingError
-from .progress import Progress
+from .progress import Progress, TrainingError
 
 log = logging.getLogger(__name__)
 DAMAGED = (SafetensorError, OSError, ValueError, TypeError)  # what reading a damaged snapshot raises

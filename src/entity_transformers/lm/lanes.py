@@ -22,11 +22,8 @@ from .distributed import World
 from .kept import KeptStates
 from .loss import compute_loss
 from .memory import EntityMemory
+from .progress import TrainingError
 from .step import compute_hidden, has_memory, new_memory, write_memory
-
-
-class TrainingError(RuntimeError):
-    """Training can't go on: a loss that is not finite, a batch that does not fit the device, or a process that is gone."""
 
 
 class WindowLosses(nn.Module):

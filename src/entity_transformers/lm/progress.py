@@ -1,4 +1,4 @@
-"""Where a training run stands, and the rows of its learning curve (figures 2 and 3)."""
+"""Where a training run stands, the rows of its learning curve (figures 2 and 3), and why it can't go on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 CurveRow = dict[str, float | int | str]
 CURVE_COLUMNS = ("step", "pieces", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
+
+
+class TrainingError(RuntimeError):
+    """Training can't go on: a loss is not finite, a batch does not fit, a process is gone, or no checkpoint can be read."""
 
 
 @dataclass

@@ -34,9 +34,9 @@ from .checkpoint import (
     unpack_optimizer,
 )
 from .distributed import World, is_lost_process
-from .lanes import Lanes, TrainingError, memory_errors
+from .lanes import Lanes, memory_errors
 from .optimizer import apply_gradients, learning_rate, make_optimizer
-from .progress import CurveRow, Progress
+from .progress import CurveRow, Progress, TrainingError
 from .step import has_memory
 
 CALMER = "lower lm.learning_rate or set lm.clip_norm"
