@@ -35,6 +35,7 @@ CASES: dict[str, dict[str, Any]] = {
     "gpt2e": {"name": "gpt2e"},
     "gpt2e-null": {"name": "gpt2e-null"},
     "windows": {"name": "gpt2e", "accumulation": 2, "memory_gradient_windows": 1, "entity_values": "both"},
+    "recomputed": {"name": "gpt2e", "memory_gradient_windows": 1, "memory_life": "epochs", "gradient_checkpointing": True},
     "epochs": {"name": "gpt2e", "memory_life": "epochs", "steps": 40},
 }
 COMMON = {"documents_per_step": 4, "dropout": 0.0}
