@@ -23,8 +23,10 @@ def make(pieces: int, dtype: torch.dtype = torch.float64, vocabulary: int = 23, 
 
 @pytest.mark.parametrize("pieces", [1, 7, 8, 9, 40])
 @pytest.mark.parametrize("scale", [1.0, -0.25])
-def test_value_and_gradients_are_autograds(pieces: int, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strip", [1, 70, 10**6])  # logits: rows one by one, three together, a chunk
+def test_value_and_gradients_are_autograds(pieces: int, scale: float, strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("entity_transformers.lm.loss.CHUNKS", {"cpu": 8})
+    monkeypatch.setattr("entity_transformers.lm.loss.STRIPS", {"cpu": strip})
     states, weight, targets = make(pieces, torch.float32)
     expected = torch.autograd.grad(scale * plain(states, weight, targets), (states, weight))
     loss = sum_losses(states, weight, targets)
@@ -37,6 +39,23 @@ def test_nothing_counts_where_every_target_is_ignored() -> None:
     loss = sum_losses(states, weight, torch.full_like(targets, -100))
     assert loss.item() == 0
     assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (states, weight)))
+
+
+def test_logits_of_any_size_are_exact() -> None:
+    """Losses far beyond exp's range, as float64 gives them."""
+    states, weight, targets = make(12, torch.float32)
+    loss = sum_losses(500 * states, weight, targets)
+    torch.testing.assert_close(loss, plain(500 * states.double(), weight.double(), targets).float())
+    gradients = torch.autograd.grad(loss, (states, weight))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_a_logit_that_is_not_finite_makes_the_loss_so() -> None:
+    for value in (float("nan"), float("inf")):
+        states, weight, targets = make(12, torch.float32)
+        with torch.no_grad():
+            weight[3] = value
+        assert not sum_losses(states, weight, torch.ones_like(targets)).isfinite()
 
 
 def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(monkeypatch: pytest.MonkeyPatch) -> None:

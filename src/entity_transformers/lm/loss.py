@@ -1,7 +1,8 @@
 """The training loss: a sum of cross-entropies whose gradient is made along with it, chunk by chunk.
 
 Beside the model this is the largest part of a step: with 2,048 pieces and GPT-2's vocabulary the logits alone are 412 MB in
-float32, and autograd keeps several such matrices. Here one chunk of them exists at a time, and none is computed twice.
+float32, and autograd keeps several such matrices. Here one chunk of them exists at a time, none is computed twice, and on a CPU
+what is done to single logits is done strip by strip, so that a strip stays in the cache from the first operation to the last.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from torch import Tensor
 
 from .step import IGNORED
 
-CHUNKS = {"cpu": 256}  # pieces; on a CPU a chunk of logits then stays in the cache
+CHUNKS = {"cpu": 512}  # pieces whose logits are made at once
 LARGE_CHUNK = 4096
+STRIPS = {"cpu": 1_600_000}  # logits; elsewhere a strip is a whole chunk
 
 
 def compute_loss(model: Any, hidden: Tensor, targets: Tensor) -> Tensor:
@@ -38,9 +40,7 @@ class _SummedLoss(torch.autograd.Function):
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
         with torch.autocast(device, enabled=False):
-            total, *gradients = _walk(
-                states.to(dtype), weight.to(dtype), targets, CHUNKS.get(device, LARGE_CHUNK), any(ctx.needs_input_grad)
-            )
+            total, *gradients = _walk(states.to(dtype), weight.to(dtype), targets, any(ctx.needs_input_grad))
         ctx.save_for_backward(*(g.to(of.dtype) for g, of in zip(gradients, (states, weight), strict=False)))
         return total
 
@@ -50,16 +50,32 @@ class _SummedLoss(torch.autograd.Function):
         return for_states * upstream[0], for_weight * upstream[0], None
 
 
-def _walk(states: Tensor, weight: Tensor, targets: Tensor, chunk: int, gradient: bool) -> tuple[Tensor, ...]:
+def _walk(states: Tensor, weight: Tensor, targets: Tensor, gradient: bool) -> tuple[Tensor, ...]:
     """The sum and, where asked for, its gradients by ``states`` and (float32) ``weight``."""
+    device = states.device.type
+    chunk = CHUNKS.get(device, LARGE_CHUNK)
+    strip = max(1, STRIPS[device] // len(weight)) if device in STRIPS else chunk
     total = torch.zeros((), device=states.device)
     for_states, for_weight = torch.empty_like(states), torch.zeros_like(weight, dtype=torch.float32) if gradient else None
     for s, t, out in zip(states.split(chunk), targets.split(chunk), for_states.split(chunk), strict=True):
-        logits, counted = (s @ weight.T).float(), (t != IGNORED)[:, None]
-        wanted, scale = t.clamp(min=0)[:, None], logits.logsumexp(-1, keepdim=True)
-        total += ((scale - logits.gather(-1, wanted)) * counted).sum()
+        logits = s @ weight.T
+        for rows, wanted in zip(logits.split(strip), t.split(strip), strict=True):
+            total += _differentiate(rows, wanted, gradient)
         if for_weight is not None:
-            slope = logits.sub_(scale).exp_().scatter_add_(-1, wanted, -torch.ones_like(scale)).mul_(counted).to(weight.dtype)
-            torch.mm(slope, weight, out=out)
-            for_weight += slope.T @ s
+            torch.mm(logits, weight, out=out)
+            for_weight += logits.T @ s
     return (total,) if for_weight is None else (total, for_states, for_weight)
+
+
+def _differentiate(logits: Tensor, targets: Tensor, gradient: bool) -> Tensor:
+    """The sum of the losses; ``logits`` [n, vocabulary] become its gradient by them where asked for: softmax less target, 0 if ignored."""
+    counted, wanted = (targets != IGNORED)[:, None], targets.clamp(min=0)[:, None]
+    values = logits.float()
+    values.sub_(values.amax(-1, keepdim=True))
+    own = values.gather(-1, wanted)
+    total = values.exp_().sum(-1, keepdim=True)
+    if gradient:
+        values.mul_(counted / total).scatter_add_(-1, wanted, -counted.to(values.dtype))
+        if values is not logits:
+            logits.copy_(values)
+    return ((total.log() - own) * counted).sum()
