@@ -33,6 +33,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
+def test_equal_arrays_and_metadata_give_equal_bytes(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.safetensors" for i in range(20)]
+    for path in paths:
+        write_arrays(path, {"b": np.arange(3), "a": np.ones(2, np.uint8)}, {"split": "dev", "names": ["x"], "tags": ["NN"]})
+    assert len({path.read_bytes() for path in paths}) == 1
+
+
 def test_a_folder_takes_the_old_ones_place(tmp_path: Path) -> None:
     for text in ("one", "two"):
         with atomic_folder(tmp_path / "f") as temporary:

@@ -122,10 +122,10 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None) -> None:
-    """Write named arrays as one safetensors file; ``metadata`` is kept as JSON text, key by key."""
+    """Write named arrays as one safetensors file; ``metadata`` is kept as one JSON text, since safetensors shuffles several."""
     from safetensors.numpy import save_file
 
-    texts = {key: json.dumps(value, ensure_ascii=False) for key, value in (metadata or {}).items()}
+    texts = {"json": json.dumps(metadata or {}, ensure_ascii=False)}
     with atomic(path) as temporary:
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary, metadata=texts)
 
@@ -142,7 +142,7 @@ def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     raw = np.memmap(path, dtype=np.uint8, mode="r")
     length = int.from_bytes(bytes(raw[:8]), "little")
     header = json.loads(bytes(raw[8 : 8 + length]))
-    metadata = {key: json.loads(text) for key, text in header.pop("__metadata__", {}).items()}
+    metadata = json.loads(header.pop("__metadata__", {}).get("json", "{}"))
     body = raw[8 + length :]
     return {name: _view(body, entry) for name, entry in header.items()}, metadata
 
