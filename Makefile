@@ -5,7 +5,7 @@ STUDY ?= sample
 CORES ?= 2
 SHELL := bash
 
-.PHONY: help sample study test check bench gpu pull clean
+.PHONY: help sample study test check bench gpu commands pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -41,6 +41,9 @@ gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.json, then every table
 	$(BIN)/python benchmarks/gpu.py --device cuda --output benchmarks/gpu.json
 	$(BIN)/snakemake --directory studies/ontogum-gpu --cores $(CORES) --resources gpu=1 --quiet rules
 	$(BIN)/entity-transformers show-tables --tables studies/ontogum-gpu/results/report/tables
+
+commands: .venv/ready  ## what studies/$(STUDY) has still to run, as a bash script for a machine without Snakemake
+	@$(BIN)/python workflow/commands.py studies/$(STUDY)
 
 pull: .venv/ready  ## fetch a study's versioned outputs; Snakemake then takes them as up to date
 	cd studies/$(STUDY) && ../../$(BIN)/dvc pull dvc.yaml && ../../$(BIN)/dvc status --quiet dvc.yaml && \

@@ -101,6 +101,32 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: Path) -> None:
+    """Run in the order of the script, they leave the bytes that Snakemake's run left."""
+    folder, target = make_study(tmp_path), "results/corpus/alignment.json"
+    script = run(sys.executable, str(ROOT / "workflow/commands.py"), str(folder), target, folder=ROOT)
+    assert re.findall(r"^entity-transformers ([\w-]+)", script, flags=re.MULTILINE)[-1] == "align-corpus"
+    (tmp_path / "commands.sh").write_text(script)
+    run("env", f"PYTHON={sys.executable}", "bash", str(tmp_path / "commands.sh"), folder=ROOT)
+    for name in (target, "results/corpus/train.safetensors", "results/corpus/tokenizer.json"):
+        assert (folder / name).read_bytes() == (study / name).read_bytes()
+
+
+def test_each_command_comes_after_those_that_write_what_it_reads(tmp_path: Path) -> None:
+    script = run(sys.executable, str(ROOT / "workflow/commands.py"), str(make_study(tmp_path)), folder=ROOT)
+    commands = re.findall(r"^entity-transformers ([\w-]+) ", script, flags=re.MULTILINE)
+    steps = ["prepare-corpus", "align-corpus", "train-lm", "extract-embeddings", "train-ner", "score-ner", "build-tables", "build-report"]
+    assert sorted(steps, key=commands.index) == steps
+    assert len(commands) == len(re.findall(r"\| tee logs/", script))
+    assert commands[-1] == "build-report"
+
+
+def test_commands_of_a_study_that_is_not_there_are_an_error(tmp_path: Path) -> None:
+    printed = run(sys.executable, str(ROOT / "workflow/commands.py"), str(tmp_path / "absent"), folder=ROOT, check=False)
+    assert "absent" in printed
+    assert "entity-transformers()" not in printed
+
+
 @pytest.fixture
 def changed(study: Path) -> Iterator[Any]:
     """Changes one value of the study's params.yaml for the length of a test."""
