@@ -2,8 +2,9 @@
 
 4 layers, width 256, vocabulary 8,000, 256-piece windows, batch 8, two threads; sides run by turns in one process, medians. Also how
 much batching can give at all: the share of a bare matrix product's speed that B = 1 reaches, and B = 16 against B = 1 in shorter
-windows. Then the share of padded positions. Last a whole run of GPT2E, with curve, log and checkpoints as often as in the sample: the
-share of its time that is neither forward, backward nor optimizer, part by part.
+windows; and the loop against the plain one with GPT-2's vocabulary, where the loss is most of a step. Then the share of padded
+positions. Last a whole run of GPT2E, with curve, log and checkpoints as often as in the sample: the share of its time that is
+neither forward, backward nor optimizer, part by part.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from transformers import GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.cli.lm import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -38,6 +39,7 @@ from entity_transformers.sections import LmParams
 
 ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY, WINDOW = 8000, 256
+GPT2_VOCABULARY = 50257
 WINDOWS = (WINDOW, 64, 16)
 ROUNDS, STEPS = 5, 4
 CORE = ("forward", "backward", "optimizer")
@@ -88,16 +90,20 @@ def make_training(
     return Training(model, label_corpus(corpus, name, 1), lambda model, entities: 0.0, params, 1, store, write_row, log)
 
 
-def plain_step(corpus: AlignedCorpus) -> Callable[[], None]:
-    """The peer: transformers' model, its own loss, AdamW, whole windows."""
-    model = GPT2LMHeadModel(build_config("gpt2", make_params(), VOCABULARY, 0)).train()
+def plain_step(corpus: AlignedCorpus, vocabulary: int = VOCABULARY, autocast: bool = False) -> Callable[[], None]:
+    """The peer: transformers' model with its own activation and loss, AdamW, whole windows."""
+    config = build_config("gpt2", make_params(), vocabulary, 0)
+    config.activation_function = GPT2Config().activation_function
+    model = GPT2LMHeadModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     generator = np.random.default_rng(1)
 
     def step() -> None:
         starts = generator.integers(0, len(corpus.pieces) - WINDOW, 8)
         batch = torch.from_numpy(np.stack([corpus.pieces[s : s + WINDOW] for s in starts]).astype(np.int64))
-        model(batch, labels=batch).loss.backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = model(batch, labels=batch).loss
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -220,6 +226,11 @@ def main() -> None:
             "gpt2e": start("gpt2e", "gpt2e").train_step,
             "gpt2e epochs": start("epochs", "gpt2e", memory_life="epochs").train_step,
         }
+        large = make_corpus(vocabulary=GPT2_VOCABULARY)
+        for precision in ("float32", "bfloat16"):
+            params, name = make_params(precision=precision), f"50257 {precision}"
+            sides[f"plain {name}"] = plain_step(large, GPT2_VOCABULARY, precision == "bfloat16")
+            sides[f"gpt2 {name}"] = make_training("gpt2", large, Path(folder) / name, params, GPT2_VOCABULARY).train_step
         batched = {(window, lanes): f"gpt2 B={lanes} window {window}" for window in WINDOWS for lanes in (1, 16)}
         for (window, lanes), side in batched.items():
             sides[side] = start(side, "gpt2", documents_per_step=lanes, window=window).train_step
@@ -230,7 +241,9 @@ def main() -> None:
     for side, values in speed.items():
         print(f"{side:22s} {statistics.median(values):8,.0f} pieces/s")
     for one, other, target in (
-        ("gpt2", "plain", "1.0"), ("gpt2 bf16", "plain", "1.8"), ("gpt2e", "gpt2", "0.8"), ("gpt2e epochs", "gpt2e", "0.95"),
+        ("gpt2", "plain", "1.0"), ("gpt2 bf16", "plain", "1.8"),
+        *((f"gpt2 50257 {precision}", f"plain 50257 {precision}", "1.0") for precision in ("float32", "bfloat16")),
+        ("gpt2e", "gpt2", "0.8"), ("gpt2e epochs", "gpt2e", "0.95"),
         *((batched[window, 16], batched[window, 1], "3") for window in WINDOWS),
     ):  # fmt: skip
         ratio = statistics.median(a / b for a, b in zip(speed[one], speed[other], strict=True))
