@@ -9,6 +9,7 @@ appendix B), N without position embeddings; entity attention is counted in the s
 side allocates. Hours are those of both models for the paper's 100,000 windows and of saving at its rate, without validation.
 
     python benchmarks/gpu.py --output benchmarks/gpu.json
+    python benchmarks/gpu.py --output benchmarks/gpu.json --batches 8    # one B; the rows of others stay in the file
     python benchmarks/gpu.py --device cpu --tiny              # only to see that it runs
 """
 
@@ -28,8 +29,10 @@ from typing import Any
 import torch
 from training import ROOT, count_flops, make_corpus, make_training, measure_peak
 
-from entity_transformers.artifacts import write_json
-from entity_transformers.lm.training import Training, TrainingError
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.lm.lanes import is_out_of_memory
+from entity_transformers.lm.progress import TrainingError
+from entity_transformers.lm.training import Training
 from entity_transformers.params import load
 from entity_transformers.runtime import git_commit, start
 from entity_transformers.sections import LmParams
@@ -106,18 +109,24 @@ def drop_if_too_large(side: Side, action: Callable[[], None]) -> None:
     """Do ``action``; if memory runs out the side leaves the comparison."""
     try:
         action()
-    except (torch.OutOfMemoryError, TrainingError) as error:
-        if not isinstance(error, torch.OutOfMemoryError) and not isinstance(error.__cause__, torch.OutOfMemoryError):
+    except (RuntimeError, MemoryError, TrainingError) as error:
+        if not is_out_of_memory(error.__cause__ or error):
             raise
         side.training = None
     if side.training is None:
-        gc.collect()
-        torch.cuda.empty_cache()
+        free_memory()
+
+
+def free_memory() -> None:
+    """Give back what dropped runs held."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def measure(sides: list[Side], make: Callable[[Side], Training], rounds: int) -> None:
     """Time the sides of one B by turns, then a checkpoint of each."""
     torch.compiler.reset()
+    free_memory()
     for side in sides:
         drop_if_too_large(side, lambda side=side: prepare(side, make))
     for _ in range(rounds):
@@ -197,12 +206,20 @@ def measure_all(options: argparse.Namespace, result: Row) -> None:
         rows = [describe(side, options.window, result["peak_flops"]) for side in sides] + compare_all(sides)
         for row in rows:
             show(row)
-        result["rows"] += rows
+        result["rows"] = sorted([row for row in result["rows"] if row["documents"] != documents] + rows, key=lambda row: row["documents"])
         if options.output is not None:
             write_json(options.output, result)
         models = [model for model in models if all(side.training is not None for side in sides if side.model == model)]
         if not models:
             break
+
+
+def keep_rows(result: Row, output: Path | None) -> list[Row]:
+    """The rows that an earlier call left in ``output`` if it measured the same: then each B can have a call of its own."""
+    earlier = read_json(output) if output is not None and output.exists() else {}
+    same = all(earlier.get(key) == result[key] for key in ("device", "torch", "git_commit", "peak_flops"))
+    same = same and all(earlier["settings"].get(size) == result["settings"][size] for size in SIZES)
+    return earlier["rows"] if same else []
 
 
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
@@ -236,6 +253,7 @@ def main(arguments: list[str] | None = None) -> None:
     settings = {name: str(value) if isinstance(value, Path | torch.device) else value for name, value in vars(options).items()}
     result: Row = {"device": machine, "torch": torch.__version__, "git_commit": git_commit(), "settings": settings, "rows": []}
     result |= {"peak_flops": peak, "peak_source": source}
+    result["rows"] = keep_rows(result, options.output)
     print(f"{machine}, torch {torch.__version__}, peak {peak / 1e12:,.1f} TFLOP/s ({source})")
     (ROOT / "work").mkdir(exist_ok=True)
     measure_all(options, result)

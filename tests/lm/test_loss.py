@@ -41,6 +41,16 @@ def test_nothing_counts_where_every_target_is_ignored() -> None:
     assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (states, weight)))
 
 
+@pytest.mark.parametrize("pieces", [7, 40])
+def test_a_vocabulary_that_is_filled_up_changes_nothing(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entity_transformers.lm.loss.ALIGNED", {"cpu": 8})
+    states, weight, targets = make(pieces, torch.float32)
+    expected = torch.autograd.grad(plain(states, weight, targets), (states, weight))
+    loss = sum_losses(states, weight, targets)
+    torch.testing.assert_close(loss, plain(states, weight, targets))
+    torch.testing.assert_close(torch.autograd.grad(loss, (states, weight)), expected)
+
+
 def test_logits_of_any_size_are_exact() -> None:
     """Losses far beyond exp's range, as float64 gives them."""
     states, weight, targets = make(12, torch.float32)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,8 +33,7 @@ class WindowLosses(nn.Module):
 
     def __init__(self, model: Any, recompute: bool = False) -> None:
         super().__init__()
-        self.model = model
-        self.compute = functools.partial(checkpoint, self._compute, use_reentrant=False) if recompute else self._compute
+        self.model, self.recompute = model, recompute
 
     def forward(self, windows: list[Window], part: slice, memory: EntityMemory | None, kept: KeptStates | None) -> Tensor:
         """Sum of the losses of the lanes ``part`` over windows in a row, between which their memory is handed on."""
@@ -49,7 +47,8 @@ class WindowLosses(nn.Module):
             states = self._start_documents(memory.states, window, part, kept)
             entities = self._tensor(window.entities[part]) if window.entities[part].any() else None
         positions = self._tensor(window.positions[part]) if window.packed else None
-        hidden, states = self.compute(memory, states, self._tensor(window.pieces[part]), entities, positions)
+        given = memory, states, self._tensor(window.pieces[part]), entities, positions
+        hidden, states = checkpoint(self._compute, *given, use_reentrant=False) if self.recompute else self._compute(*given)
         if memory is not None and states is not None:
             memory.states = states
             if kept is not None:
@@ -63,6 +62,8 @@ class WindowLosses(nn.Module):
         if memory is not None and states is not None:
             memory = copy.copy(memory)
             memory.states = states
+            if entities is not None:
+                memory.check(entities)  # before the device has work: `EntityMemory.write` would wait for all of the window's
         hidden = compute_hidden(self.model, pieces, entities, memory, positions)
         write_memory(self.model, memory, entities, hidden)
         return hidden, None if memory is None else memory.states
@@ -163,12 +164,12 @@ def memory_errors(
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise TrainingError(f"{what} do not fit {device}: {advice}") from error
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """The CPU's allocator and libraries of CUDA raise a plain RuntimeError."""
     signs = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(sign in str(error) for sign in signs)

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from .step import IGNORED
 
 CHUNKS = {"cpu": 512}  # pieces whose logits are made at once
 LARGE_CHUNK = 4096
 STRIPS = {"cpu": 1_600_000}  # logits; elsewhere a strip is a whole chunk
+ALIGNED = {"cuda": 64}  # tensor cores want rows of bfloat16 logits that are a multiple of 8 long: 50,304 for GPT-2's 50,257
 
 
 def compute_loss(model: Any, hidden: Tensor, targets: Tensor) -> Tensor:
@@ -55,16 +57,18 @@ def _walk(states: Tensor, weight: Tensor, targets: Tensor, gradient: bool) -> tu
     device = states.device.type
     chunk = CHUNKS.get(device, LARGE_CHUNK)
     strip = max(1, STRIPS[device] // len(weight)) if device in STRIPS else chunk
-    total = torch.zeros((), device=states.device)
+    vocabulary, total = len(weight), torch.zeros((), device=states.device)
+    if device in ALIGNED:  # the logits of further rows are 0, and what comes back for them is cut off
+        weight = functional.pad(weight, (0, 0, 0, -vocabulary % ALIGNED[device]))
     for_states, for_weight = torch.empty_like(states), torch.zeros_like(weight, dtype=torch.float32) if gradient else None
     for s, t, out in zip(states.split(chunk), targets.split(chunk), for_states.split(chunk), strict=True):
         logits = s @ weight.T
         for rows, wanted in zip(logits.split(strip), t.split(strip), strict=True):
-            total += _differentiate(rows, wanted, gradient)
+            total += _differentiate(rows[:, :vocabulary], wanted, gradient)
         if for_weight is not None:
             torch.mm(logits, weight, out=out)
             for_weight += logits.T @ s
-    return (total,) if for_weight is None else (total, for_states, for_weight)
+    return (total,) if for_weight is None else (total, for_states, for_weight[:vocabulary])
 
 
 def _differentiate(logits: Tensor, targets: Tensor, gradient: bool) -> Tensor:
