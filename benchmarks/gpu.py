@@ -31,7 +31,6 @@ from training import ROOT, count_flops, make_corpus, make_training, measure_peak
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.lm.lanes import is_out_of_memory
-from entity_transformers.lm.progress import TrainingError
 from entity_transformers.lm.training import Training
 from entity_transformers.params import load
 from entity_transformers.runtime import git_commit, start
@@ -109,7 +108,7 @@ def drop_if_too_large(side: Side, action: Callable[[], None]) -> None:
     """Do ``action``; if memory runs out the side leaves the comparison."""
     try:
         action()
-    except (RuntimeError, MemoryError, TrainingError) as error:
+    except (RuntimeError, MemoryError) as error:  # a TrainingError is a RuntimeError and has its cause
         if not is_out_of_memory(error.__cause__ or error):
             raise
         side.training = None
