@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from entity_transformers.lm.memory import EntityMemory
 from entity_transformers.lm.models import build_model
+from entity_transformers.lm.progress import TrainingError
 from entity_transformers.lm.step import compute_hidden, compute_losses
 from entity_transformers.params import load
 
@@ -139,13 +140,13 @@ def test_a_model_that_does_not_fit_ends_its_row(
 
 def test_out_of_memory_in_a_timed_round_ends_the_row_too() -> None:
     def fill() -> None:
-        raise gpu.TrainingError("2 windows do not fit") from torch.OutOfMemoryError("no room")
+        raise TrainingError("2 windows do not fit") from torch.OutOfMemoryError("no room")
 
     def fail() -> None:
-        raise gpu.TrainingError("loss nan")
+        raise TrainingError("loss nan")
 
     side = gpu.Side("gpt2", "off", 1, training=object())  # type: ignore[arg-type]
-    with pytest.raises(gpu.TrainingError, match="loss nan"):
+    with pytest.raises(TrainingError, match="loss nan"):
         gpu.drop_if_too_large(side, fail)
     assert side.training is not None
     gpu.drop_if_too_large(side, fill)
