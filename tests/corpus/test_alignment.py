@@ -139,6 +139,14 @@ def test_arrays_come_back_from_the_file(tmp_path, tokenizer: Tokenizer) -> None:
     assert counts["pieces_in_mentions"] == int((aligned.entities > 0).sum())
 
 
+@pytest.mark.parametrize("arrays", [{}, {"documents": np.zeros(1, np.int64)}, {"documents": np.zeros(1, np.int64), "x": np.zeros(1)}])
+@pytest.mark.parametrize("metadata", [{}, {"split": "dev", "names": [], "tags": []}])
+def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -> None:
+    write_arrays(tmp_path / "dev.safetensors", arrays, metadata)
+    with pytest.raises(ValueError, match=r"dev\.safetensors: no aligned corpus of this version .*: run align-corpus again"):
+        AlignedCorpus.load(tmp_path / "dev.safetensors")
+
+
 def test_an_empty_split_is_empty(tokenizer: Tokenizer) -> None:
     aligned = align_split([], tokenizer, split="test2", policy="outermost", spacing="natural")
     assert len(aligned) == 0

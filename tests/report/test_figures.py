@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from entity_transformers.report.figures import (
     CAPTIONS,
@@ -100,6 +101,14 @@ def test_pca_keeps_distances_of_points_in_a_plane() -> None:
     centred = plane - plane.mean(axis=0)
     np.testing.assert_allclose(places["PCA"] @ places["PCA"].T, centred @ centred.T, atol=1e-9)
     assert np.isfinite(places["t-SNE"]).all()
+
+
+def test_the_number_of_threads_does_not_change_the_picture() -> None:
+    points = np.random.default_rng(0).standard_normal((300, 64))
+    with threadpool_limits(2):
+        together = project(points)["t-SNE"]
+    with threadpool_limits(1):
+        np.testing.assert_array_equal(project(points)["t-SNE"], together)
 
 
 @pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.02], [0.97, 0.99, 1.0], [0.1, 0.5, 0.9], []])

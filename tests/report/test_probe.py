@@ -71,7 +71,7 @@ def test_the_picture_shows_every_head_of_the_reported_split_and_frames_the_chose
     figure = draw_heads(small)
     assert figure is not None
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
-        "GPT2, self", "GPT2E, entities off", "GPT2E, entities on", "GPT2E, entity, entities on"
+        "GPT2\nself", "GPT2E\nself, entities off", "GPT2E\nself, entities on", "GPT2E\nentity, entities on"
     ]  # fmt: skip
     run = small.of("gpt2")[0]
     shown = np.asarray(figure.axes[0].get_images()[0].get_array())

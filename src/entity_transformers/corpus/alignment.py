@@ -138,10 +138,13 @@ class AlignedCorpus:
 
     @classmethod
     def load(cls, path: Path) -> AlignedCorpus:
-        """Memory-map a file of `arrays`."""
+        """Memory-map a file of `arrays`; another kind of file raises ValueError."""
         arrays, metadata = read_arrays(path)
-        offsets = arrays.pop("documents")
-        return cls(metadata["split"], tuple(metadata["names"]), tuple(metadata["tags"]), offsets=offsets, **arrays)
+        try:
+            offsets = arrays.pop("documents")
+            return cls(metadata["split"], tuple(metadata["names"]), tuple(metadata["tags"]), offsets=offsets, **arrays)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path}: no aligned corpus of this version ({error}): run align-corpus again") from error
 
 
 PIECE_ARRAYS = ("pieces", "entities", "mentions", "words", "tags", "bytes")

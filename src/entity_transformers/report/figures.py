@@ -246,13 +246,18 @@ def choose_mentions(entities: np.ndarray, n_entities: int) -> np.ndarray:
 
 
 def project(points: np.ndarray) -> dict[str, np.ndarray]:
-    """Points [n, width] in the plane, [n, 2]: by PCA, and by t-SNE started from it with a fixed seed."""
+    """Points [n, width] in the plane, [n, 2]: by PCA, and by t-SNE started from it with a fixed seed.
+
+    On one thread, since t-SNE enlarges the rounding of sums: the picture is the same however many cores there are.
+    """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(points) - 1) / 3)
     tsne = TSNE(n_components=2, perplexity=perplexity, init="pca", learning_rate="auto", random_state=0, n_jobs=1)
-    return {"PCA": PCA(n_components=2, svd_solver="full").fit_transform(points), "t-SNE": tsne.fit_transform(points.astype(np.float32))}
+    with threadpool_limits(1):
+        return {"PCA": PCA(n_components=2, svd_solver="full").fit_transform(points), "t-SNE": tsne.fit_transform(points.astype(np.float32))}
 
 
 def _unit(vectors: np.ndarray, centred: bool) -> np.ndarray:

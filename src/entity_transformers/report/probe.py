@@ -25,6 +25,7 @@ COLUMNS = (
 BASELINES = ("nearest", "same_head", "chance")
 LABELS = {("self", "off"): "self, entities off", ("self", "on"): "self, entities on", ("entity", "on"): "entity, entities on"}
 COLOURS = LinearSegmentedColormap.from_list("probe", ["#ee7d0e", "#ffffff", "#1f6fb4"])
+PANELS_A_ROW = 4
 LIMIT = 16  # heads or layers up to which the picture's cells carry numbers
 
 
@@ -162,16 +163,22 @@ def draw_heads(results: Results) -> Figure | None:
     middle = 100 * _nearest(panels[0][1])
     reach = max(10.0, *(float(np.abs(grid - middle).max()) for grid in grids.values()))
     layers, heads = next(iter(grids.values())).shape
+    columns = min(PANELS_A_ROW, len(panels))
+    lines = -(-len(panels) // columns)
     height = max(2.6, min(0.55, 6 / max(layers, heads)) * layers + 1.2)
-    figure = Figure(figsize=(max(4.5, 2.4 * len(panels)), height), layout="constrained")
-    for axes, (kind, run) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    figure = Figure(figsize=(max(4.5, 2.4 * columns), lines * height), layout="constrained")
+    places = figure.subplots(lines, columns, squeeze=False)
+    for unused in places.flat[len(panels) :]:
+        unused.remove()
+    for axes, (kind, run) in zip(places.flat, panels, strict=False):
         _draw_grid(axes, grids[kind], middle, reach)
-        axes.set_title(f"{name_model(kind[0])}, {_label(kind).replace('self, ', '')}", fontsize=9.5)
+        axes.set_title(f"{name_model(kind[0])}\n{_label(kind)}", fontsize=9.5)
         best = read_best(run, kind, "all")
         if best["layer"]:
             corner = (best["head"] - 0.5, best["layer"] - 0.5)
             axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="black", linewidth=1.6, clip_on=False, zorder=3))
-    figure.axes[0].set_ylabel("Layer")
+    for axes in places[:, 0]:
+        axes.set_ylabel("Layer")
     return figure
 
 
