@@ -27,6 +27,22 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
         runtime.pick_device("cuda:1")
 
 
+def test_on_cuda_neither_cudnns_attention_nor_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "pick_device", torch.device)
+    flags = torch.backends.cudnn, torch.backends.cuda.matmul
+    before, attention = [flag.allow_tf32 for flag in flags], torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        for flag in flags:
+            flag.allow_tf32 = True
+        assert runtime.start("cuda", torch.get_num_threads(), 1).type == "cuda"
+        assert (torch.backends.cuda.cudnn_sdp_enabled(), *(flag.allow_tf32 for flag in flags)) == (False, False, False)
+        assert torch.get_float32_matmul_precision() == "highest"  # what torch.compile goes by
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(attention)
+        for flag, value in zip(flags, before, strict=True):
+            flag.allow_tf32 = value
+
+
 def test_digests_tell_parts_apart() -> None:
     assert runtime.digest("ab", "c") != runtime.digest("a", "bc")
     assert runtime.digest("a") == runtime.digest(b"a")

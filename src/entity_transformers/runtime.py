@@ -37,7 +37,7 @@ def start(device: str, threads: int, seed: int) -> torch.device:
     """Fix every source of randomness, the number of CPU threads and, on a CPU, deterministic kernels; returns the device.
 
     On CUDA cuDNN's attention is left out: its dropout of weights is rounded to sixteenths, and its masked gradient can be NaN
-    (pytorch 174245, 196678). Products in float32 are float32 there too, not TF32.
+    (pytorch 174245, 196678). Products in float32 are float32 there too, not TF32, also in cuDNN's LSTM, which would take it.
     """
     import numpy as np
     import torch
@@ -54,6 +54,7 @@ def start(device: str, threads: int, seed: int) -> torch.device:
         torch.use_deterministic_algorithms(True)
     else:
         torch.backends.cuda.enable_cudnn_sdp(False)
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     return chosen
 
 
