@@ -1,4 +1,4 @@
-"""Switches that must not change what is learnt, with the tolerances that float32 leaves: accumulation and torch.compile.
+"""Switches that must not change what is learnt, with the tolerances that precision leaves: accumulation, torch.compile, bfloat16.
 
 A gradient is compared after one step (its largest numbers are of the order 0.1), a loss after several.
 """
@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from test_training import gradients, make_training
 from tiny import tiny_params
 
+from entity_transformers.lm.progress import CurveRow
 from entity_transformers.lm.training import Training
 from entity_transformers.sections import LmParams
 
 GRADIENT, LOSS = 1e-6, 2e-5
+HALF_PRECISION = 5e-3
 STEADY: dict[str, Any] = {"dropout": 0.0, "steps": 12, "validate_every": 4}
 COMPILER = any(map(shutil.which, ("g++", "clang++"))) and (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
 
@@ -54,6 +57,22 @@ def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path, mode: str) -> 
     assert plain.model.transformer._compiled_call_impl is None
     assert compiled.model.transformer._compiled_call_impl is not None
     assert_same(plain, compiled)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
+def test_bfloat16_learns_what_float32_learns(tmp_path: Path, name: str) -> None:
+    """With dropout; `benchmarks/precision.py` measures the same on the sample, beside other seeds."""
+    curves = []
+    for precision in ("float32", "bfloat16"):
+        rows: list[CurveRow] = []
+        training = make_training(tmp_path / precision, name, precision=precision, steps=40, validate_every=10)
+        training.write_row = lambda index, row, rows=rows: rows.append(row)
+        training.run()
+        assert {parameter.dtype for parameter in training.model.parameters()} == {torch.float32}
+        curves.append([float(row[column]) for row in rows for column in ("train_loss", "dev_loss_on") if row[column] != ""])
+    assert curves[0] != curves[1]
+    assert curves[0][0] - min(curves[0]) > 20 * HALF_PRECISION  # learnt more than is tolerated
+    assert curves[1] == pytest.approx(curves[0], abs=HALF_PRECISION)
 
 
 @pytest.mark.parametrize(("written", "read"), [(False, "off"), ("off", "off"), ("default", "default")])
