@@ -86,6 +86,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="default %(default)s")
     parser.add_argument("--steps", type=int, help="left out: the study's")
     options = parser.parse_args()
+    if options.seeds < 2:
+        parser.error(f"--seeds {options.seeds}: at least 2, since seeds are the measure of noise")
     torch.set_num_threads(2)
     params = load(ROOT / "studies/sample/params.yaml")
     if options.steps is not None:

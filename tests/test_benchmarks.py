@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import gpu  # noqa: E402
+import precision  # noqa: E402
 import training  # noqa: E402
 
 LAYERS, WIDTH, WINDOW, BATCH, VOCABULARY = 2, 16, 12, 3, 50
@@ -177,3 +179,21 @@ def test_every_known_device_has_its_own_peak(monkeypatch: pytest.MonkeyPatch) ->
         options = gpu.read_options([])
         options.device = torch.device("cuda")
         assert gpu.find_peak(options) == (peak * 1e12, "data sheet")
+
+
+def test_precisions_are_compared_within_a_seed_and_seeds_within_float32() -> None:
+    def curve(*losses: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(losses), np.array(losses) + 1
+
+    curves = {
+        ("float32", 1): curve(4, 3),
+        ("bfloat16", 1): curve(4.5, 2.75),
+        ("float32", 2): curve(6, 3.25),
+        ("bfloat16", 2): curve(6, 3.5),
+    }
+    assert precision.compare(curves, [1, 2]) == {
+        "training, two precisions": [0.5, 0.25],
+        "dev, bfloat16 less float32": [-0.25, 0.25],
+        "training, two seeds": [2.0],
+        "dev, two seeds": [0.25],
+    }
