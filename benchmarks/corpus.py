@@ -1,9 +1,11 @@
-"""Reading, checking and aligning a corpus of CoNLL-2012's size, against reading it as one Python object a row.
+"""Reading, checking and aligning a corpus of CoNLL-2012's size, against reading it as one Python
+object a row.
 
-Makes 1.6 million words with the sample generator, writes them in the official layout, and prints seconds, peak memory and
-ratios to three peers, interleaved: rows as bare objects; what the reader of HF's conll2012_ontonotesv5 makes of a sentence
-(words, lemmas, senses, speakers, the tree as text, every predicate's labels, chains); and AllenNLP's, which builds the tree too.
-Below them stands the floor of any reader in Python: every line read and split, nothing made of it.
+Makes 1.6 million words with the sample generator, writes them in the official layout, and prints
+seconds, peak memory and ratios to three peers, interleaved: rows as bare objects; what the reader
+of HF's conll2012_ontonotesv5 makes of a sentence (words, lemmas, senses, speakers, the tree as
+text, every predicate's labels, chains); and AllenNLP's, which builds the tree too. Below them
+stands the floor of any reader in Python: every line read and split, nothing made of it.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Sentence:
 
 
 def read_rows_as_objects(folder: Path) -> Iterator[Sentence]:
-    """The peer: every row an object, every bracket looked at character by character of its column, as in AllenNLP's style."""
+    """The peer: every row an object, every bracket looked at character by character of its column,
+    as in AllenNLP's style.
+    """
     for path in sorted(folder.rglob("*_conll")):
         sentence = Sentence()
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -64,7 +68,9 @@ def read_rows_as_objects(folder: Path) -> Iterator[Sentence]:
                 sentence = Sentence()
                 continue
             c = line.split()
-            sentence.rows.append(Row(c[0], int(c[1]), int(c[2]), c[3], c[4], c[5], c[6], c[9], c[10], c[-1]))
+            sentence.rows.append(
+                Row(c[0], int(c[1]), int(c[2]), c[3], c[4], c[5], c[6], c[9], c[10], c[-1])
+            )
 
 
 def finish(sentence: Sentence) -> Sentence:
@@ -138,7 +144,9 @@ def parse_tree(text: str) -> Tree:
 
 
 def read_annotated(folder: Path, trees: bool) -> Iterator[list[Annotated]]:
-    """The peers: the annotated sentences of each part. Written anew after what the two readers build, no code of theirs."""
+    """The peers: the annotated sentences of each part. Written anew after what the two readers
+    build, no code of theirs.
+    """
     for path in sorted(folder.rglob("*_conll")):
         with path.open(encoding="utf-8") as file:
             part: list[Annotated] = []
@@ -178,7 +186,7 @@ def annotate(rows: list[str], trees: bool) -> Annotated:
 
 
 def add_columns(sentence: Annotated, c: list[str]) -> None:
-    """One row's word, tag, piece of the tree, lemma, frameset, sense and speaker; "-" is None."""
+    """One row's word, tag, token of the tree, lemma, frameset, sense and speaker; "-" is None."""
     word = {"(": "-LRB-", ")": "-RRB-"}.get(c[3], c[3])
     before, _, after = c[5].partition("*")
     sentence.words.append(c[3])
@@ -203,7 +211,9 @@ def add_labels(labels: list[list[str]], current: list[str | None], cells: list[s
             current[i] = None
 
 
-def add_chains(clusters: dict[int, list[tuple[int, int]]], opened: dict[int, list[int]], cell: str, index: int) -> None:
+def add_chains(
+    clusters: dict[int, list[tuple[int, int]]], opened: dict[int, list[int]], cell: str, index: int
+) -> None:
     """One row's brackets, a stack a chain."""
     for bracket in cell.split("|") if cell != "-" else []:
         chain = int(bracket.strip("()"))
@@ -245,19 +255,28 @@ def read_ours(folder: Path) -> int:
 
 
 def align_ours(folder: Path) -> int:
-    """Pieces after reading, checking and aligning everything, by a byte-pair encoder learnt on the dev split."""
+    """Tokens after reading, checking and aligning everything, by a byte-pair encoder learnt on the
+    dev split.
+    """
     documents = list(read_corpus("ontonotes", folder))
     tokenizer = learn_tokenizer([d for d in documents if d.split == "dev"], 8000, "natural")
     splits = [[d for d in documents if d.split == split] for split in ("train", "dev", "test")]
-    return sum(len(align_split(s, tokenizer, split="train", policy="outermost", spacing="natural").pieces) for s in splits)
+    return sum(
+        len(align_split(s, tokenizer, split="train", policy="outermost", spacing="natural").tokens)
+        for s in splits
+    )
 
 
 OURS, FLOOR = "read and check", "floor: lines split, nothing kept"
 READERS: dict[str, Callable[[Path], object]] = {
     OURS: read_ours,
     "bare rows as objects": lambda folder: sum(1 for _ in read_rows_as_objects(folder)),
-    "as HF's reader (tree as text)": lambda folder: sum(len(part) for part in read_annotated(folder, trees=False)),
-    "as AllenNLP's reader (tree)": lambda folder: sum(len(part) for part in read_annotated(folder, trees=True)),
+    "as HF's reader (tree as text)": lambda folder: sum(
+        len(part) for part in read_annotated(folder, trees=False)
+    ),
+    "as AllenNLP's reader (tree)": lambda folder: sum(
+        len(part) for part in read_annotated(folder, trees=True)
+    ),
     FLOOR: split_lines,
 }
 
@@ -268,20 +287,34 @@ def main() -> None:
         whole, quarter = Path(name) / "whole", Path(name) / "quarter"
         write_files(whole, WORDS)
         write_files(quarter, WORDS // 4)
-        rounds = [{label: timed(lambda: action(whole)) for label, action in READERS.items()} for _ in range(ROUNDS)]  # noqa: B023
+        rounds = [
+            {label: timed(lambda: action(whole)) for label, action in READERS.items()}
+            for _ in range(ROUNDS)
+        ]  # noqa: B023
         small = statistics.median(timed(lambda: read_ours(quarter)) for _ in range(ROUNDS))
         aligned = timed(lambda: align_ours(whole))
         columns = split_lines(whole) / WORDS
     ours = statistics.median(seconds[OURS] for seconds in rounds)
-    print(f"words {WORDS:,}, {columns:.1f} columns a word; generated: the trees are flat and a predicate's labels are (V*) alone, which")
+    print(
+        f"words {WORDS:,}, {columns:.1f} columns a word; generated: the trees are flat and a"
+        " predicate's labels are (V*) alone, which"
+    )
     print("favours the peers: real trees and frames cost them more, and us only their width")
     for label in READERS:
         ratio = statistics.median(seconds[label] / seconds[OURS] for seconds in rounds)
         target = "" if label in (OURS, FLOOR) else f": {'meets' if ratio >= 3 else 'misses'} 3"
-        print(f"{label:32} {statistics.median(seconds[label] for seconds in rounds):6.2f} s   {ratio:5.2f} times our time{target}")
-    print(f"{'a quarter of the text':32} {small:6.2f} s   {ours / small:.2f} times less (linear: 4)")
+        print(
+            f"{label:32} {statistics.median(seconds[label] for seconds in rounds):6.2f} s  "
+            f" {ratio:5.2f} times our time{target}"
+        )
+    print(
+        f"{'a quarter of the text':32} {small:6.2f} s   {ours / small:.2f} times less (linear: 4)"
+    )
     print(f"{'read, check, align':32} {aligned:6.2f} s   (target 30)")
-    print(f"{'peak memory':32} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:6.0f} MB  (target 1,500)")
+    print(
+        f"{'peak memory':32} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:6.0f} MB "
+        " (target 1,500)"
+    )
 
 
 if __name__ == "__main__":

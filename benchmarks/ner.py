@@ -1,7 +1,9 @@
-"""NER speed: our CRF against pytorch-crf, and one training epoch against the same model in its usual form.
+"""NER speed: our CRF against pytorch-crf, and one training epoch against the same model in its
+usual form.
 
-The usual form is a packed bidirectional nn.LSTM, pytorch-crf, and batches in random order. Both sides run by turns, so
-that a busy machine slows both; ratios are medians over the turns. Run: python benchmarks/ner.py --threads 1
+The usual form is a packed bidirectional nn.LSTM, pytorch-crf, and batches in random order. Both
+sides run by turns, so that a busy machine slows both; ratios are medians over the turns. Run:
+python benchmarks/ner.py --threads 1
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ import torchcrf
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from entity_transformers.ner.crf import Crf
-from entity_transformers.ner.dataset import TaggedSentences
-from entity_transformers.ner.tagger import Tagger
-from entity_transformers.ner.training import bucket, predict, train_epoch
-from entity_transformers.sections import NerParams
+from entity_transformers.study.sections import NerParams
+from entity_transformers.tasks.ner.crf import Crf
+from entity_transformers.tasks.ner.dataset import TaggedSentences
+from entity_transformers.tasks.ner.tagger import Tagger
+from entity_transformers.tasks.ner.training import bucket, predict, train_epoch
 
 LABELS = tuple(f"TYPE{i:02}" for i in range(18))  # OntoNotes has 18
 WIDTH = 768
@@ -41,7 +43,9 @@ class UsualTagger(nn.Module):
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
         words = self.dropout(self.vectors[rows].float())
-        packed = pack_padded_sequence(words, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            words, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False
+        )
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         return self.emission(self.dropout(states))
 
@@ -79,7 +83,10 @@ def show(title: str, seconds: dict[str, list[float]], base: str) -> None:
     for name, values in seconds.items():
         ratios = np.array(seconds[base]) / np.array(values)
         low, middle, high = np.quantile(ratios, [0, 0.5, 1])
-        print(f"{title:<42} {name:<28} {1e3 * np.median(values):9.2f} ms   {middle:5.2f} x as fast ({low:.2f} to {high:.2f})")
+        print(
+            f"{title:<42} {name:<28} {1e3 * np.median(values):9.2f} ms   {middle:5.2f} x as fast"
+            f" ({low:.2f} to {high:.2f})"
+        )
 
 
 def compare_crfs(batch: int, words: int, repeat: int, device: str) -> None:
@@ -93,26 +100,47 @@ def compare_crfs(batch: int, words: int, repeat: int, device: str) -> None:
     ids = torch.randint(0, tags, (batch, words), device=device)
     title = f"B {batch}, T {words}, K {tags}"
     losses = {
-        "ours": lambda: ours.log_likelihood(emissions, ids, mask).mean().backward() or _wait(device),
-        "pytorch-crf": lambda: usual(emissions, ids, mask, reduction="mean").backward() or _wait(device),
+        "ours": (
+            lambda: ours.log_likelihood(emissions, ids, mask).mean().backward() or _wait(device)
+        ),
+        "pytorch-crf": (
+            lambda: usual(emissions, ids, mask, reduction="mean").backward() or _wait(device)
+        ),
     }
     show(f"CRF loss and gradient, {title}", measure(repeat, **losses), "pytorch-crf")
-    decoders = {"ours": lambda: ours.decode(emissions, mask).tolist(), "pytorch-crf": lambda: usual.decode(emissions, mask)}
+    decoders = {
+        "ours": lambda: ours.decode(emissions, mask).tolist(),
+        "pytorch-crf": lambda: usual.decode(emissions, mask),
+    }
     show(f"CRF decoding, {title}", measure(repeat, **decoders), "pytorch-crf")
 
 
 def compare_epochs(count: int, hidden: int, repeat: int, device: str) -> None:
     """A training epoch and a prediction of ``count`` sentences, batch 32."""
-    params = NerParams(hidden=hidden, dropout=0.5, learning_rate=1e-4, decay=0.9, epochs=1, patience=1, batch=32)
+    params = NerParams(
+        hidden=hidden, dropout=0.5, learning_rate=1e-4, decay=0.9, epochs=1, patience=1, batch=32
+    )
     vectors = np.random.default_rng(2).normal(size=(5000, WIDTH)).astype(np.float32)
     sentences = make_sentences(count, len(vectors))
     generator = np.random.default_rng(3)
     sides: dict[str, Callable[[], object]] = {}
     predictions: dict[str, Callable[[], object]] = {}
-    for name, tagger in {"ours": Tagger(vectors, LABELS, params), "usual": UsualTagger(vectors, params)}.items():
-        epoch = partial(train_epoch, tagger.to(device), torch.optim.Adam(tagger.parameters(), lr=1e-4), sentences)
-        sides[f"{name}, bucketed"] = lambda epoch=epoch: epoch(bucket(sentences.lengths, 32, generator))
-        sides[f"{name}, random batches"] = lambda epoch=epoch: epoch(np.array_split(generator.permutation(count), -(-count // 32)))
+    for name, tagger in {
+        "ours": Tagger(vectors, LABELS, params),
+        "usual": UsualTagger(vectors, params),
+    }.items():
+        epoch = partial(
+            train_epoch,
+            tagger.to(device),
+            torch.optim.Adam(tagger.parameters(), lr=1e-4),
+            sentences,
+        )
+        sides[f"{name}, bucketed"] = lambda epoch=epoch: epoch(
+            bucket(sentences.lengths, 32, generator)
+        )
+        sides[f"{name}, random batches"] = lambda epoch=epoch: epoch(
+            np.array_split(generator.permutation(count), -(-count // 32))
+        )
         predictions[name] = partial(predict, tagger, sentences, batch=32)
     title = f"{count} sentences, {WIDTH} -> 2 x {hidden}"
     show(f"epoch, {title}", measure(repeat, **sides), "usual, random batches")
@@ -126,9 +154,16 @@ def _wait(device: str) -> None:
 
 def main() -> None:
     """Print the three comparisons."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=5, help="turns of the epochs; the CRF takes four times as many")
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=5,
+        help="turns of the epochs; the CRF takes four times as many",
+    )
     parser.add_argument("--sentences", type=int, default=512)
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--device", default="cpu")

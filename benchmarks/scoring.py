@@ -1,8 +1,10 @@
-"""Speed of LAMBADA scoring and of embedding extraction, as pieces per second relative to a bare forward pass.
+"""Speed of LAMBADA scoring and of embedding extraction, as tokens per second relative to a bare
+forward pass.
 
-The bare pass reads the same number of pieces at the same batch size and mean length as full rectangles, without padding:
-with logits for LAMBADA, to hidden states for embeddings. Both sides run by turns, so that a busy machine slows both;
-ratios are medians over the turns (above 1: faster than the bare pass). Run: python benchmarks/scoring.py --threads 1
+The bare pass reads the same number of tokens at the same batch size and mean length as full
+rectangles, without padding: with logits for LAMBADA, to hidden states for embeddings. Both sides
+run by turns, so that a busy machine slows both; ratios are medians over the turns (above 1: faster
+than the bare pass). Run: python benchmarks/scoring.py --threads 1
 """
 
 from __future__ import annotations
@@ -17,48 +19,69 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.embeddings import embed_tokens, embed_words
-from entity_transformers.perplexity.lambada import Passage, score_passages
-from entity_transformers.similarity import measure_similarity
+from entity_transformers.encode import embed_words, embed_words_in_context
+from entity_transformers.tasks.lambada import Passage, score_passages
+from entity_transformers.tasks.similarity import measure_similarity
 
 VOCABULARY, WINDOW, BATCH = 8000, 256, 64
 
 
 def write_documents(generator: np.random.Generator, count: int) -> list[Document]:
-    """Documents of 600 random words of 2 to 12 letters, drawn from 3,000 by Zipf's law, in sentences of 5 to 40 words."""
+    """Documents of 600 random words of 2 to 12 letters, drawn from 3,000 by Zipf's law, in
+    sentences of 5 to 40 words.
+    """
     letters = np.array(list("etaoinshrdlucmfw"))
     lexicon = ["".join(generator.choice(letters, n)) for n in generator.integers(2, 13, 3000)]
     weight = 1 / np.arange(1, 3001)
-    words = [tuple(generator.choice(lexicon, 600, p=weight / weight.sum()).tolist()) for _ in range(count)]
-    starts = [tuple(t for t in np.cumsum([0, *generator.integers(5, 41, 140)]).tolist() if t < 600) for _ in range(count)]
-    return [Document(f"d{i}", 0, "train", "", w, s) for i, (w, s) in enumerate(zip(words, starts, strict=True))]
+    words = [
+        tuple(generator.choice(lexicon, 600, p=weight / weight.sum()).tolist())
+        for _ in range(count)
+    ]
+    starts = [
+        tuple(t for t in np.cumsum([0, *generator.integers(5, 41, 140)]).tolist() if t < 600)
+        for _ in range(count)
+    ]
+    return [
+        Document(f"d{i}", 0, "train", "", w, s)
+        for i, (w, s) in enumerate(zip(words, starts, strict=True))
+    ]
 
 
 def draw_passages(generator: np.random.Generator, count: int) -> list[Passage]:
-    """Passages as long as LAMBADA's (60 to 200 pieces, 85 on average), with targets of 1 to 3 pieces."""
+    """Passages as long as LAMBADA's (60 to 200 tokens, 85 on average), with targets of 1 to 3
+    tokens.
+    """
     lengths = np.clip(generator.normal(85, 18, count), 60, 200).astype(int)
     return [
-        Passage(generator.integers(0, VOCABULARY, n, np.int32), np.arange(n, dtype=np.int32), int(n - generator.integers(1, 4)))
+        Passage(
+            generator.integers(0, VOCABULARY, n, np.int32),
+            np.arange(n, dtype=np.int32),
+            int(n - generator.integers(1, 4)),
+        )
         for n in lengths
     ]
 
 
-def read_barely(model: GPT2LMHeadModel, pieces: int, length: int, *, logits: bool) -> Callable[[], None]:
-    """A bare forward pass over about ``pieces`` pieces in full batches of sequences of ``length``."""
+def read_barely(
+    model: GPT2LMHeadModel, tokens: int, length: int, *, logits: bool
+) -> Callable[[], None]:
+    """A bare forward pass over about ``tokens`` tokens in full batches of sequences of ``length``."""
     ids = torch.randint(0, VOCABULARY, (BATCH, length))
-    passes = max(1, round(pieces / ids.numel()))
+    passes = max(1, round(tokens / ids.numel()))
 
     @torch.inference_mode()
     def read() -> None:
         for _ in range(passes):
             (model if logits else model.transformer)(ids, use_cache=False)
 
-    read.pieces = passes * ids.numel()  # type: ignore[attr-defined]
+    read.tokens = passes * ids.numel()  # type: ignore[attr-defined]
     return read
 
 
-def compare(name: str, ours: Callable[[], object], bare: Callable[[], None], pieces: int, turns: int) -> None:
-    """Print pieces per second of both sides and the median ratio over the turns."""
+def compare(
+    name: str, ours: Callable[[], object], bare: Callable[[], None], tokens: int, turns: int
+) -> None:
+    """Print tokens per second of both sides and the median ratio over the turns."""
     rates: list[tuple[float, float]] = []
     for _ in range(turns + 1):
         seconds = []
@@ -66,10 +89,13 @@ def compare(name: str, ours: Callable[[], object], bare: Callable[[], None], pie
             started = time.perf_counter()
             side()
             seconds.append(time.perf_counter() - started)
-        rates.append((pieces / seconds[0], bare.pieces / seconds[1]))  # type: ignore[attr-defined]
+        rates.append((tokens / seconds[0], bare.tokens / seconds[1]))  # type: ignore[attr-defined]
     table = np.array(rates[1:])
     ratio = np.median(table[:, 0] / table[:, 1])
-    print(f"{name:24s} {np.median(table[:, 0]):8.0f} pieces/s, bare pass {np.median(table[:, 1]):8.0f} pieces/s, ratio {ratio:.2f}")
+    print(
+        f"{name:24s} {np.median(table[:, 0]):8.0f} tokens/s, bare pass"
+        f" {np.median(table[:, 1]):8.0f} tokens/s, ratio {ratio:.2f}"
+    )
 
 
 def mean_length(lengths: Sequence[int]) -> int:
@@ -78,7 +104,9 @@ def mean_length(lengths: Sequence[int]) -> int:
 
 
 def main() -> None:
-    """Compare LAMBADA scoring, words alone and words in sentences with bare passes; time similarity on 200,000 mentions."""
+    """Compare LAMBADA scoring, words alone and words in sentences with bare passes; time similarity
+    on 200,000 mentions.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=3)
@@ -86,13 +114,27 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     generator = np.random.default_rng(0)
     model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=VOCABULARY, n_positions=WINDOW, n_embd=256, n_layer=4, n_head=4, bos_token_id=0, eos_token_id=0)
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=WINDOW,
+            n_embd=256,
+            n_layer=4,
+            n_head=4,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
     ).eval()
 
     passages = draw_passages(generator, 512)
-    lengths = [len(p.pieces) - 1 for p in passages]
+    lengths = [len(p.tokens) - 1 for p in passages]
     bare = read_barely(model, sum(lengths), mean_length(lengths), logits=True)
-    compare("LAMBADA", lambda: score_passages(model, passages, window=WINDOW, batch=BATCH), bare, sum(lengths), options.turns)
+    compare(
+        "LAMBADA",
+        lambda: score_passages(model, passages, window=WINDOW, batch=BATCH),
+        bare,
+        sum(lengths),
+        options.turns,
+    )
 
     documents = write_documents(generator, 20)
     tokenizer = learn_tokenizer(documents, VOCABULARY, "natural")
@@ -100,12 +142,29 @@ def main() -> None:
     lengths = [len(tokenizer.encode(" " + word).ids) for word in words]
     bare = read_barely(model, sum(lengths), mean_length(lengths), logits=False)
     how = {"window": WINDOW, "pooling": "last", "batch": BATCH}
-    compare("words without context", lambda: embed_words(model, words, tokenizer, **how), bare, sum(lengths), options.turns)
+    compare(
+        "words without context",
+        lambda: embed_words(model, words, tokenizer, **how),
+        bare,
+        sum(lengths),
+        options.turns,
+    )
 
-    corpus = align_split(documents, tokenizer, split="train", policy="outermost", spacing="every_word")
-    pieces, sentences = len(corpus.pieces) - len(corpus), sum(len(document.sentence_starts) for document in documents)
-    bare = read_barely(model, pieces, round(pieces / sentences), logits=False)
-    compare("words in sentences", lambda: embed_tokens(model, documents, corpus, context="sentence", **how), bare, pieces, options.turns)
+    corpus = align_split(
+        documents, tokenizer, split="train", policy="outermost", spacing="every_word"
+    )
+    tokens, sentences = (
+        len(corpus.tokens) - len(corpus),
+        sum(len(document.sentence_starts) for document in documents),
+    )
+    bare = read_barely(model, tokens, round(tokens / sentences), logits=False)
+    compare(
+        "words in sentences",
+        lambda: embed_words_in_context(model, documents, corpus, context="sentence", **how),
+        bare,
+        tokens,
+        options.turns,
+    )
 
     vectors = generator.standard_normal((200_000, 768), np.float32).astype(np.float16)
     entity = generator.integers(0, 40_000, 200_000)

@@ -1,4 +1,6 @@
-"""Fixtures for the whole suite: one thread a worker, no network, and the real corpora where a checkout has them beside it."""
+"""Fixtures for the whole suite: one thread a worker, no network, and the real corpora where a
+checkout has them beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Files appear whole or not at all, equal content gives equal bytes, and no NaN reaches a metrics file."""
+"""Files appear whole or not at all, equal content gives equal bytes, and no NaN reaches a metrics
+file.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 def test_equal_arrays_and_metadata_give_equal_bytes(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.safetensors" for i in range(20)]
     for path in paths:
-        write_arrays(path, {"b": np.arange(3), "a": np.ones(2, np.uint8)}, {"split": "dev", "names": ["x"], "tags": ["NN"]})
+        write_arrays(
+            path,
+            {"b": np.arange(3), "a": np.ones(2, np.uint8)},
+            {"split": "dev", "names": ["x"], "tags": ["NN"]},
+        )
     assert len({path.read_bytes() for path in paths}) == 1
 
 
@@ -50,7 +56,9 @@ def test_a_folder_takes_the_old_ones_place(tmp_path: Path) -> None:
 
 def test_json_is_sorted_plain_and_finite(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"b": np.float32(1.5), "a": [np.int64(2), None]})
-    assert (tmp_path / "a.json").read_text() == '{\n  "a": [\n    2,\n    null\n  ],\n  "b": 1.5\n}\n'
+    assert (
+        tmp_path / "a.json"
+    ).read_text() == '{\n  "a": [\n    2,\n    null\n  ],\n  "b": 1.5\n}\n'
     for bad in (float("nan"), float("inf"), np.float64("nan")):
         with pytest.raises(ValueError, match=r"m\.json\.x\.y\[1\] is (nan|inf)"):
             write_json(tmp_path / "m.json", {"x": {"y": [0.0, bad]}})
@@ -76,11 +84,28 @@ def test_json_lines_come_back(tmp_path: Path) -> None:
         list(read_json_lines(tmp_path / "a.jsonl"))
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint16, np.uint8, bool])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        np.float64,
+        np.float32,
+        np.float16,
+        np.int64,
+        np.int32,
+        np.int16,
+        np.int8,
+        np.uint16,
+        np.uint8,
+        bool,
+    ],
+)
 def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: type) -> None:
     arrays = {"x": np.arange(6).reshape(2, 3).astype(dtype), "empty": np.zeros((0, 4), dtype)}
     write_arrays(tmp_path / "a.safetensors", arrays, {"names": ["a", "ö"]})
-    for loaded in (read_arrays(tmp_path / "a.safetensors")[0], load_file(tmp_path / "a.safetensors")):
+    for loaded in (
+        read_arrays(tmp_path / "a.safetensors")[0],
+        load_file(tmp_path / "a.safetensors"),
+    ):
         for name, array in arrays.items():
             np.testing.assert_array_equal(loaded[name], array)
             assert loaded[name].dtype == array.dtype
@@ -107,14 +132,23 @@ def test_damaged_arrays_are_named(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "train.safetensors"
     write_arrays(path, {"x": np.arange(8), "y": np.arange(8)}, {"names": ["a"]})
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=r"train\.safetensors: empty, cut or no safetensors file .*: run the step that writes it again"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"train\.safetensors: empty, cut or no safetensors file .*: run the step that writes it"
+            r" again"
+        ),
+    ):
         read_arrays(path)
 
 
 @pytest.mark.parametrize("text", ["", '{"version"', "[]", "nope"])
 def test_a_damaged_tokenizer_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
-    with pytest.raises(ValueError, match=r"tokenizer\.json: no encoder .*: run train-tokenizer and align-corpus again"):
+    with pytest.raises(
+        ValueError,
+        match=r"tokenizer\.json: no encoder .*: run train-tokenizer and align-corpus again",
+    ):
         read_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(FileNotFoundError):
         read_tokenizer(tmp_path / "none.json")

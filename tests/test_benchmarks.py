@@ -1,4 +1,6 @@
-"""The benchmarks' own arithmetic and logic, in tiny sizes: FLOP against a count of every product, parts of a run, rows that end."""
+"""The benchmarks' own arithmetic and logic, in tiny sizes: FLOP against a count of every product,
+parts of a run, rows that end.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from entity_transformers.lm.memory import EntityMemory
-from entity_transformers.lm.models import build_model
-from entity_transformers.lm.progress import TrainingError
-from entity_transformers.lm.step import compute_hidden, compute_losses
-from entity_transformers.params import load
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.registry import build_model
+from entity_transformers.models.step import compute_hidden, compute_losses
+from entity_transformers.study.params import load
+from entity_transformers.train.progress import TrainingError
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -31,24 +33,35 @@ LAYERS, WIDTH, WINDOW, BATCH, VOCABULARY = 2, 16, 12, 3, 50
 
 def tiny_params(**changes: Any) -> Any:
     values = load(ROOT / "params.yaml").lm.model_dump()
-    size = {"layers": LAYERS, "width": WIDTH, "heads": 2, "window": WINDOW, "dropout": 0.0, "precision": "float32"}
+    size = {
+        "layers": LAYERS,
+        "width": WIDTH,
+        "heads": 2,
+        "window": WINDOW,
+        "dropout": 0.0,
+        "precision": "float32",
+    }
     return type(load(ROOT / "params.yaml").lm)(**(values | size | changes))
 
 
 def count_products(model: Any, rows: int) -> float:
-    """FLOP a piece of one forward pass, loss included, as torch counts them product by product, three times."""
+    """FLOP a token of one forward pass, loss included, as torch counts them product by product,
+    three times.
+    """
     model.set_attn_implementation("eager")  # SDPA's CPU kernel is not counted
-    pieces = torch.randint(VOCABULARY, (BATCH, WINDOW))
+    tokens = torch.randint(VOCABULARY, (BATCH, WINDOW))
     entities = torch.randint(1, rows, (BATCH, WINDOW))
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        hidden = compute_hidden(model, pieces, entities, EntityMemory(BATCH, rows - 1, WIDTH))
-        compute_losses(model, hidden, pieces)
-    return 3 * counter.get_total_flops() / pieces.numel()
+        hidden = compute_hidden(model, tokens, entities, EntityMemory(BATCH, rows - 1, WIDTH))
+        compute_losses(model, hidden, tokens)
+    return 3 * counter.get_total_flops() / tokens.numel()
 
 
-@pytest.mark.parametrize(("name", "values"), [("gpt2", "hidden"), ("gpt2e", "hidden"), ("gpt2e", "both")])
+@pytest.mark.parametrize(
+    ("name", "values"), [("gpt2", "hidden"), ("gpt2e", "hidden"), ("gpt2e", "both")]
+)
 @pytest.mark.parametrize("rows", [5, WINDOW + 4])
-def test_flop_of_a_piece_are_those_of_its_products(name: str, values: str, rows: int) -> None:
+def test_flop_of_a_token_are_those_of_its_products(name: str, values: str, rows: int) -> None:
     model = build_model(name, tiny_params(entity_values=values), VOCABULARY, 0, seed=1).eval()
     own, added = training.count_flops(model, WINDOW, rows=rows)
     assert own + added == pytest.approx(count_products(model, rows), rel=1e-12)
@@ -59,7 +72,10 @@ def test_flop_of_gpt2_are_the_formula_s() -> None:
     model = build_model("gpt2", tiny_params(), VOCABULARY, 0, seed=1)
     weights = 12 * LAYERS * WIDTH**2 + VOCABULARY * WIDTH
     assert training.count_flops(model, WINDOW) == (6 * weights + 12 * LAYERS * WIDTH * WINDOW, 0)
-    assert training.count_flops(model, WINDOW, visible=0.5) == (6 * weights + 6 * LAYERS * WIDTH * WINDOW, 0)
+    assert training.count_flops(model, WINDOW, visible=0.5) == (
+        6 * weights + 6 * LAYERS * WIDTH * WINDOW,
+        0,
+    )
 
 
 def test_a_part_inside_another_is_counted_once() -> None:
@@ -71,9 +87,13 @@ def test_a_part_inside_another_is_counted_once() -> None:
     assert 0.01 <= watch.seconds["outer"] < watch.seconds["inner"]
 
 
-def test_the_parts_of_a_run_are_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_parts_of_a_run_are_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     params = tiny_params(steps=20, documents_per_step=2, validate_every=10, checkpoint_every=10)
-    run = training.make_training("gpt2e", training.make_corpus(5, vocabulary=VOCABULARY), tmp_path, params, VOCABULARY)
+    run = training.make_training(
+        "gpt2e", training.make_corpus(5, vocabulary=VOCABULARY), tmp_path, params, VOCABULARY
+    )
     begin = time.perf_counter()
     watch = training.time_run(run)
     assert watch.seconds.total() == pytest.approx(time.perf_counter() - begin, rel=0.1)
@@ -84,29 +104,59 @@ def test_the_parts_of_a_run_are_all_of_it(tmp_path: Path, capsys: pytest.Capture
     assert "forward" not in vars(run.model.transformer)
     training.show_overhead(watch)
     printed = capsys.readouterr().out
-    outside = sum(watch.seconds[part] for part in watch.seconds if part not in training.CORE) / watch.seconds.total()
+    outside = (
+        sum(watch.seconds[part] for part in watch.seconds if part not in training.CORE)
+        / watch.seconds.total()
+    )
     assert printed.startswith(f"gpt2e, 20 steps: {outside:.2%} of the time")
     assert "2 checkpoint(s)" in printed
 
 
 def run_gpu(output: Path, *flags: str) -> dict[str, Any]:
-    sizes = ["--layers", "1", "--width", "16", "--window", "16", "--steps", "1", "--rounds", "1", "--threads", "1"]
+    sizes = [
+        "--layers",
+        "1",
+        "--width",
+        "16",
+        "--window",
+        "16",
+        "--steps",
+        "1",
+        "--rounds",
+        "1",
+        "--threads",
+        "1",
+    ]
     gpu.main(["--device", "cpu", "--tiny", *sizes, "--output", str(output), *flags])
     return json.loads(output.read_text())
 
 
 def test_the_gpu_benchmark_runs_on_a_cpu(tmp_path: Path) -> None:
     result = run_gpu(tmp_path / "gpu.json", "--peak-tflops", "0.5")
-    assert (result["device"], result["torch"], result["peak_flops"]) == ("cpu", torch.__version__, 5e11)
-    sides, pairs = ([row for row in result["rows"] if ("ratio" in row) == pair] for pair in (False, True))
-    assert [(row["documents"], row["model"], row["fits"]) for row in sides] == [(b, m, True) for b in (1, 2) for m in ("gpt2", "gpt2e")]
+    assert (result["device"], result["torch"], result["peak_flops"]) == (
+        "cpu",
+        torch.__version__,
+        5e11,
+    )
+    sides, pairs = (
+        [row for row in result["rows"] if ("ratio" in row) == pair] for pair in (False, True)
+    )
+    assert [(row["documents"], row["model"], row["fits"]) for row in sides] == [
+        (b, m, True) for b in (1, 2) for m in ("gpt2", "gpt2e")
+    ]
     for row in sides:
-        assert row["pieces_per_second"] == pytest.approx(16 * row["documents"] / row["seconds_per_step"])
-        assert row["utilisation"] == pytest.approx(row["pieces_per_second"] * row["flop_per_piece"] / 5e11)
+        assert row["tokens_per_second"] == pytest.approx(
+            16 * row["documents"] / row["seconds_per_step"]
+        )
+        assert row["utilisation"] == pytest.approx(
+            row["tokens_per_second"] * row["flop_per_token"] / 5e11
+        )
     for pair, (gpt2, gpt2e) in zip(pairs, (sides[:2], sides[2:]), strict=True):
         both = gpt2["seconds_per_step"] + gpt2e["seconds_per_step"]
         assert pair["hours"] == pytest.approx(100_000 / pair["documents"] * both / 3600)
-        assert pair["hours_saving"] == pytest.approx(20 * sum(row["seconds_per_checkpoint"] for row in (gpt2, gpt2e)) / 3600)
+        assert pair["hours_saving"] == pytest.approx(
+            20 * sum(row["seconds_per_checkpoint"] for row in (gpt2, gpt2e)) / 3600
+        )
 
 
 def test_each_batch_can_have_a_call_of_its_own(tmp_path: Path) -> None:
@@ -134,8 +184,18 @@ def test_a_model_that_does_not_fit_ends_its_row(
     monkeypatch.setattr(gpu, "make_training", fill)
     monkeypatch.setitem(gpu.TINY, "batches", None)
     result = run_gpu(tmp_path / "gpu.json")
-    tried = [(row["documents"], row["model"], row["fits"]) for row in result["rows"] if "ratio" not in row]
-    assert tried == [(1, "gpt2", True), (1, "gpt2e", True), (2, "gpt2", True), (2, "gpt2e", False), (4, "gpt2", False)]
+    tried = [
+        (row["documents"], row["model"], row["fits"])
+        for row in result["rows"]
+        if "ratio" not in row
+    ]
+    assert tried == [
+        (1, "gpt2", True),
+        (1, "gpt2e", True),
+        (2, "gpt2", True),
+        (2, "gpt2e", False),
+        (4, "gpt2", False),
+    ]
     assert [row["documents"] for row in result["rows"] if "ratio" in row] == [1]
     assert capsys.readouterr().out.count("out of memory: its row ends here") == 2
 

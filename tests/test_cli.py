@@ -11,7 +11,7 @@ import pytest
 
 from entity_transformers import runtime
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
-from entity_transformers.params import ParamsError
+from entity_transformers.study.params import ParamsError
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
@@ -32,7 +32,9 @@ def test_every_command_describes_all_its_flags() -> None:
 
 
 def test_flags_override_the_file_and_paths_are_resolved(tmp_path: Path) -> None:
-    (tmp_path / "params.yaml").write_text(SAMPLE.read_text().replace("format: sample\n  path: null", "format: jsonl\n  path: my/text"))
+    (tmp_path / "params.yaml").write_text(
+        SAMPLE.read_text().replace("format: sample\n  path: null", "format: jsonl\n  path: my/text")
+    )
     arguments = vars(make_parser().parse_args(
         ["prepare-corpus", "--params", str(tmp_path / "params.yaml"), "--source", "s", "--output", "o", "--corpus.exclude", "[a, b]"]
     ))  # fmt: skip
@@ -54,7 +56,20 @@ def test_an_override_of_a_section_that_holds_no_keys_is_named(tmp_path: Path, se
         read_params(tmp_path / "params.yaml", {"lm.steps": 5})
 
 
-TRAIN = ["train-lm", "--params", str(SAMPLE), "--corpus", "c", "--model", "gpt2", "--work", "w", "--output", "o", "--seed"]
+TRAIN = [
+    "train-lm",
+    "--params",
+    str(SAMPLE),
+    "--corpus",
+    "c",
+    "--model",
+    "gpt2",
+    "--work",
+    "w",
+    "--output",
+    "o",
+    "--seed",
+]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +80,9 @@ TRAIN = ["train-lm", "--params", str(SAMPLE), "--corpus", "c", "--model", "gpt2"
         (["one"], "argument --seed: 'one': Input should be a valid integer"),
     ],
 )
-def test_a_bad_flag_is_named(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:
+def test_a_bad_flag_is_named(
+    capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
     with pytest.raises(SystemExit) as stop:
         main([*TRAIN, *flags])
     assert stop.value.code == 2
@@ -82,7 +99,11 @@ def test_a_bad_flag_is_named(capsys: pytest.CaptureFixture[str], flags: list[str
     ],
 )
 def test_every_end_has_its_exit_code(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, end: BaseException, code: int, told: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    end: BaseException,
+    code: int,
+    told: str,
 ) -> None:
     def fail(**arguments: object) -> None:
         raise end
@@ -101,23 +122,52 @@ def test_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_null_overrides_a_value() -> None:
-    arguments = vars(make_parser().parse_args(["download-lambada", "--cache", "c", "--output", "o", "--lambada.path", "null"]))
+    arguments = vars(
+        make_parser().parse_args(
+            ["download-lambada", "--cache", "c", "--output", "o", "--lambada.path", "null"]
+        )
+    )
     ontogum = ROOT / "studies" / "ontogum" / "params.yaml"
     assert read_params(ontogum, {}).lambada.path is not None
-    assert read_params(ontogum, {key: value for key, value in arguments.items() if "." in key}).lambada.path is None
+    assert (
+        read_params(
+            ontogum, {key: value for key, value in arguments.items() if "." in key}
+        ).lambada.path
+        is None
+    )
 
 
 def test_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["train-lm", "--corpus", "c", "--model", "gpt9", "--seed", "1", "--work", "w", "--output", "o"])
+        main(
+            [
+                "train-lm",
+                "--corpus",
+                "c",
+                "--model",
+                "gpt9",
+                "--seed",
+                "1",
+                "--work",
+                "w",
+                "--output",
+                "o",
+            ]
+        )
     assert "invalid choice: 'gpt9'" in capsys.readouterr().err
 
 
-def test_an_error_is_one_message_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_one_message_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["check-params", "--params", str(tmp_path / "params.yaml")])
     assert stop.value.code == 2
-    assert capsys.readouterr().err.strip().endswith("No such file or directory: name a study's params.yaml")
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith("No such file or directory: name a study's params.yaml")
+    )
 
 
 def test_check_params_prints_typed_values(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +175,9 @@ def test_check_params_prints_typed_values(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["lm"]["learning_rate"] == 2e-5
 
 
-def test_inspect_corpus_says_as_json_which_known_sizes_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_corpus_says_as_json_which_known_sizes_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     row = "nw/a{part}  0  0  Ada  NNP  *  -  -  -  Ren\u00e9  *  (0)\n"
     for part, split in enumerate(("train", "development", "test")):
         folder = tmp_path / "data" / split / "data" / "english" / "annotations"
@@ -134,7 +186,9 @@ def test_inspect_corpus_says_as_json_which_known_sizes_differ(tmp_path: Path, ca
         (folder / f"a{part}.v4_gold_conll").write_text(text, encoding="utf-8")
     main(["inspect-corpus", str(tmp_path), "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert {row["split"]: row["known"] for row in found["conll2012"] if row["size"] == "chains"} == {
+    assert {
+        row["split"]: row["known"] for row in found["conll2012"] if row["size"] == "chains"
+    } == {
         "train": 35143,
         "dev": 4545,
         "test": 4532,
@@ -145,8 +199,15 @@ def test_inspect_corpus_says_as_json_which_known_sizes_differ(tmp_path: Path, ca
     assert "9 of 9 sizes differ" in capsys.readouterr().out
 
 
-def test_inspect_corpus_counts_a_users_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"name": "letter-1", "split": "train", "words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
+def test_inspect_corpus_counts_a_users_json_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {
+        "name": "letter-1",
+        "split": "train",
+        "words": ["Ada", "met", "her", "friend", "."],
+        "mentions": [[0, 1, 7], [2, 3, 7]],
+    }
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
     main(["inspect-corpus", str(tmp_path / "mine.jsonl"), "--json"])
     total = json.loads(capsys.readouterr().out)["total"]
@@ -169,12 +230,28 @@ def test_every_command_imports_without_snakemake_and_dvc() -> None:
         "    module = importlib.import_module(f'entity_transformers.cli.{command.module}')\n"
         "    assert callable(getattr(module, name.replace('-', '_')))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=120, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, timeout=120, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_yaml_s_off_is_a_mode_of_compile() -> None:
-    flags = ["train-lm", "--corpus", "c", "--model", "gpt2", "--seed", "1", "--work", "w", "--output", "o", "--lm.compile", "off"]
+    flags = [
+        "train-lm",
+        "--corpus",
+        "c",
+        "--model",
+        "gpt2",
+        "--seed",
+        "1",
+        "--work",
+        "w",
+        "--output",
+        "o",
+        "--lm.compile",
+        "off",
+    ]
     arguments = vars(make_parser().parse_args(flags))
     assert arguments["lm.compile"] is False
     assert read_params(SAMPLE, {"lm.compile": arguments["lm.compile"]}).lm.compile == "off"

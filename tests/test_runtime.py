@@ -35,7 +35,11 @@ def test_on_cuda_neither_cudnns_attention_nor_tf32(monkeypatch: pytest.MonkeyPat
         for flag in flags:
             flag.allow_tf32 = True
         assert runtime.start("cuda", torch.get_num_threads(), 1).type == "cuda"
-        assert (torch.backends.cuda.cudnn_sdp_enabled(), *(flag.allow_tf32 for flag in flags)) == (False, False, False)
+        assert (torch.backends.cuda.cudnn_sdp_enabled(), *(flag.allow_tf32 for flag in flags)) == (
+            False,
+            False,
+            False,
+        )
         assert torch.get_float32_matmul_precision() == "highest"  # what torch.compile goes by
     finally:
         torch.backends.cuda.enable_cudnn_sdp(attention)
@@ -64,8 +68,12 @@ def test_the_code_digest_follows_the_files(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_manifest_says_where_a_result_comes_from(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("x")
-    facts = runtime.manifest(params={"a": 1}, inputs=[tmp_path / "in.txt"], started=time.time() - 2, device="cpu")
-    assert facts["inputs"] == {"in.txt": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}
+    facts = runtime.manifest(
+        params={"a": 1}, inputs=[tmp_path / "in.txt"], started=time.time() - 2, device="cpu"
+    )
+    assert facts["inputs"] == {
+        "in.txt": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    }
     assert facts["versions"]["torch"].startswith("2.")
     assert facts["seconds"] >= 2
     assert len(facts["git_commit"]) >= 7
@@ -74,4 +82,7 @@ def test_a_manifest_says_where_a_result_comes_from(tmp_path: Path) -> None:
 def test_progress_is_logged_and_nothing_is_lost(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         assert list(runtime.log_progress([1, 2, 3], "things", every=1e-9)) == [1, 2, 3]
-    assert [record.message for record in caplog.records] == ["things 1/3  00:00:00 left", "things 2/3  00:00:00 left"]
+    assert [record.message for record in caplog.records] == [
+        "things 1/3  00:00:00 left",
+        "things 2/3  00:00:00 left",
+    ]

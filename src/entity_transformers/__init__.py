@@ -1,4 +1,6 @@
-"""E.T.: Entity-Transformers. The public names load torch and transformers only when they are first used."""
+"""E.T.: Entity-Transformers. The public names load torch and transformers only when they are first
+used.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from entity_transformers.lm.adapter import add_entity_attention
-    from entity_transformers.lm.gpt2e import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
-    from entity_transformers.lm.memory import EntityMemory
+    from entity_transformers.models.gpt2e.adapter import add_entity_attention
+    from entity_transformers.models.gpt2e.memory import EntityMemory
+    from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
 
 __all__ = ["EntityMemory", "GPT2EConfig", "GPT2EForCausalLM", "GPT2EModel", "add_entity_attention"]
 

@@ -1,6 +1,6 @@
 """``python -m entity_transformers``: the command line."""
 
-from .cli import main
+from entity_transformers.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,6 @@
-"""The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines, CSV and arrays."""
+"""The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines,
+CSV and arrays.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that replaces it when the block ends well and vanishes when it does not."""
+    """A temporary path beside ``path`` that replaces it when the block ends well and vanishes when
+    it does not.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -65,7 +69,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _finite(value: Any, where: str) -> Any:
-    """``value`` in plain JSON types; a NaN or an infinity anywhere inside raises ValueError with its key path."""
+    """``value`` in plain JSON types; a NaN or an infinity anywhere inside raises ValueError with
+    its key path.
+    """
     if isinstance(value, Mapping):
         return {str(key): _finite(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -73,13 +79,21 @@ def _finite(value: Any, where: str) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{where} is {value}: a metrics file holds finite numbers only (use n = 0 and null where there is nothing)")
+        raise ValueError(
+            f"{where} is {value}: a metrics file holds finite numbers only (use n = 0 and null"
+            " where there is nothing)"
+        )
     return value
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity raises ValueError."""
-    write_text(path, json.dumps(_finite(value, path.name), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity
+    raises ValueError.
+    """
+    write_text(
+        path,
+        json.dumps(_finite(value, path.name), indent=2, sort_keys=True, ensure_ascii=False) + "\n",
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -110,7 +124,10 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 yield json.loads(line)
             except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number}: not JSON ({error.msg}): run the step that writes it again") from error
+                raise ValueError(
+                    f"{path}, line {number}: not JSON ({error.msg}): run the step that writes it"
+                    " again"
+                ) from error
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -118,24 +135,39 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_finite(row, f"{path.name}, row {number}") for number, row in enumerate(rows, start=1))
+        writer.writerows(
+            _finite(row, f"{path.name}, row {number}") for number, row in enumerate(rows, start=1)
+        )
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None) -> None:
-    """Write named arrays as one safetensors file; ``metadata`` is kept as one JSON text, since safetensors shuffles several."""
+def write_arrays(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None
+) -> None:
+    """Write named arrays as one safetensors file; ``metadata`` is kept as one JSON text, since
+    safetensors shuffles several.
+    """
     from safetensors.numpy import save_file
 
     texts = {"json": json.dumps(metadata or {}, ensure_ascii=False)}
     with atomic(path) as temporary:
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary, metadata=texts)
+        save_file(
+            {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+            temporary,
+            metadata=texts,
+        )
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped file; a damaged one: ValueError."""
+    """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped
+    file; a damaged one: ValueError.
+    """
     try:
         return _map_arrays(path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: empty, cut or no safetensors file ({error}): run the step that writes it again") from error
+        raise ValueError(
+            f"{path}: empty, cut or no safetensors file ({error}): run the step that writes it"
+            " again"
+        ) from error
 
 
 def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -166,7 +198,9 @@ def read_tokenizer(path: Path) -> Tokenizer:
     try:
         return Tokenizer.from_buffer(text)
     except Exception as error:  # tokenizers raises nothing narrower
-        raise ValueError(f"{path}: no encoder ({error}): run train-tokenizer and align-corpus again") from error
+        raise ValueError(
+            f"{path}: no encoder ({error}): run train-tokenizer and align-corpus again"
+        ) from error
 
 
 def copy_file(source: Path, target: Path) -> None:

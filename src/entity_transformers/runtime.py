@@ -23,21 +23,27 @@ log = logging.getLogger(__name__)
 
 
 def pick_device(name: str) -> torch.device:
-    """``auto``: the first CUDA device, else the CPU. An explicit device that is not there raises ValueError."""
+    """``auto``: the first CUDA device, else the CPU. An explicit device that is not there raises
+    ValueError.
+    """
     import torch
 
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"run.device is {name!r} but torch sees no CUDA device: set run.device to auto or cpu")
+        raise ValueError(
+            f"run.device is {name!r} but torch sees no CUDA device: set run.device to auto or cpu"
+        )
     return torch.device(name)
 
 
 def start(device: str, threads: int, seed: int) -> torch.device:
-    """Fix every source of randomness, the number of CPU threads and, on a CPU, deterministic kernels; returns the device.
+    """Fix every source of randomness, the number of CPU threads and, on a CPU, deterministic
+    kernels; returns the device.
 
-    On CUDA cuDNN's attention is left out: its dropout of weights is rounded to sixteenths, and its masked gradient can be NaN
-    (pytorch 174245, 196678). Products in float32 are float32 there too, not TF32, also in cuDNN's LSTM, which would take it.
+    On CUDA cuDNN's attention is left out: its dropout of weights is rounded to sixteenths, and its
+    masked gradient can be NaN (pytorch 174245, 196678). Products in float32 are float32 there too,
+    not TF32, also in cuDNN's LSTM, which would take it.
     """
     import numpy as np
     import torch
@@ -59,12 +65,16 @@ def start(device: str, threads: int, seed: int) -> torch.device:
 
 
 def log_progress(items: Sequence[Item], label: str, every: float = 10.0) -> Iterator[Item]:
-    """The items, with a log line of how far it is and how long it will take, each ``every`` seconds of a long loop."""
+    """The items, with a log line of how far it is and how long it will take, each ``every`` seconds
+    of a long loop.
+    """
     started = last = time.monotonic()
     for done, item in enumerate(items):
         now = time.monotonic()
         if done and now - last >= every:
-            left = time.strftime("%H:%M:%S", time.gmtime((now - started) / done * (len(items) - done)))
+            left = time.strftime(
+                "%H:%M:%S", time.gmtime((now - started) / done * (len(items) - done))
+            )
             log.info("%s %d/%d  %s left", label, done, len(items), left)
             last = now
         yield item
@@ -92,10 +102,19 @@ def digest(*parts: str | bytes) -> str:
 
 
 def code_digest(*names: str) -> str:
-    """Digest of the package's source files below the named modules or folders (all of them by default)."""
+    """Digest of the package's source files below the named modules or folders (all of them by
+    default).
+    """
     roots = [PACKAGE / name for name in names] or [PACKAGE]
-    files = sorted(path for root in roots for path in ([root] if root.is_file() else root.rglob("*")) if _is_source(path))
-    return digest(*(item for path in files for item in (str(path.relative_to(PACKAGE)), path.read_bytes())))
+    files = sorted(
+        path
+        for root in roots
+        for path in ([root] if root.is_file() else root.rglob("*"))
+        if _is_source(path)
+    )
+    return digest(
+        *(item for path in files for item in (str(path.relative_to(PACKAGE)), path.read_bytes()))
+    )
 
 
 def _is_source(path: Path) -> bool:
@@ -103,19 +122,32 @@ def _is_source(path: Path) -> bool:
 
 
 def git_commit() -> str:
-    """The checkout's commit with ``+`` if tracked files differ from it; ``unknown`` outside a checkout."""
+    """The checkout's commit with ``+`` if tracked files differ from it; ``unknown`` outside a
+    checkout.
+    """
     git = ["git", "-C", str(PACKAGE)]
     try:
-        commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-        status = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "."], check=False, capture_output=True)
+        commit = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        )
+        status = subprocess.run(
+            [*git, "diff", "--quiet", "HEAD", "--", "."], check=False, capture_output=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return commit.stdout.strip() + ("+" if status.returncode else "")
 
 
-def manifest(*, params: Mapping[str, Any], inputs: Iterable[Path], started: float, device: str) -> dict[str, Any]:
-    """Where a result comes from: parameters, code, data, versions, device and duration (``started``: time.time())."""
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+def manifest(
+    *, params: Mapping[str, Any], inputs: Iterable[Path], started: float, device: str
+) -> dict[str, Any]:
+    """Where a result comes from: parameters, code, data, versions, device and duration
+    (``started``: time.time()).
+    """
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("torch", "transformers", "tokenizers", "numpy")
+    }
     return {
         "params": dict(params),
         "git_commit": git_commit(),

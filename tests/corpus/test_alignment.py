@@ -1,4 +1,6 @@
-"""Pieces carry their word's entity: against decoding, spaCy's alignment and the paper's own example (table 1)."""
+"""Tokens carry their word's entity: against decoding, spaCy's alignment and the paper's own example
+(table 1).
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,17 @@ from entity_transformers.corpus.alignment import (
 )
 from entity_transformers.corpus.document import Document, Mention
 
-TEXT = "`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to Panama . `` He has mastered the art".split()
+TEXT = (
+    "`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to Panama"
+    " . `` He has mastered the art".split()
+)
 CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
 
 
 def make_document(words: list[str], mentions: list[tuple[int, int, int]] = (), **kind) -> Document:  # type: ignore[assignment]
-    return Document("d", 0, "train", "nw", tuple(words), (0,), tuple(Mention(*m) for m in mentions), **kind)
+    return Document(
+        "d", 0, "train", "nw", tuple(words), (0,), tuple(Mention(*m) for m in mentions), **kind
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +52,31 @@ def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 def test_table_1_gives_each_word_the_outermost_entity() -> None:
     entity, mention = word_labels(make_document(TEXT, CHAINS), "outermost")
     assert entity.tolist() == [0, 1, 1, 0, 2, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 0, 0, 2, 0, 0, 0, 0]
-    assert mention.tolist() == [-1, 0, 0, -1, 1, -1, -1, -1, -1, 2, 2, 2, 2, 2, 2, 2, -1, -1, 3, -1, -1, -1, -1]
+    assert mention.tolist() == [
+        -1,
+        0,
+        0,
+        -1,
+        1,
+        -1,
+        -1,
+        -1,
+        -1,
+        2,
+        2,
+        2,
+        2,
+        2,
+        2,
+        2,
+        -1,
+        -1,
+        3,
+        -1,
+        -1,
+        -1,
+        -1,
+    ]
 
 
 def test_innermost_keeps_the_nested_mention() -> None:
@@ -56,8 +87,9 @@ def test_innermost_keeps_the_nested_mention() -> None:
 
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
     words = "`` I do n't ( really ) know , '' said Ann 's son . It cost $ 5 , or 3 % : \" cheap \" !".split()
-    assert "".join(spaced_words(make_document(words), "natural")) == (
-        '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
+    assert (
+        "".join(spaced_words(make_document(words), "natural"))
+        == '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
     )
 
 
@@ -75,23 +107,29 @@ SPACINGS = st.sampled_from(["natural", "every_word"])
 
 
 def lists_of_words(codec: str) -> st.SearchStrategy[list[str]]:
-    texts = st.text(st.characters(codec=codec, exclude_categories=("Z", "C")), min_size=1, max_size=8)
+    texts = st.text(
+        st.characters(codec=codec, exclude_categories=("Z", "C")), min_size=1, max_size=8
+    )
     return st.lists(texts | BORDERS | st.sampled_from(TEXT), min_size=1, max_size=30)
 
 
 @settings(max_examples=60, deadline=None)
 @given(words=lists_of_words("utf-8"), spacing=SPACINGS)
-def test_decoding_returns_the_text_and_no_piece_loses_its_word(any_tokenizer: Tokenizer, words: list[str], spacing: str) -> None:
+def test_decoding_returns_the_text_and_no_token_loses_its_word(
+    any_tokenizer: Tokenizer, words: list[str], spacing: str
+) -> None:
     document, tokenizer = make_document(words), any_tokenizer
     aligned = align_split([document], tokenizer, split="train", policy="outermost", spacing=spacing)
-    assert np.flatnonzero(aligned.pieces == tokenizer.token_to_id(END)).tolist() == [0]
+    assert np.flatnonzero(aligned.tokens == tokenizer.token_to_id(END)).tolist() == [0]
     parts = spaced_words(document, spacing)
-    assert tokenizer.decode(aligned.pieces[1:].tolist(), skip_special_tokens=False) == "".join(parts)
+    assert tokenizer.decode(aligned.tokens[1:].tolist(), skip_special_tokens=False) == "".join(
+        parts
+    )
     assert aligned.words[0] == -1
     assert sorted(set(aligned.words[1:].tolist())) == list(range(len(words)))
     for word, part in enumerate(parts):
         own = aligned.words == word
-        assert tokenizer.decode(aligned.pieces[own].tolist()) == part
+        assert tokenizer.decode(aligned.tokens[own].tolist()) == part
         assert aligned.bytes[own].sum() == len(part.encode())
 
 
@@ -99,23 +137,35 @@ def test_decoding_returns_the_text_and_no_piece_loses_its_word(any_tokenizer: To
 @given(words=lists_of_words("ascii"), spacing=SPACINGS)
 @example(words=TEXT, spacing="natural")
 def test_spacy_alignment_agrees(any_tokenizer: Tokenizer, words: list[str], spacing: str) -> None:
-    """In ASCII, where each piece is a text of its own."""
+    """In ASCII, where each token is a text of its own."""
     document = make_document(words)
-    aligned = align_split([document], any_tokenizer, split="train", policy="outermost", spacing=spacing)
-    pieces = [any_tokenizer.decode([piece]).strip() for piece in aligned.pieces[1:].tolist()]
-    kept = [i for i, piece in enumerate(pieces) if piece]
-    alignment = Alignment.from_strings([pieces[i] for i in kept], [part.strip() for part in spaced_words(document, spacing)])
+    aligned = align_split(
+        [document], any_tokenizer, split="train", policy="outermost", spacing=spacing
+    )
+    tokens = [any_tokenizer.decode([token]).strip() for token in aligned.tokens[1:].tolist()]
+    kept = [i for i, token in enumerate(tokens) if token]
+    alignment = Alignment.from_strings(
+        [tokens[i] for i in kept], [part.strip() for part in spaced_words(document, spacing)]
+    )
     for row, index in enumerate(kept):
         assert alignment.x2y[row].tolist() == [aligned.words[1 + index]]
 
 
-def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was(shared_data) -> None:
+def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was(
+    shared_data,
+) -> None:
     tokenizer = load_gpt2_tokenizer(shared_data / "gpt2-bpe")
     saved = tokenizer.to_str()
-    aligned = align_split([make_document(["a", END])], tokenizer, split="train", policy="outermost", spacing="natural")
-    assert aligned.pieces.tolist() == [50256, 64, 1279, 91, 437, 1659, 5239, 91, 29]
+    aligned = align_split(
+        [make_document(["a", END])], tokenizer, split="train", policy="outermost", spacing="natural"
+    )
+    assert aligned.tokens.tolist() == [50256, 64, 1279, 91, 437, 1659, 5239, 91, 29]
     assert aligned.words.tolist() == [-1, 0, *[1] * 7]
-    assert (tokenizer.to_str(), tokenizer.encode_special_tokens, tokenizer.encode(END).ids) == (saved, False, [50256])
+    assert (tokenizer.to_str(), tokenizer.encode_special_tokens, tokenizer.encode(END).ids) == (
+        saved,
+        False,
+        [50256],
+    )
 
 
 def test_trained_vocabulary_has_the_asked_size(tokenizer: Tokenizer) -> None:
@@ -129,28 +179,47 @@ def test_arrays_come_back_from_the_file(tmp_path, tokenizer: Tokenizer) -> None:
     arrays, metadata = aligned.arrays()
     write_arrays(tmp_path / "dev.safetensors", arrays, metadata)
     loaded = AlignedCorpus.load(tmp_path / "dev.safetensors")
-    assert (loaded.split, loaded.names, loaded.tag_names) == (aligned.split, aligned.names, aligned.tag_names)
-    for name in ("pieces", "entities", "mentions", "words", "tags", "bytes", "offsets"):
+    assert (loaded.split, loaded.names, loaded.tag_names) == (
+        aligned.split,
+        aligned.names,
+        aligned.tag_names,
+    )
+    for name in ("tokens", "entities", "mentions", "words", "tags", "bytes", "offsets"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(aligned, name))
     assert [loaded.tag_names[t] for t in loaded.tags[loaded.document(1)]][-1] == "."
     assert summarise(loaded) == summarise(aligned)
     counts = summarise(aligned)
-    assert (counts["documents"], counts["words"], counts["entities"], counts["mentions"]) == (2, 25, 3, 4)
-    assert counts["pieces_in_mentions"] == int((aligned.entities > 0).sum())
+    assert (counts["documents"], counts["words"], counts["entities"], counts["mentions"]) == (
+        2,
+        25,
+        3,
+        4,
+    )
+    assert counts["tokens_in_mentions"] == int((aligned.entities > 0).sum())
 
 
-@pytest.mark.parametrize("arrays", [{}, {"documents": np.zeros(1, np.int64)}, {"documents": np.zeros(1, np.int64), "x": np.zeros(1)}])
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {},
+        {"documents": np.zeros(1, np.int64)},
+        {"documents": np.zeros(1, np.int64), "x": np.zeros(1)},
+    ],
+)
 @pytest.mark.parametrize("metadata", [{}, {"split": "dev", "names": [], "tags": []}])
 def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -> None:
     write_arrays(tmp_path / "dev.safetensors", arrays, metadata)
-    with pytest.raises(ValueError, match=r"dev\.safetensors: no aligned corpus of this version .*: run align-corpus again"):
+    with pytest.raises(
+        ValueError,
+        match=r"dev\.safetensors: no aligned corpus of this version .*: run align-corpus again",
+    ):
         AlignedCorpus.load(tmp_path / "dev.safetensors")
 
 
 def test_an_empty_split_is_empty(tokenizer: Tokenizer) -> None:
     aligned = align_split([], tokenizer, split="test2", policy="outermost", spacing="natural")
     assert len(aligned) == 0
-    assert summarise(aligned)["pieces"] == 0
+    assert summarise(aligned)["tokens"] == 0
 
 
 def test_gpt2_encodes_as_published(shared_data) -> None:
@@ -161,12 +230,16 @@ def test_gpt2_encodes_as_published(shared_data) -> None:
 
 
 def test_a_folder_without_gpt2_files_is_named(tmp_path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"holds no encoder.json or vocab.json: set tokenizer.path"):
+    with pytest.raises(
+        FileNotFoundError, match=r"holds no encoder.json or vocab.json: set tokenizer.path"
+    ):
         load_gpt2_tokenizer(tmp_path)
 
 
 def test_cut_gpt2_files_are_named(tmp_path) -> None:
     (tmp_path / "encoder.json").write_text('{"a": 0')
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\n")
-    with pytest.raises(ValueError, match=r"encoder\.json, .*vocab\.bpe: not GPT-2's two files, or cut"):
+    with pytest.raises(
+        ValueError, match=r"encoder\.json, .*vocab\.bpe: not GPT-2's two files, or cut"
+    ):
         load_gpt2_tokenizer(tmp_path)

@@ -1,4 +1,6 @@
-"""Downloads against a server on the loopback that breaks, resumes, fails and lies; archives that try to escape; the hub's errors."""
+"""Downloads against a server on the loopback that breaks, resumes, fails and lies; archives that
+try to escape; the hub's errors.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def server() -> Iterator[Script]:
             pass
 
     running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    threading.Thread(
+        target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     script.url = f"http://127.0.0.1:{running.server_port}/file.bin"
     yield script
     running.shutdown()
@@ -74,7 +78,11 @@ def answer(
 
     def reply(handler: http.server.BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
-        for key, value in {"Content-Length": str(len(body)), "Content-Type": "application/octet-stream", **headers}.items():
+        for key, value in {
+            "Content-Length": str(len(body)),
+            "Content-Type": "application/octet-stream",
+            **headers,
+        }.items():
             handler.send_header(key.replace("_", "-"), value)
         handler.end_headers()
         handler.wfile.write(body[:sent])
@@ -88,13 +96,26 @@ def resume(body: bytes = BODY) -> Reply:
 
     def reply(handler: http.server.BaseHTTPRequestHandler) -> None:
         start = int(handler.headers["Range"].removeprefix("bytes=").removesuffix("-"))
-        answer(206, body[start:], Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}")(handler)
+        answer(206, body[start:], Content_Range=f"bytes {start}-{len(body) - 1}/{len(body)}")(
+            handler
+        )
 
     return reply
 
 
 def get(server: Script, target: Path, **settings: Any) -> Path:
-    return fetch(server.url, target, **{"size": len(BODY), "sha256": SHA, "wait": 0.001, "retries": 3, "timeout": 5.0, **settings})
+    return fetch(
+        server.url,
+        target,
+        **{
+            "size": len(BODY),
+            "sha256": SHA,
+            "wait": 0.001,
+            "retries": 3,
+            "timeout": 5.0,
+            **settings,
+        },
+    )
 
 
 def test_fetches_once_and_then_from_the_cache(server: Script, tmp_path: Path) -> None:
@@ -125,7 +146,9 @@ def test_a_server_that_ignores_ranges_sends_it_all_again(server: Script, tmp_pat
     assert get(server, tmp_path / "f").read_bytes() == BODY
 
 
-def test_a_part_that_belongs_to_another_file_is_fetched_again(server: Script, tmp_path: Path) -> None:
+def test_a_part_that_belongs_to_another_file_is_fetched_again(
+    server: Script, tmp_path: Path
+) -> None:
     (tmp_path / "f.part").write_bytes(b"old")
     server.answers = [resume(), answer()]
     assert get(server, tmp_path / "f").read_bytes() == BODY
@@ -149,7 +172,10 @@ def test_waiting_doubles(server: Script, tmp_path: Path, monkeypatch: pytest.Mon
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     server.answers = [answer(500, b"")]
-    with pytest.raises(DownloadError, match=r"the server answered 500 .*after 4 tries: check the network, or give a local path"):
+    with pytest.raises(
+        DownloadError,
+        match=r"the server answered 500 .*after 4 tries: check the network, or give a local path",
+    ):
         get(server, tmp_path / "f", wait=2.0)
     assert waits == [2.0, 4.0, 8.0]
 
@@ -157,14 +183,26 @@ def test_waiting_doubles(server: Script, tmp_path: Path, monkeypatch: pytest.Mon
 REFUSED = [
     ("404", answer(404, b""), r"the server answered 404 .*not there any more: give a local path"),
     ("403", answer(403, b""), r"the server answered 403"),
-    ("checksum", answer(body=BODY[::-1]), rf"sha256 {hashlib.sha256(BODY[::-1]).hexdigest()}, expected {SHA}: the file was changed"),
+    (
+        "checksum",
+        answer(body=BODY[::-1]),
+        rf"sha256 {hashlib.sha256(BODY[::-1]).hexdigest()}, expected {SHA}: the file was changed",
+    ),
     (
         "web page",
         answer(body=b"<!DOCTYPE html><p>log in", Content_Type="text/html"),
         r"a web page \('<!DOC.*log in'\) came instead",
     ),
-    ("hidden web page", answer(body=b"\n <html>" + BODY), r"a web page .*came instead of the file: open the address in a browser"),
-    ("longer", answer(body=BODY + b"!"), r"more than the 256000 bytes expected: the file was changed"),
+    (
+        "hidden web page",
+        answer(body=b"\n <html>" + BODY),
+        r"a web page .*came instead of the file: open the address in a browser",
+    ),
+    (
+        "longer",
+        answer(body=BODY + b"!"),
+        r"more than the 256000 bytes expected: the file was changed",
+    ),
 ]
 
 
@@ -181,9 +219,15 @@ def test_a_wrong_answer_is_refused_at_once_and_leaves_nothing_to_resume(
     assert not any(path.stat().st_size for path in tmp_path.iterdir())
 
 
-def test_a_login_page_instead_of_the_rest_leaves_what_an_earlier_transfer_brought(server: Script, tmp_path: Path) -> None:
+def test_a_login_page_instead_of_the_rest_leaves_what_an_earlier_transfer_brought(
+    server: Script, tmp_path: Path
+) -> None:
     (tmp_path / "f.part").write_bytes(BODY[:100_000])
-    server.answers = [answer(body=b"<!DOCTYPE html><p>log in", Content_Type="text/html"), answer(body=b"<html>" + BODY), resume()]
+    server.answers = [
+        answer(body=b"<!DOCTYPE html><p>log in", Content_Type="text/html"),
+        answer(body=b"<html>" + BODY),
+        resume(),
+    ]
     for _ in range(2):
         with pytest.raises(DownloadError, match="a web page"):
             get(server, tmp_path / "f")
@@ -192,8 +236,13 @@ def test_a_login_page_instead_of_the_rest_leaves_what_an_earlier_transfer_brough
     assert server.ranges == ["bytes=100000-"] * 3
 
 
-def test_a_transfer_that_always_breaks_gives_up_but_keeps_its_part(server: Script, tmp_path: Path) -> None:
-    server.answers = [answer(sent=5), *[answer(206, BODY[5:], sent=0, Content_Range="bytes 5-255999/256000")] * 9]
+def test_a_transfer_that_always_breaks_gives_up_but_keeps_its_part(
+    server: Script, tmp_path: Path
+) -> None:
+    server.answers = [
+        answer(sent=5),
+        *[answer(206, BODY[5:], sent=0, Content_Range="bytes 5-255999/256000")] * 9,
+    ]
     with pytest.raises(DownloadError, match=r"broke off.*after 4 tries"):
         get(server, tmp_path / "f")
     assert (tmp_path / "f.part").read_bytes() == BODY[:5]
@@ -214,7 +263,9 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(server: Script, tmp_path: 
     assert get(server, tmp_path / "f").read_bytes() == BODY
 
 
-def test_a_source_is_fetched_file_by_file(server: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_is_fetched_file_by_file(
+    server: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     server.answers = [answer()]
     files = tuple(RemoteFile(server.url, name, len(BODY), SHA) for name in ("a/b.bin", "c.bin"))
     folder = fetch_source(Source("test", "here", "none", files), tmp_path / "test", wait=0.001)
@@ -224,26 +275,52 @@ def test_a_source_is_fetched_file_by_file(server: Script, tmp_path: Path, capsys
     assert capsys.readouterr().err == ""
 
 
-def test_sources_are_pinned_and_their_checksums_are_those_of_the_real_files(shared_data: Path) -> None:
+def test_sources_are_pinned_and_their_checksums_are_those_of_the_real_files(
+    shared_data: Path,
+) -> None:
     import gzip
 
-    kinds = {"ontogum": "gum", "litbank": "litbank", "lambada-original": "lambada", "lambada-openai": "lambada", "gpt2-bpe": "gpt2-bpe"}
+    kinds = {
+        "ontogum": "gum",
+        "litbank": "litbank",
+        "lambada-original": "lambada",
+        "lambada-openai": "lambada",
+        "gpt2-bpe": "gpt2-bpe",
+    }
     counts = {}
     for kind, folder in kinds.items():
         source = find_source(kind)
         counts[kind] = len(source.files)
         for file in source.files:
-            assert re.match(r"https://raw.githubusercontent.com/[\w-]+/[\w-]+/[0-9a-f]{40}/", file.url), file.url
+            assert re.match(
+                r"https://raw.githubusercontent.com/[\w-]+/[\w-]+/[0-9a-f]{40}/", file.url
+            ), file.url
             assert file.url.endswith(file.path.removeprefix("splits/"))
             local = shared_data / folder / file.path
-            data = local.read_bytes() if local.exists() else gzip.decompress(local.with_name(f"{local.name}.gz").read_bytes())
-            assert (len(data), hashlib.sha256(data).hexdigest()) == (file.bytes, file.sha256), file.path
-    assert counts == {"ontogum": 528, "litbank": 103, "lambada-original": 1, "lambada-openai": 1, "gpt2-bpe": 2}
+            data = (
+                local.read_bytes()
+                if local.exists()
+                else gzip.decompress(local.with_name(f"{local.name}.gz").read_bytes())
+            )
+            assert (len(data), hashlib.sha256(data).hexdigest()) == (
+                file.bytes,
+                file.sha256,
+            ), file.path
+    assert counts == {
+        "ontogum": 528,
+        "litbank": 103,
+        "lambada-original": 1,
+        "lambada-openai": 1,
+        "gpt2-bpe": 2,
+    }
     assert not any("reddit" in file.path for file in find_source("ontogum").files)
 
 
 def test_a_source_without_a_download_says_so(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"jsonl: nothing to download, expected one of ontogum, .*: give a local path"):
+    with pytest.raises(
+        CorpusError,
+        match=r"jsonl: nothing to download, expected one of ontogum, .*: give a local path",
+    ):
         locate("jsonl", None, tmp_path)
 
 
@@ -253,12 +330,19 @@ def test_a_checksum_list_can_not_leave_its_folder(path: str) -> None:
         read_checksums(f"{SHA} 3 {path}\n")
 
 
-LOCAL = [("ontogum", "gum", 281 + 263 + 1), ("litbank", "litbank", 100 + 3), ("ontonotes", "winobias", 8), ("gpt2-bpe", "gpt2-bpe", 2)]
+LOCAL = [
+    ("ontogum", "gum", 281 + 263 + 1),
+    ("litbank", "litbank", 100 + 3),
+    ("ontonotes", "winobias", 8),
+    ("gpt2-bpe", "gpt2-bpe", 2),
+]
 LOCAL += [("lambada-openai", "lambada", 1), ("lambada-original", "lambada", 1)]
 
 
 @pytest.mark.parametrize(("kind", "folder", "count"), LOCAL, ids=[row[0] for row in LOCAL])
-def test_a_local_folder_is_listed_with_checksums(shared_data: Path, tmp_path: Path, kind: str, folder: str, count: int) -> None:
+def test_a_local_folder_is_listed_with_checksums(
+    shared_data: Path, tmp_path: Path, kind: str, folder: str, count: int
+) -> None:
     root = shared_data / folder
     listed = locate(kind, root, tmp_path)
     assert (listed["root"], listed["origin"], len(listed["files"])) == (str(root), "local", count)
@@ -280,17 +364,24 @@ def test_a_local_file_is_its_own_root(tmp_path: Path) -> None:
 
 
 def test_wrong_local_paths_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"none: no such file or folder: correct the path in params.yaml, or set it to null"):
+    with pytest.raises(
+        CorpusError,
+        match=r"none: no such file or folder: correct the path in params.yaml, or set it to null",
+    ):
         locate("ontonotes", tmp_path / "none", tmp_path)
     (tmp_path / "empty").mkdir()
     for kind in ("ontogum", "litbank", "ontonotes", "lambada-original", "gpt2-bpe", "jsonl"):
         with pytest.raises(CorpusError, match=r"empty: no file matches"):
             locate(kind, tmp_path / "empty", tmp_path)
-    with pytest.raises(CorpusError, match=r"kind of corpus is 'conll', expected one of ontonotes, jsonl, ontogum"):
+    with pytest.raises(
+        CorpusError, match=r"kind of corpus is 'conll', expected one of ontonotes, jsonl, ontogum"
+    ):
         locate("conll", tmp_path / "empty", tmp_path)
 
 
-ROWS = b"#begin document (nw/a); part 000\n" + b"nw/a 0 0 word NN * - - - - * -\n" + b"#end document\n"
+ROWS = (
+    b"#begin document (nw/a); part 000\n" + b"nw/a 0 0 word NN * - - - - * -\n" + b"#end document\n"
+)
 
 
 def pack_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], kind: Any = "gz") -> Path:
@@ -301,7 +392,9 @@ def pack_tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], kind: Any
     return path
 
 
-def pack_zip(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+def pack_zip(
+    path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED
+) -> Path:
     with zipfile.ZipFile(path, "w", compression) as file:
         for name, data in members.items():
             file.writestr(name, data)
@@ -309,9 +402,15 @@ def pack_zip(path: Path, members: dict[str, bytes], compression: int = zipfile.Z
 
 
 def test_an_archive_with_one_top_folder_is_read_from_inside(tmp_path: Path) -> None:
-    archive = pack_zip(tmp_path / "gum.zip", {f"gum-11/{name}": b"x" for name in ("splits.md", "dep/a.conllu", "README")})
+    archive = pack_zip(
+        tmp_path / "gum.zip",
+        {f"gum-11/{name}": b"x" for name in ("splits.md", "dep/a.conllu", "README")},
+    )
     listed = locate("ontogum", archive, tmp_path / "cache")
-    assert (Path(listed["root"]).name, [file["path"] for file in listed["files"]]) == ("gum-11", ["dep/a.conllu", "splits.md"])
+    assert (Path(listed["root"]).name, [file["path"] for file in listed["files"]]) == (
+        "gum-11",
+        ["dep/a.conllu", "splits.md"],
+    )
     assert locate("ontogum", Path(listed["root"]).parent, tmp_path)["files"] == listed["files"]
 
 
@@ -326,15 +425,22 @@ def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, kind: str) -> None
     listed = locate("ontonotes", archive, tmp_path / "cache")
     assert [file["path"] for file in listed["files"]] == [name]
     assert re.fullmatch(rf"local archive corpus.{kind}, sha256 [0-9a-f]{{64}}", listed["origin"])
-    assert [(d.name, d.split) for d in read_corpus("ontonotes", Path(listed["root"]))] == [("nw/a", "test")]
+    assert [(d.name, d.split) for d in read_corpus("ontonotes", Path(listed["root"]))] == [
+        ("nw/a", "test")
+    ]
     written = (Path(listed["root"]) / name).stat().st_mtime_ns
     assert locate("ontonotes", archive, tmp_path / "cache") == listed
     assert (Path(listed["root"]) / name).stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize(("kind", "names"), [("litbank", ("coref/conll/a.conll", "splits/0/dev.ids")), ("gpt2-bpe", ("vocab.bpe",))])
-def test_a_folder_around_the_corpus_is_passed(tmp_path: Path, kind: str, names: tuple[str, ...], packed: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("litbank", ("coref/conll/a.conll", "splits/0/dev.ids")), ("gpt2-bpe", ("vocab.bpe",))],
+)
+def test_a_folder_around_the_corpus_is_passed(
+    tmp_path: Path, kind: str, names: tuple[str, ...], packed: bool
+) -> None:
     """As in GitHub's archives, which hold one folder named by the commit."""
     path = tmp_path / "a.zip"
     pack_zip(path, {f"litbank-3e50db0/{name}": BODY for name in names})
@@ -354,14 +460,19 @@ def link(name: str, kind: bytes) -> tarfile.TarInfo:
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil", "C:\\evil"])
 def test_members_that_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
-    archives = [pack_zip(tmp_path / "a.zip", {name: b"x"}), pack_tar(tmp_path / "a.tar.gz", [(tarfile.TarInfo(name), b"x")])]
+    archives = [
+        pack_zip(tmp_path / "a.zip", {name: b"x"}),
+        pack_tar(tmp_path / "a.tar.gz", [(tarfile.TarInfo(name), b"x")]),
+    ]
     for archive in archives:
         with pytest.raises(CorpusError, match=rf"{archive.name}: member .* would leave the folder"):
             extract(archive, tmp_path / "out" / "deep")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.tar.gz", "a.zip"]
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE]
+)
 def test_links_and_devices_are_refused(tmp_path: Path, kind: bytes) -> None:
     archive = pack_tar(tmp_path / "a.tar.gz", [(link("good", kind), b"")])
     with pytest.raises(CorpusError, match=r"member 'good' is a link or device"):
@@ -393,7 +504,9 @@ def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
         extract(archive, tmp_path / "out")
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "kind", ["gz", "bz2", "xz", zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path, kind: Any) -> None:
     """200 copies with up to four changed bytes, every fifth one cut as well."""
     archive, choose = tmp_path / "a", random.Random(1)
@@ -422,7 +535,13 @@ def unpack(archive: Path, target: Path) -> bool:
 def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
     from huggingface_hub import errors
 
-    transport = importlib.import_module(next(kind.__module__ for kind in errors.HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"))
+    transport = importlib.import_module(
+        next(
+            kind.__module__
+            for kind in errors.HfHubHTTPError.__mro__
+            if kind.__name__ == "HTTPError"
+        )
+    )
 
     def of(kind: type[Exception]) -> Exception:
         error = kind.__new__(kind)
@@ -431,7 +550,11 @@ def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
 
     return [
         ("gated", lambda: of(errors.GatedRepoError), r"only to those who agreed to its terms"),
-        ("hidden", lambda: of(errors.RepositoryNotFoundError), r"hides it from you until you log in"),
+        (
+            "hidden",
+            lambda: of(errors.RepositoryNotFoundError),
+            r"hides it from you until you log in",
+        ),
         ("revision", lambda: of(errors.RevisionNotFoundError), r"does not have the revision"),
         (
             "not cached",
@@ -441,16 +564,30 @@ def hub_errors() -> list[tuple[str, Callable[[], Exception], str]]:
         ("offline", lambda: of(errors.OfflineModeIsEnabled), r"HF_HUB_OFFLINE forbids the hub"),
         ("server", lambda: of(errors.HfHubHTTPError), r"the hub answered with an error"),
         ("network", lambda: ConnectionError("x"), r"the hub can't be reached"),
-        ("disk", lambda: OSError("no space\nleft"), r"the hub can't be used, or the transfer broke off \(OSError: 'no space\\nleft'\)"),
+        (
+            "disk",
+            lambda: OSError("no space\nleft"),
+            r"the hub can't be used, or the transfer broke off \(OSError: 'no space\\nleft'\)",
+        ),
         ("value", lambda: ValueError("x"), r"the hub can't be used, .* \(ValueError: 'x'\)"),
-        ("transport", lambda: RuntimeError("x"), r"the hub can't be used, or the transfer broke off \(RuntimeError: 'x'\)"),
+        (
+            "transport",
+            lambda: RuntimeError("x"),
+            r"the hub can't be used, or the transfer broke off \(RuntimeError: 'x'\)",
+        ),
         ("httpx", lambda: of(transport.ReadTimeout), r"or the transfer broke off \(ReadTimeout: "),
     ]
 
 
-@pytest.mark.parametrize(("name", "make", "message"), hub_errors(), ids=[row[0] for row in hub_errors()])
+@pytest.mark.parametrize(
+    ("name", "make", "message"), hub_errors(), ids=[row[0] for row in hub_errors()]
+)
 def test_every_error_of_the_hub_becomes_one_line_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[], Exception], message: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    make: Callable[[], Exception],
+    message: str,
 ) -> None:
     def fail(*args: Any, **settings: Any) -> str:
         raise make()
@@ -471,35 +608,68 @@ def test_every_error_of_the_hub_becomes_one_line_that_says_what_to_do(
     assert [part for part in wanted if part not in text] == []
 
 
-def test_a_hub_that_closes_in_the_middle_of_a_file_is_one_line(server: Script, tmp_path: Path, root: Path) -> None:
+def test_a_hub_that_closes_in_the_middle_of_a_file_is_one_line(
+    server: Script, tmp_path: Path, root: Path
+) -> None:
     """The real library and its own transport, in a process that is not offline."""
     sha, name = "a" * 40, "english_v4/test.parquet"
-    info = {"_id": "1", "id": "coref-data/conll2012_raw", "sha": sha, "siblings": [{"rfilename": name}], "tags": []}
+    info = {
+        "_id": "1",
+        "id": "coref-data/conll2012_raw",
+        "sha": sha,
+        "siblings": [{"rfilename": name}],
+        "tags": [],
+    }
     tree = [{"type": "file", "path": name, "size": len(BODY), "oid": "b" * 40}]
 
     def reply(handler: http.server.BaseHTTPRequestHandler) -> None:
         if "/api/" in handler.path:
             body = json.dumps(tree if "/tree/" in handler.path else info).encode()
             return answer(body=body, Content_Type="application/json")(handler)
-        return answer(sent=0 if handler.command == "HEAD" else 1000, ETag='"abc"', X_Repo_Commit=sha)(handler)
+        return answer(
+            sent=0 if handler.command == "HEAD" else 1000, ETag='"abc"', X_Repo_Commit=sha
+        )(handler)
 
     server.answers = [reply]
-    arguments = ["download-corpus", "--params", str(root / "params.yaml"), "--cache", str(tmp_path), "--output", str(tmp_path / "list")]
-    script = f"import time; time.sleep = lambda seconds: None; from entity_transformers.cli import main; main({arguments})"
+    arguments = [
+        "download-corpus",
+        "--params",
+        str(root / "params.yaml"),
+        "--cache",
+        str(tmp_path),
+        "--output",
+        str(tmp_path / "list"),
+    ]
+    script = (
+        "import time; time.sleep = lambda seconds: None; from entity_transformers.cli import main;"
+        f" main({arguments})"
+    )
     settings = {
         "HF_ENDPOINT": server.url.removesuffix("/file.bin"),
         "HF_HUB_OFFLINE": "0",
         "HF_HUB_DISABLE_XET": "1",
         "NO_PROXY": "127.0.0.1",
     }
-    process = subprocess.run([sys.executable, "-c", script], env=os.environ | settings, capture_output=True, text=True, timeout=120)
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert process.returncode == 2
     assert "Traceback" not in process.stderr
-    assert re.search(r"^entity-transformers download-corpus: .*broke off \(\w+: '.*LDC2013T19.*$", process.stderr, re.MULTILINE)
+    assert re.search(
+        r"^entity-transformers download-corpus: .*broke off \(\w+: '.*LDC2013T19.*$",
+        process.stderr,
+        re.MULTILINE,
+    )
 
 
 @pytest.mark.parametrize("value", ["1", "on", "yes", "True", "TRUE"])
-def test_the_hubs_switch_forbids_every_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_the_hubs_switch_forbids_every_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
     monkeypatch.setattr("urllib.request.urlopen", None)
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     with pytest.raises(DownloadError, match="not in the cache, and downloads are off"):
@@ -508,7 +678,13 @@ def test_the_hubs_switch_forbids_every_download(tmp_path: Path, monkeypatch: pyt
 
 def test_without_the_corpus_the_first_step_stops_with_that_message(tmp_path: Path) -> None:
     """The real library, offline as the whole suite is (conftest.py)."""
-    with pytest.raises(DownloadError, match=r"^The corpus of this study, CoNLL-2012 \(OntoNotes 5.0\), is missing: corpus.path is not set"):
+    with pytest.raises(
+        DownloadError,
+        match=(
+            r"^The corpus of this study, CoNLL-2012 \(OntoNotes 5.0\), is missing: corpus.path is"
+            r" not set"
+        ),
+    ):
         locate("ontonotes", None, tmp_path)
 
 
@@ -535,5 +711,11 @@ def test_the_hubs_copy_is_listed_with_its_commit_and_can_be_pinned_to_it(
     assert locate("ontonotes", None, tmp_path, revision="0123abc", offline=False) == listed
     assert (asked["revision"], caplog.text) == ("0123abc", "")
     assert listed["origin"] == "hub coref-data/conll2012_raw, commit 0123abc"
-    assert listed["files"] == [{"path": "english_v4/test-00000-of-00001.parquet", "bytes": len(BODY), "sha256": SHA}]
-    assert (asked["repository"], asked["repo_type"], asked["allow_patterns"]) == ("coref-data/conll2012_raw", "dataset", ["english_v4/*"])
+    assert listed["files"] == [
+        {"path": "english_v4/test-00000-of-00001.parquet", "bytes": len(BODY), "sha256": SHA}
+    ]
+    assert (asked["repository"], asked["repo_type"], asked["allow_patterns"]) == (
+        "coref-data/conll2012_raw",
+        "dataset",
+        ["english_v4/*"],
+    )

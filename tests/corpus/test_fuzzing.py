@@ -1,6 +1,8 @@
-"""Mutated real rows and files: whatever a reader makes of them is a whole document or the project's own error.
+"""Mutated real rows and files: whatever a reader makes of them is a whole document or the project's
+own error.
 
-The suite tries 300 texts of every format, 100 files over four kinds, and 200 parquet files of wrong types; 20,000 a format were tried once.
+The suite tries 300 texts of every format, 100 files over four kinds, and 200 parquet files of wrong
+types; 20,000 a format were tried once.
 """
 
 from __future__ import annotations
@@ -53,15 +55,20 @@ def mutate(text: str, changes: Edits) -> str:
     for kind, at, size, new in changes:
         start = int(at * (len(text) + 1))
         end = min(len(text), start + int(size * 40))
-        middle = {"repeat": text[start:end] * 2, "swap": text[start:end][::-1], "delete": "", "cut": ""}.get(kind, new)
+        middle = {
+            "repeat": text[start:end] * 2,
+            "swap": text[start:end][::-1],
+            "delete": "",
+            "cut": "",
+        }.get(kind, new)
         rest = {"insert": text[start:], "cut": ""}.get(kind, text[end:])
         text = text[:start] + middle + rest
     return text
 
 
 def split_lines(text: str) -> list[str]:
-    pieces = text.split("\n")
-    return [*(piece + "\n" for piece in pieces[:-1]), *([pieces[-1]] if pieces[-1] else [])]
+    tokens = text.split("\n")
+    return [*(token + "\n" for token in tokens[:-1]), *([tokens[-1]] if tokens[-1] else [])]
 
 
 def check(documents: Iterable[Document], ledger: Ledger) -> None:
@@ -104,47 +111,95 @@ FUZZED: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def real_texts(shared_data: Path) -> dict[str, list[str]]:
-    """Pieces of the real files, short enough that an edit hits something."""
+    """Tokens of the real files, short enough that an edit hits something."""
     choose = random.Random(1)
-    winobias = (shared_data / "winobias/conll_format/dev_type1_pro_stereotype.v4_auto_conll").read_text().split("#end document\n")
-    litbank = gzip.decompress((shared_data / "litbank/coref/conll/105_persuasion_brat.conll.gz").read_bytes()).decode().split("\n")
+    winobias = (
+        (shared_data / "winobias/conll_format/dev_type1_pro_stereotype.v4_auto_conll")
+        .read_text()
+        .split("#end document\n")
+    )
+    litbank = (
+        gzip.decompress(
+            (shared_data / "litbank/coref/conll/105_persuasion_brat.conll.gz").read_bytes()
+        )
+        .decode()
+        .split("\n")
+    )
     rows = [block + "#end document\n" for block in choose.sample(winobias[:-1], 5)]
     rows += ["\n".join([*litbank[:60], "", "#end document", ""]), conll("bn/a", parts=2)]
     folders = [shared_data / "gum" / "dep", shared_data / "gum" / "coref" / "ontogum" / "conllu"]
-    layers = [gzip.decompress((folder / "GUM_bio_byron.conllu.gz").read_bytes()).decode() for folder in folders]
+    layers = [
+        gzip.decompress((folder / "GUM_bio_byron.conllu.gz").read_bytes()).decode()
+        for folder in folders
+    ]
     heads = ["\n\n".join(layer.split("\n\n")[:3]) + "\n\n" for layer in layers]
-    documents = [d for text in rows for d in ontonotes.read_rows(split_lines(text.replace("42)", "")), "f", ledger=Ledger("skip"))]
+    documents = [
+        d
+        for text in rows
+        for d in ontonotes.read_rows(
+            split_lines(text.replace("42)", "")), "f", ledger=Ledger("skip")
+        )
+    ]
     return {
         "conll": rows,
         "gum": ["#CHAINS\n".join(heads)],
         "jsonl": [json.dumps(to_row(document)) + "\n" for document in documents],
-        "original": ["\n".join((shared_data / "lambada/lambada_test_plain_text.txt").read_text().split("\n")[:3]) + "\n"],
-        "openai": ["\n".join((shared_data / "lambada/lambada_test.jsonl").read_text().split("\n")[:3]) + "\n"],
+        "original": [
+            "\n".join(
+                (shared_data / "lambada/lambada_test_plain_text.txt").read_text().split("\n")[:3]
+            )
+            + "\n"
+        ],
+        "openai": [
+            "\n".join((shared_data / "lambada/lambada_test.jsonl").read_text().split("\n")[:3])
+            + "\n"
+        ],
     }
 
 
 @pytest.mark.parametrize("kind", FUZZED)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
-def test_mutated_real_rows_raise_nothing_but_the_projects_error(kind: str, real_texts: dict[str, list[str]], data: st.DataObject) -> None:
+def test_mutated_real_rows_raise_nothing_but_the_projects_error(
+    kind: str, real_texts: dict[str, list[str]], data: st.DataObject
+) -> None:
     text = mutate(data.draw(st.sampled_from(real_texts[kind])), data.draw(edits()))
     ledger = Ledger(data.draw(st.sampled_from(["strict", "skip"])))
     check(FUZZED[kind](text, ledger), ledger)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=edits(), kind=st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]))
-def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path: Path, changes: Edits, kind: str) -> None:
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    changes=edits(),
+    kind=st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]),
+)
+def test_mutated_files_raise_nothing_but_the_projects_error(
+    tmp_path: Path, changes: Edits, kind: str
+) -> None:
     """The same below the door, byte by byte, for packed files too."""
     source = tmp_path / f"source{kind}"
     if kind == ".parquet" and not source.exists():
-        sentence = {"part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0], "coref_spans": [[0, 0, 1]]}
+        sentence = {
+            "part_id": 0,
+            "words": ["a", "b"],
+            "pos_tags": [25, 25],
+            "named_entities": [0, 0],
+            "coref_spans": [[0, 0, 1]],
+        }
         table = pyarrow.Table.from_pylist([{"document_id": "nw/a", "sentences": [sentence] * 3}])
         pyarrow.parquet.write_table(table, source)
     elif not source.exists():
         write(source, '{"name": "a", "words": ["b"]}\n' if kind == ".jsonl" else conll("nw/a"))
     target = tmp_path / f"mutated{kind}"
-    target.write_bytes(mutate(source.read_bytes().decode("latin-1"), changes).encode("latin-1", "replace"))
+    target.write_bytes(
+        mutate(source.read_bytes().decode("latin-1"), changes).encode("latin-1", "replace")
+    )
     for policy in get_args(Policy):
         read_or_fail("jsonl" if kind == ".jsonl" else "ontonotes", target, policy)
 
@@ -157,17 +212,34 @@ LEAVES: list[st.SearchStrategy[Any]] = [
     st.sampled_from(NASTY) | st.sampled_from(["a", "NN", "O", "B-ORG", "I-ORG"]),
 ]  # fmt: skip
 VALUES = st.sampled_from(LEAVES).flatmap(
-    lambda leaf: st.one_of(leaf, *(st.lists(inner, max_size=3) for inner in (leaf, leaf | st.none(), st.lists(leaf, max_size=3))))
+    lambda leaf: st.one_of(
+        leaf,
+        *(
+            st.lists(inner, max_size=3)
+            for inner in (leaf, leaf | st.none(), st.lists(leaf, max_size=3))
+        ),
+    )
 )
 """Of one type, so that pyarrow takes most of them."""
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
-def test_parquet_values_and_types_raise_nothing_but_the_projects_error(tmp_path: Path, data: st.DataObject) -> None:
-    changes = data.draw(st.dictionaries(st.sampled_from(["document_id", "sentences", *SENTENCE]), VALUES, min_size=1, max_size=2))
+def test_parquet_values_and_types_raise_nothing_but_the_projects_error(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    changes = data.draw(
+        st.dictionaries(
+            st.sampled_from(["document_id", "sentences", *SENTENCE]), VALUES, min_size=1, max_size=2
+        )
+    )
     sentence = {**SENTENCE, **{key: value for key, value in changes.items() if key in SENTENCE}}
-    row = {"document_id": changes.get("document_id", "nw/a"), "sentences": changes.get("sentences", [sentence])}
+    row = {
+        "document_id": changes.get("document_id", "nw/a"),
+        "sentences": changes.get("sentences", [sentence]),
+    }
     path = tmp_path / "a.parquet"
     try:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), path)

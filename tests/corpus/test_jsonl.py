@@ -1,4 +1,6 @@
-"""Documents as JSON lines: there and back, defaults for a user's rows, and every key that can be wrong."""
+"""Documents as JSON lines: there and back, defaults for a user's rows, and every key that can be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ def documents(draw: st.DrawFn) -> Document:
     words = draw(st.lists(WORD, min_size=1, max_size=8))
     n = len(words)
     spans = st.tuples(st.integers(0, n - 1), st.integers(1, 4), st.integers(-(2**63), 2**63 - 1))
-    mentions = [Mention(start, min(start + size, n), chain) for start, size, chain in draw(st.lists(spans, max_size=5))]
+    mentions = [
+        Mention(start, min(start + size, n), chain)
+        for start, size, chain in draw(st.lists(spans, max_size=5))
+    ]
     optional = {
         "tags": st.lists(WORD, min_size=n, max_size=n).map(tuple),
         "space_after": st.lists(st.booleans(), min_size=n, max_size=n).map(tuple),
@@ -46,9 +51,16 @@ def test_a_document_comes_back_through_json(document: Document) -> None:
 def test_a_users_row_needs_a_name_and_words_only() -> None:
     row = {"name": "letter", "words": ["Ada", "met", "Eve", "."]}
     assert from_row(row, "f") == Document(
-        name="letter", part=0, split="train", genre="", words=("Ada", "met", "Eve", "."), sentence_starts=(0,)
+        name="letter",
+        part=0,
+        split="train",
+        genre="",
+        words=("Ada", "met", "Eve", "."),
+        sentence_starts=(0,),
     )
-    [document] = read_rows([json.dumps({**row, "mentions": [[2, 3, 7], [0, 3, 1], [0, 1, 7]]})], "f", split="dev")
+    [document] = read_rows(
+        [json.dumps({**row, "mentions": [[2, 3, 7], [0, 3, 1], [0, 1, 7]]})], "f", split="dev"
+    )
     assert document.split == "dev"
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 
@@ -71,7 +83,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"sentence_starts": [0, 2, 1]}, r"sentence_starts\[1\]: '2', expected an integer from 0 to 1"),
     ({"sentence_starts": [0, 1, 1]}, r"sentence_starts: .*ascending"),
     ({"sentence_starts": []}, r"sentence_starts: '\[\]', expected a list that begins with 0"),
-    ({"mentions": [[0, 3, 1]]}, r"mentions\[0\]: '\[0, 3, 1\]', expected \[start, end, chain\] with 0 <= start < end <= 2"),
+    (
+        {"mentions": [[0, 3, 1]]},
+        r"mentions\[0\]: '\[0, 3, 1\]', expected \[start, end, chain\] with 0 <= start < end <= 2",
+    ),
     ({"mentions": [[0, 1, 1], [1, 1, 1]]}, r"mentions\[1\]"),
     ({"mentions": [[0, 1]]}, r"mentions\[0\]"),
     ({"mentions": [[0, 1, 2**63]]}, r"mentions: '9223372036854775808', expected an integer"),
@@ -95,7 +110,9 @@ def test_a_wrong_value_is_named(change: dict[str, Any], message: str) -> None:
 def test_a_missing_key_is_named(key: str) -> None:
     row = {"name": "n", "words": ["a"]}
     del row[key]
-    with pytest.raises(CorpusError, match=f"f, line 1: no key '{key}', expected at least name and words"):
+    with pytest.raises(
+        CorpusError, match=f"f, line 1: no key '{key}', expected at least name and words"
+    ):
         list(read_rows([json.dumps(row)], "f"))
 
 
@@ -103,13 +120,18 @@ LINES = [
     ("[1, 2]\n", r"line 1: '\[1, 2\]\\n' is a JSON list, expected an object"),
     ('{"name": "n", "words": ["a"\n', r"line 1, character 29: not JSON"),
     ("<!doctype html>\n", r"line 1, character 1: a web page"),
-    ('{"name": "n", "words": ["a"], "part": ' + "9" * 5000 + "}\n", r"line 1: not JSON that can be read"),
+    (
+        '{"name": "n", "words": ["a"], "part": ' + "9" * 5000 + "}\n",
+        r"line 1: not JSON that can be read",
+    ),
     ("[" * 100_000 + "\n", r"line 1"),
     ("", r"f: no document in this file"),
 ]
 
 
-@pytest.mark.parametrize(("line", "message"), LINES, ids=["list", "cut", "html", "digits", "depth", "empty"])
+@pytest.mark.parametrize(
+    ("line", "message"), LINES, ids=["list", "cut", "html", "digits", "depth", "empty"]
+)
 def test_a_bad_line_is_named_or_left_out(line: str, message: str) -> None:
     lines = [line] if line else []
     with pytest.raises(CorpusError, match=message):

@@ -18,7 +18,9 @@ from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers import read_corpus
 
 ORIGINAL = "in my palm is a stone , `` she said , and i looked at the stone\n"
-OPENAI = json.dumps({"text": 'In my palm is a stone," she said,\n\n“and I looked at the stone'}) + "\n"
+OPENAI = (
+    json.dumps({"text": 'In my palm is a stone," she said,\n\n“and I looked at the stone'}) + "\n"
+)
 
 
 @pytest.mark.parametrize(("line", "text"), [(ORIGINAL, "original"), (OPENAI, "openai")])
@@ -33,15 +35,40 @@ def test_the_target_follows_the_last_space(line: str, text: Text) -> None:
 CAPITALS = ["He said no\n"] * 30
 LOWER = [json.dumps({"text": "he said no"}) + "\n"] * 30
 BAD: list[tuple[str, Text, list[str], str]] = [
-    ("openai as original", "original", [OPENAI], r"line 1: .*is a passage of OpenAI's text, expected the original one: set lambada.text"),
+    (
+        "openai as original",
+        "original",
+        [OPENAI],
+        r"line 1: .*is a passage of OpenAI's text, expected the original one: set lambada.text",
+    ),
     ("original as openai", "openai", [ORIGINAL], r"line 1: .*set lambada.text to original"),
     ("mix in original", "original", [ORIGINAL, OPENAI], r"line 2: .*is a passage of OpenAI's text"),
     ("mix in openai", "openai", [OPENAI, ORIGINAL], r"line 2: .*expected a JSON object"),
-    ("detokenised as original", "original", CAPITALS, r"30 of the first 30 passages have capitals: .*expected the original"),
-    ("original in jsonl", "openai", LOWER, r"0 of the first 30 passages have capitals: .*expected OpenAI's"),
-    ("spaces", "original", ["     \n"], r"line 1: '' has no last word, expected a context and the word to be predicted: remove"),
+    (
+        "detokenised as original",
+        "original",
+        CAPITALS,
+        r"30 of the first 30 passages have capitals: .*expected the original",
+    ),
+    (
+        "original in jsonl",
+        "openai",
+        LOWER,
+        r"0 of the first 30 passages have capitals: .*expected OpenAI's",
+    ),
+    (
+        "spaces",
+        "original",
+        ["     \n"],
+        r"line 1: '' has no last word, expected a context and the word to be predicted: remove",
+    ),
     ("no word in jsonl", "openai", ['{"text": ""}\n'], r"line 1: '' has no last word"),
-    ("a line break last", "openai", ['{"text": "a stone \\n"}\n'], r"line 1: 'a stone \\n' has no last word"),
+    (
+        "a line break last",
+        "openai",
+        ['{"text": "a stone \\n"}\n'],
+        r"line 1: 'a stone \\n' has no last word",
+    ),
     ("empty", "original", [], r"f: no passage in this file"),
     ("no key", "openai", ['{"passage": "a b"}\n'], r"line 1: .*expected a JSON object"),
     ("no text", "openai", ['{"text": 3}\n'], r"line 1: .*expected a JSON object"),
@@ -57,7 +84,9 @@ def test_a_wrong_file_is_refused(name: str, text: Text, lines: list[str], messag
         list(read_passages(lines, "f", text))
 
 
-@pytest.mark.parametrize(("line", "text"), [("   stone  \n", "original"), ('{"text": "stone"}\n', "openai")])
+@pytest.mark.parametrize(
+    ("line", "text"), [("   stone  \n", "original"), ('{"text": "stone"}\n', "openai")]
+)
 def test_a_passage_of_one_word_is_its_target(line: str, text: Text) -> None:
     assert list(read_passages([line], "f", text)) == [{"text": "stone", "target_start": 0}]
 
@@ -93,27 +122,40 @@ def test_a_text_that_turns_into_the_other_later_is_refused() -> None:
 
 
 @pytest.mark.parametrize("policy", ["strict", "skip"])
-def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(tmp_path: Path, root: Path, policy: str) -> None:
+def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
+    tmp_path: Path, root: Path, policy: str
+) -> None:
     values = yaml.safe_load((root / "params.yaml").read_text())
     values["corpus"]["bad_documents"] = policy
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     path = tmp_path / "lambada_test_plain_text.txt"
     path.write_text(ORIGINAL + "a\0b\n" + ORIGINAL + "stone\n", encoding="utf-8")
     write_json(tmp_path / "source.json", list_files(tmp_path, [path]))
-    arguments = ["--params", str(tmp_path / "params.yaml"), "--source", str(tmp_path / "source.json"), "--output", str(tmp_path / "out")]
+    arguments = [
+        "--params",
+        str(tmp_path / "params.yaml"),
+        "--source",
+        str(tmp_path / "source.json"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
     if policy == "strict":
         with pytest.raises(SystemExit, match="2"):
             main(["prepare-lambada", *arguments])
         assert not list((tmp_path / "out").glob("*"))
         return
     main(["prepare-lambada", *arguments])
-    assert [row["target_start"] for row in read_json_lines(tmp_path / "out" / "lambada.jsonl")] == [ORIGINAL.rindex(" ") + 1] * 2 + [0]
+    assert [row["target_start"] for row in read_json_lines(tmp_path / "out" / "lambada.jsonl")] == [
+        ORIGINAL.rindex(" ") + 1
+    ] * 2 + [0]
     statistics = read_json(tmp_path / "out" / "lambada_statistics.json")
     assert (statistics["passages"], list(statistics["bad"])) == (3, [f"{path}, line 2"])
 
 
 def test_another_text_is_refused() -> None:
-    with pytest.raises(CorpusError, match=r"lambada.text is 'sample', expected one of original, openai"):
+    with pytest.raises(
+        CorpusError, match=r"lambada.text is 'sample', expected one of original, openai"
+    ):
         list(read_passages([ORIGINAL], "f", "sample"))  # type: ignore[arg-type]
 
 
@@ -125,7 +167,9 @@ def test_another_text_is_refused() -> None:
         ("lambada_test.jsonl", "openai", 5153, 306006),
     ],
 )
-def test_published_counts(shared_data: Path, name: str, text: Text, passages: int, words: int) -> None:
+def test_published_counts(
+    shared_data: Path, name: str, text: Text, passages: int, words: int
+) -> None:
     path = shared_data / "lambada" / name
     documents = list(read_documents(open_lines(path), str(path), text, "test"))
     assert (len(documents), sum(len(document.words) for document in documents)) == (passages, words)
@@ -133,13 +177,22 @@ def test_published_counts(shared_data: Path, name: str, text: Text, passages: in
 
 
 def test_both_texts_have_the_same_targets(shared_data: Path) -> None:
-    """Same passages in the same order, but for quotes, two targets without their space (PROVENANCE.md) and seven after a line break."""
+    """Same passages in the same order, but for quotes, two targets without their space
+    (PROVENANCE.md) and seven after a line break.
+    """
     originals = read_targets(shared_data / "lambada" / "lambada_test_plain_text.txt", "original")
     detokenised = read_targets(shared_data / "lambada" / "lambada_test.jsonl", "openai")
-    different = [(one, two) for one, two in zip(originals, detokenised, strict=True) if one != two.strip("\"'“‘’_*")]
+    different = [
+        (one, two)
+        for one, two in zip(originals, detokenised, strict=True)
+        if one != two.strip("\"'“‘’_*")
+    ]
     assert all(two.endswith(one) for one, two in different)
     assert len(different) == 2 + 7
 
 
 def read_targets(path: Path, text: Text) -> list[str]:
-    return [row["text"][row["target_start"] :].lower() for row in read_passages(open_lines(path), path.name, text)]
+    return [
+        row["text"][row["target_start"] :].lower()
+        for row in read_passages(open_lines(path), path.name, text)
+    ]

@@ -13,13 +13,19 @@ from hypothesis import strategies as st
 from entity_transformers.corpus.lines import LONGEST_LINE, open_lines
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text("ab\n\r\u2028\u00e9", max_size=30), longest=st.integers(1, 6), packed=st.booleans())
-def test_lines_are_whole_or_cut_after_the_longest(tmp_path: Path, text: str, longest: int, packed: bool) -> None:
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.text("ab\n\r\u2028\u00e9", max_size=30), longest=st.integers(1, 6), packed=st.booleans()
+)
+def test_lines_are_whole_or_cut_after_the_longest(
+    tmp_path: Path, text: str, longest: int, packed: bool
+) -> None:
     path = tmp_path / ("a.gz" if packed else "a")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
-    pieces = text.split("\n")
-    whole = [*(piece + "\n" for piece in pieces[:-1]), *filter(None, pieces[-1:])]
+    tokens = text.split("\n")
+    whole = [*(token + "\n" for token in tokens[:-1]), *filter(None, tokens[-1:])]
     assert list(open_lines(path)) == whole
     assert list(open_lines(path, longest)) == [line[: longest + 1] for line in whole]
 

@@ -13,18 +13,37 @@ from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.litbank import read_folder, read_ids
 from entity_transformers.corpus.mentions import count_overlaps, drop_singletons
 
-COLUMNS = ("sentences", "tokens", "entities", "chains_ge2", "mentions", "nested_mentions", "crossing_pairs")
+COLUMNS = (
+    "sentences",
+    "tokens",
+    "entities",
+    "chains_ge2",
+    "mentions",
+    "nested_mentions",
+    "crossing_pairs",
+)
 
 
 def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -> None:
     documents = list(read_folder(shared_data / "litbank", Ledger()))
     with (shared_data / "litbank" / "counts.tsv").open(encoding="utf-8") as file:
-        published = {row["doc"]: [int(row[key]) for key in COLUMNS] for row in csv.DictReader(file, delimiter="\t")}
+        published = {
+            row["doc"]: [int(row[key]) for key in COLUMNS]
+            for row in csv.DictReader(file, delimiter="\t")
+        }
     found = {}
     for d in documents:
         overlaps, chains = count_overlaps(d.mentions), len({m.chain for m in d.mentions})
         kept = len({m.chain for m in drop_singletons(d).mentions})
-        found[d.name] = [len(d.sentence_starts), len(d.words), chains, kept, len(d.mentions), overlaps["nested"], overlaps["crossing"]]
+        found[d.name] = [
+            len(d.sentence_starts),
+            len(d.words),
+            chains,
+            kept,
+            len(d.mentions),
+            overlaps["nested"],
+            overlaps["crossing"],
+        ]
     assert found == published
     assert Counter(d.split for d in documents) == {"train": 80, "dev": 10, "test": 10}
     assert sum(len(drop_singletons(d).mentions) for d in documents) == 23340
@@ -35,7 +54,9 @@ def write_folder(root: Path, *, splits: dict[str, str]) -> Path:
     fields = "\t_" * 8
     (root / "coref" / "conll").mkdir(parents=True)
     for name in ("a_brat", "b_brat"):
-        text = f"#begin document ({name}); part 0\n{name}\t0\t0\tSir{fields}\t(0)\n\n#end document\n"
+        text = (
+            f"#begin document ({name}); part 0\n{name}\t0\t0\tSir{fields}\t(0)\n\n#end document\n"
+        )
         (root / "coref" / "conll" / f"{name}.conll").write_text(text, encoding="utf-8")
     (root / "splits" / "0").mkdir(parents=True)
     for split, ids in splits.items():
@@ -44,14 +65,21 @@ def write_folder(root: Path, *, splits: dict[str, str]) -> Path:
 
 
 def test_split_comes_from_the_first_fold(tmp_path: Path) -> None:
-    root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": "a_brat.tsv\n"})
-    assert [(d.name, d.split) for d in read_folder(root, Ledger())] == [("a_brat", "test"), ("b_brat", "train")]
+    root = write_folder(
+        tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": "a_brat.tsv\n"}
+    )
+    assert [(d.name, d.split) for d in read_folder(root, Ledger())] == [
+        ("a_brat", "test"),
+        ("b_brat", "train"),
+    ]
     assert read_ids(["x_brat.tsv\n", "\n", "y_brat\n"]) == ["x_brat", "y_brat"]
 
 
 def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": ""})
-    with pytest.raises(CorpusError, match=r"a_brat.conll: a_brat is in no list of splits/0: add it there"):
+    with pytest.raises(
+        CorpusError, match=r"a_brat.conll: a_brat is in no list of splits/0: add it there"
+    ):
         list(read_folder(root, Ledger()))
     ledger = Ledger("skip")
     assert [d.name for d in read_folder(root, ledger)] == ["b_brat"]
@@ -59,8 +87,17 @@ def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
 
 
 def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
-    root = write_folder(tmp_path, splits={"train": "a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n", "dev": "", "test": ""})
-    with pytest.raises(CorpusError, match=r"coref/conll: no file of c_brat, which splits/0 lists: add it, or name it in corpus.exclude"):
+    root = write_folder(
+        tmp_path,
+        splits={"train": "a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n", "dev": "", "test": ""},
+    )
+    with pytest.raises(
+        CorpusError,
+        match=(
+            r"coref/conll: no file of c_brat, which splits/0 lists: add it, or name it in"
+            r" corpus.exclude"
+        ),
+    ):
         list(read_folder(root, Ledger()))
     ledger = Ledger("skip", exclude=("d_*",))
     assert [d.name for d in read_folder(root, ledger)] == ["a_brat", "b_brat"]

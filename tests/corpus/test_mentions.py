@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention
-from entity_transformers.corpus.mentions import count_covered, count_overlaps, drop_singletons, flatten, merge_chains
+from entity_transformers.corpus.mentions import (
+    count_covered,
+    count_overlaps,
+    drop_singletons,
+    flatten,
+    merge_chains,
+)
 
 N_WORDS = 12
 MENTIONS = st.lists(
@@ -32,7 +38,11 @@ def words(mentions: list[Mention] | tuple[Mention, ...]) -> Counter[int]:
 
 @pytest.mark.parametrize(
     ("policy", "kept"),
-    [("outermost", [(0, 6, 1), (7, 8, 3)]), ("innermost", [(1, 2, 2), (4, 6, 3), (7, 8, 3)]), ("drop", [(7, 8, 3)])],
+    [
+        ("outermost", [(0, 6, 1), (7, 8, 3)]),
+        ("innermost", [(1, 2, 2), (4, 6, 3), (7, 8, 3)]),
+        ("drop", [(7, 8, 3)]),
+    ],
 )
 def test_policies_on_a_nested_example(policy: str, kept: list[tuple[int, int, int]]) -> None:
     """[0 a [1 b] c d [4 e f]] g [7 h]"""
@@ -48,7 +58,13 @@ def test_of_crossing_mentions_the_earlier_stays() -> None:
 
 
 def test_chains_that_share_a_span_become_one_everywhere() -> None:
-    mentions = [Mention(0, 1, 5), Mention(2, 3, 5), Mention(2, 3, 2), Mention(4, 5, 2), Mention(6, 7, 9)]
+    mentions = [
+        Mention(0, 1, 5),
+        Mention(2, 3, 5),
+        Mention(2, 3, 2),
+        Mention(4, 5, 2),
+        Mention(6, 7, 9),
+    ]
     kept, lost = flatten(mentions, 8, "outermost")
     assert kept == (Mention(0, 1, 2), Mention(2, 3, 2), Mention(4, 5, 2), Mention(6, 7, 9))
     assert lost == Counter(mentions=0, chains=0, words=0, merged_spans=1, merged_chains=1)
@@ -66,19 +82,31 @@ def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> No
         blockers = [m for m in merged if m != mention and overlap(m, mention)]
         assert blockers if policy == "drop" else any(m in kept for m in blockers)
     if policy == "drop":
-        assert set(kept) == {m for m in merged if not any(m != other and overlap(m, other) for other in merged)}
+        assert set(kept) == {
+            m for m in merged if not any(m != other and overlap(m, other) for other in merged)
+        }
     assert lost["words"] == len(words(mentions)) - len(words(kept))
     assert lost["chains"] == len({m.chain for m in merged}) - len({m.chain for m in kept})
-    assert (lost["mentions"], lost["merged_spans"]) == (len(merged) - len(kept), len(mentions) - len(merged))
+    assert (lost["mentions"], lost["merged_spans"]) == (
+        len(merged) - len(kept),
+        len(mentions) - len(merged),
+    )
 
 
 @settings(max_examples=200, deadline=None)
 @given(MENTIONS)
-def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(mentions: list[Mention]) -> None:
+def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(
+    mentions: list[Mention],
+) -> None:
     spans = {(m.start, m.end) for m in mentions}
     if any(a < c < b < d for (a, b) in spans for (c, d) in spans):
         return
-    inside = {(one, other) for one in spans for other in spans if one != other and other[0] <= one[0] and one[1] <= other[1]}
+    inside = {
+        (one, other)
+        for one in spans
+        for other in spans
+        if one != other and other[0] <= one[0] and one[1] <= other[1]
+    }
     outer, _ = flatten(mentions, N_WORDS, "outermost")
     inner, _ = flatten(mentions, N_WORDS, "innermost")
     assert {(m.start, m.end) for m in outer} == spans - {one for one, _ in inside}
@@ -89,11 +117,16 @@ def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(me
 @given(MENTIONS)
 def test_counts_against_brute_force(mentions: list[Mention]) -> None:
     per_word = words(mentions)
-    assert count_covered(mentions) == (len(per_word), sum(number > 1 for number in per_word.values()))
+    assert count_covered(mentions) == (
+        len(per_word),
+        sum(number > 1 for number in per_word.values()),
+    )
     spans = {(m.start, m.end) for m in mentions}
     nested = {(a, b) for a, b in spans for c, d in spans if (a, b) != (c, d) and c <= a and b <= d}
     crossing = {(a, b) for a, b in spans for c, d in spans if c < a < d < b}
-    assert count_overlaps(mentions) == Counter(nested=len(nested), crossing=len(crossing), same_span=len(mentions) - len(spans))
+    assert count_overlaps(mentions) == Counter(
+        nested=len(nested), crossing=len(crossing), same_span=len(mentions) - len(spans)
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -102,11 +135,18 @@ def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> 
     groups = [{m.chain} for m in mentions]
     for one, other in combinations(mentions, 2):
         if (one.start, one.end) == (other.start, other.end):
-            joined = next(g for g in groups if one.chain in g) | next(g for g in groups if other.chain in g)
+            joined = next(g for g in groups if one.chain in g) | next(
+                g for g in groups if other.chain in g
+            )
             groups = [joined if g & joined else g for g in groups]
-    smallest = {chain: min(set().union(*(g for g in groups if chain in g))) for chain in {m.chain for m in mentions}}
+    smallest = {
+        chain: min(set().union(*(g for g in groups if chain in g)))
+        for chain in {m.chain for m in mentions}
+    }
     merged, count = merge_chains(mentions)
-    assert {(m.start, m.end, m.chain) for m in merged} == {(m.start, m.end, smallest[m.chain]) for m in mentions}
+    assert {(m.start, m.end, m.chain) for m in merged} == {
+        (m.start, m.end, smallest[m.chain]) for m in mentions
+    }
     assert count == sum(chain != root for chain, root in smallest.items())
 
 
@@ -115,7 +155,11 @@ def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> 
     [
         (Mention(3, 6, 1), "outermost", "does not lie inside a document of 5 words"),
         (Mention(2, 2, 1), "outermost", "does not lie inside"),
-        (Mention(0, 1, 1), "largest", "nested_mentions is 'largest', expected one of outermost, innermost, drop"),
+        (
+            Mention(0, 1, 1),
+            "largest",
+            "nested_mentions is 'largest', expected one of outermost, innermost, drop",
+        ),
     ],
 )
 def test_bad_spans_and_policies_are_refused(mention: Mention, policy: str, message: str) -> None:
@@ -125,7 +169,15 @@ def test_bad_spans_and_policies_are_refused(mention: Mention, policy: str, messa
 
 def test_singletons_are_dropped_by_chain() -> None:
     mentions = (Mention(0, 1, 1), Mention(1, 2, 2), Mention(2, 3, 1))
-    document = Document(name="a", part=0, split="train", genre="", words=("a", "b", "c"), sentence_starts=(0,), mentions=mentions)
+    document = Document(
+        name="a",
+        part=0,
+        split="train",
+        genre="",
+        words=("a", "b", "c"),
+        sentence_starts=(0,),
+        mentions=mentions,
+    )
     assert drop_singletons(document).mentions == (Mention(0, 1, 1), Mention(2, 3, 1))
 
 
@@ -133,4 +185,8 @@ def test_many_mentions_cost_a_sort_and_not_all_pairs() -> None:
     """200,000 mentions nested 3 deep: all pairs would be 20,000 million steps."""
     mentions = [Mention(4 * i, 4 * i + 3 - d, 3 * i + d) for i in range(66_667) for d in range(3)]
     kept, lost = flatten(mentions, 4 * 66_667, "outermost")
-    assert (len(kept), lost["mentions"], count_overlaps(mentions)["nested"]) == (66_667, 133_334, 133_334)
+    assert (len(kept), lost["mentions"], count_overlaps(mentions)["nested"]) == (
+        66_667,
+        133_334,
+        133_334,
+    )

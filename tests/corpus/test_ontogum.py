@@ -32,16 +32,33 @@ WORDS = [
 ]  # fmt: skip
 
 
-def write_folder(root: Path, *, chains: dict[str, str] | None = None, dep: dict[str, str] | None = None, splits: str = SPLITS) -> Path:
-    """A GUM folder of one document; ``chains`` and ``dep`` replace pieces of the two files' text."""
+def write_folder(
+    root: Path,
+    *,
+    chains: dict[str, str] | None = None,
+    dep: dict[str, str] | None = None,
+    splits: str = SPLITS,
+) -> Path:
+    """A GUM folder of one document; ``chains`` and ``dep`` replace tokens of the two files' text."""
     texts = {"dep": [], "coref/ontogum/conllu": []}  # type: dict[str, list[str]]
     for word in WORDS:
-        misc = {"dep": word[3], "coref/ontogum/conllu": f"Entity={word[4]}" if word[4] else "_"} if word else {}
+        misc = (
+            {"dep": word[3], "coref/ontogum/conllu": f"Entity={word[4]}" if word[4] else "_"}
+            if word
+            else {}
+        )
         for folder, lines in texts.items():
-            lines.append(f"{word[0]}\t{word[1]}\t_\t_\t{word[2]}\t_\t_\t_\t_\t{misc[folder]}" if word else "")
-    heads = {"dep": "GRP-etype-infstat-salience-centering-minspan-link-identity", "coref/ontogum/conllu": "GRP"}
+            lines.append(
+                f"{word[0]}\t{word[1]}\t_\t_\t{word[2]}\t_\t_\t_\t_\t{misc[folder]}" if word else ""
+            )
+    heads = {
+        "dep": "GRP-etype-infstat-salience-centering-minspan-link-identity",
+        "coref/ontogum/conllu": "GRP",
+    }
     for folder, lines in texts.items():
-        text = f"# newdoc id = {NAME}\n# global.Entity = {heads[folder]}\n" + "\n".join(lines) + "\n\n"
+        text = (
+            f"# newdoc id = {NAME}\n# global.Entity = {heads[folder]}\n" + "\n".join(lines) + "\n\n"
+        )
         for old, new in ((dep if folder == "dep" else chains) or {}).items():
             assert old in text
             text = text.replace(old, new, 1)
@@ -52,7 +69,9 @@ def write_folder(root: Path, *, chains: dict[str, str] | None = None, dep: dict[
 
 
 def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
-    """Joined forms and empty nodes are no words; the place inside the object is no name of it, so Rome alone is."""
+    """Joined forms and empty nodes are no words; the place inside the object is no name of it, so
+    Rome alone is.
+    """
     assert list(read_folder(write_folder(tmp_path), Ledger())) == [
         Document(
             name=NAME, part=0, split="dev", genre="bio", words=("Ada", "saw", "Rome", "'s", "arch", ".", "The", "dog"),
@@ -66,7 +85,11 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
-    "unopened": ("chains", {"Entity=(1)": "Entity=(1)4)"}, r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened"),
+    "unopened": (
+        "chains",
+        {"Entity=(1)": "Entity=(1)4)"},
+        r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened",
+    ),
     "unclosed": (
         "chains",
         {"=3)\n": "=(3)\n"},
@@ -76,28 +99,75 @@ BAD: dict[str, tuple[str, dict[str, str], str]] = {
     "other word": (
         "chains",
         {"arch": "arc"},
-        r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu, line 8",
+        (
+            r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
+            r" line 8"
+        ),
     ),
     "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other sentences than in"),
-    "word missing": ("chains", {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""}, r"7 words, expected 8 as in .*was the file cut"),
+    "word missing": (
+        "chains",
+        {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""},
+        r"7 words, expected 8 as in .*was the file cut",
+    ),
     "columns": ("dep", {"\tNNP": ""}, r"line 3, column 9: 9 columns .*expected 10"),
-    "word number": ("dep", {"\n2\tsaw": "\ntwo\tsaw"}, r"line 4, column 1: 'two', expected a word number"),
+    "word number": (
+        "dep",
+        {"\n2\tsaw": "\ntwo\tsaw"},
+        r"line 4, column 1: 'two', expected a word number",
+    ),
     "space in a word": ("dep", {"saw": "s aw"}, r"line 4, column 2: the word is 's aw'"),
     "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: the tag is '_', expected a Penn"),
-    "blanked": ("dep", {"\tsaw": "\t___"}, r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
-    "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"}, r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
-    "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"}, r"holds the documents GUM_bio_ada and 'b'"),
-    "entity fields": ("dep", {"etype": "type"}, r"# global.Entity is .*expected GRP, etype and minspan"),
-    "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"}, r"line 12, column 10: Entity=\('4-object': 2 fields"),
-    "typed unopened": ("dep", {"=4)": "=5)"}, r"line 13, column 10: Entity='5\)': '5'\) was never opened"),
+    "blanked": (
+        "dep",
+        {"\tsaw": "\t___"},
+        r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*",
+    ),
+    "another document": (
+        "dep",
+        {"id = GUM_bio_ada": "id = GUM_bio_eve"},
+        r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada",
+    ),
+    "two documents": (
+        "dep",
+        {"\n\n": "\n\n# newdoc id = b\n"},
+        r"holds the documents GUM_bio_ada and 'b'",
+    ),
+    "entity fields": (
+        "dep",
+        {"etype": "type"},
+        r"# global.Entity is .*expected GRP, etype and minspan",
+    ),
+    "typed cell": (
+        "dep",
+        {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
+        r"line 12, column 10: Entity=\('4-object': 2 fields",
+    ),
+    "typed unopened": (
+        "dep",
+        {"=4)": "=5)"},
+        r"line 13, column 10: Entity='5\)': '5'\) was never opened",
+    ),
     "typed rest": ("dep", {"=4)": "=4)x"}, r"line 13, column 10: Entity='4\)x'"),
-    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: minspan '3' of a mention of 2 words"),
-    "cut in a row": ("dep", {"Entity=4)\n\n": "Enti"}, r"line 13: the last line has no end: the file was cut"),
+    "minspan": (
+        "dep",
+        {"cf1-2-sgl": "cf1-3-sgl"},
+        r"line 12, column 10: minspan '3' of a mention of 2 words",
+    ),
+    "cut in a row": (
+        "dep",
+        {"Entity=4)\n\n": "Enti"},
+        r"line 13: the last line has no end: the file was cut",
+    ),
     "web page": ("dep", {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
     "encoding": ("dep", {"saw": "sa\udce9"}, r"line 4, character 5: byte 0xe9 is not UTF-8"),
     "carriage return": ("dep", {"\n2\t": "\r\n2\t"}, r"line 3, character \d+: a carriage return"),
     "nul": ("dep", {"saw": "s\0w"}, r"line 4, character 4: a NUL byte"),
-    "long line": ("dep", {"saw": "a" * 10_000_000}, r"line 4, character 1000001: a line of more than 1000000 characters"),
+    "long line": (
+        "dep",
+        {"saw": "a" * 10_000_000},
+        r"line 4, character 1000001: a line of more than 1000000 characters",
+    ),
 }
 
 
@@ -130,7 +200,10 @@ def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
         list(read_folder(root, Ledger()))
     root = write_folder(tmp_path / "b")
     (root / "coref/ontogum/conllu" / f"{NAME}.conllu").unlink()
-    with pytest.raises(CorpusError, match=r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude"):
+    with pytest.raises(
+        CorpusError,
+        match=r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude",
+    ):
         list(read_folder(root, Ledger()))
     assert list(read_folder(root, Ledger(exclude=("GUM_*",)))) == []
 
@@ -139,11 +212,19 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
     root = write_folder(tmp_path, splits=SPLITS + "  * GUM_bio_eve\n  * GUM_reddit_x\n")
     chains = root / "coref/ontogum/conllu"
     (chains / "GUM_bio_eva.conllu").write_bytes((chains / f"{NAME}.conllu").read_bytes())
-    with pytest.raises(CorpusError, match=r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"):
+    with pytest.raises(
+        CorpusError,
+        match=(
+            r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
+        ),
+    ):
         list(read_folder(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
     assert [d.name for d in read_folder(root, ledger)] == [NAME]
-    assert (list(ledger.bad), ledger.excluded) == (["GUM_bio_eva#0", "GUM_bio_eve#0"], ["GUM_reddit_x"])
+    assert (list(ledger.bad), ledger.excluded) == (
+        ["GUM_bio_eva#0", "GUM_bio_eve#0"],
+        ["GUM_reddit_x"],
+    )
     ledger.check_exclude()
     assert ledger.unmatched == []
 
@@ -155,7 +236,10 @@ def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> Non
     (root / "splits.md").unlink()
     with pytest.raises(CorpusError, match=r"splits.md: No such file"):
         read_folder(root, Ledger("skip"))
-    with pytest.raises(CorpusError, match=r"s.md, line 2: '\* a' below the heading 'other', expected train, dev, test, test2"):
+    with pytest.raises(
+        CorpusError,
+        match=r"s.md, line 2: '\* a' below the heading 'other', expected train, dev, test, test2",
+    ):
         read_splits(["## other\n", "  * a\n"], "s.md")
     with pytest.raises(CorpusError, match=r"s.md: no document is listed"):
         read_splits([], "s.md")
@@ -167,7 +251,9 @@ def gum(shared_data: Path) -> tuple[list[Document], Ledger]:
     return list(read_folder(shared_data / "gum", ledger)), ledger
 
 
-def test_every_count_of_every_document_is_the_published_one(shared_data: Path, gum: tuple[list[Document], Ledger]) -> None:
+def test_every_count_of_every_document_is_the_published_one(
+    shared_data: Path, gum: tuple[list[Document], Ledger]
+) -> None:
     documents, ledger = gum
     with (shared_data / "gum" / "counts.tsv").open(encoding="utf-8") as file:
         rows = {row["doc"]: row for row in csv.DictReader(file, delimiter="\t")}
@@ -175,39 +261,71 @@ def test_every_count_of_every_document_is_the_published_one(shared_data: Path, g
     assert (len(documents), len(reddit), set(ledger.excluded), ledger.bad) == (263, 18, reddit, {})
     for d in documents:
         row = rows.pop(d.name)
-        published = [row["split"], row["genre"], *(int(row[key]) for key in ("sentences", "tokens", "ontogum_chains", "ontogum_mentions"))]
-        assert [d.split, d.genre, len(d.sentence_starts), len(d.words), len({m.chain for m in d.mentions}), len(d.mentions)] == published
+        published = [
+            row["split"],
+            row["genre"],
+            *(
+                int(row[key])
+                for key in ("sentences", "tokens", "ontogum_chains", "ontogum_mentions")
+            ),
+        ]
+        assert [
+            d.split,
+            d.genre,
+            len(d.sentence_starts),
+            len(d.words),
+            len({m.chain for m in d.mentions}),
+            len(d.mentions),
+        ] == published
     assert set(rows) == reddit
     assert ledger.counts["unmatched_brackets"] == 2
 
 
 def test_strict_reading_stops_at_the_one_unbalanced_document(shared_data: Path) -> None:
-    with pytest.raises(CorpusError, match=r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of chain 2"):
+    with pytest.raises(
+        CorpusError,
+        match=r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of chain 2",
+    ):
         list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
     rest = list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
     assert len(rest) == 25
 
 
 def test_reddit_is_refused_by_name(shared_data: Path) -> None:
-    with pytest.raises(CorpusError, match=r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"):
+    with pytest.raises(
+        CorpusError,
+        match=(
+            r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g."
+            r" GUM_reddit_\*"
+        ),
+    ):
         list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
 
 
-def test_spaces_rebuild_the_published_text_of_every_sentence(shared_data: Path, gum: tuple[list[Document], Ledger]) -> None:
+def test_spaces_rebuild_the_published_text_of_every_sentence(
+    shared_data: Path, gum: tuple[list[Document], Ledger]
+) -> None:
     sentences = 0
     for d in gum[0]:
         texts = [
-            line[9:].strip() for line in open_lines(shared_data / "gum" / "dep" / f"{d.name}.conllu.gz") if line.startswith("# text = ")
+            line[9:].strip()
+            for line in open_lines(shared_data / "gum" / "dep" / f"{d.name}.conllu.gz")
+            if line.startswith("# text = ")
         ]
         assert d.space_after is not None
-        spaced = ["".join(d.words[i] + " " * d.space_after[i] for i in sentence).strip() for sentence in d.sentences()]
+        spaced = [
+            "".join(d.words[i] + " " * d.space_after[i] for i in sentence).strip()
+            for sentence in d.sentences()
+        ]
         assert spaced == texts
         sentences += len(texts)
     assert sentences == 14597
 
 
 def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
-    """PROVENANCE.md counts all 281 documents, those whose text is blanked included; names are told by a proper noun in the head."""
+    """PROVENANCE.md counts all 281 documents, those whose text is blanked included; names are told
+    by a proper noun in the head.
+    """
     every: Counter[str] = Counter()
     named: Counter[str] = Counter()
     for path in sorted((shared_data / "gum" / "dep").glob("*.gz")):
@@ -216,10 +334,15 @@ def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
             every[mention.label.lower()] += 1
             named[mention.label.lower()] += bool(select_named([mention], table.tags))
     text = " ".join((shared_data / "gum" / "PROVENANCE.md").read_text(encoding="utf-8").split())
-    published = [re.search(pattern, text) for pattern in (r"named\): (.*?plant \d+)", r"tokens\): (.*?plant \d+)")]
+    published = [
+        re.search(pattern, text)
+        for pattern in (r"named\): (.*?plant \d+)", r"tokens\): (.*?plant \d+)")
+    ]
     for found, match in zip((every, named), published, strict=True):
         assert match
-        assert found == {label: int(number) for label, number in re.findall(r"(\w+) (\d+)", match[1])}
+        assert found == {
+            label: int(number) for label, number in re.findall(r"(\w+) (\d+)", match[1])
+        }
 
 
 def test_named_entities_are_flat(gum: tuple[list[Document], Ledger]) -> None:
@@ -227,5 +350,10 @@ def test_named_entities_are_flat(gum: tuple[list[Document], Ledger]) -> None:
         assert document.named_entities is not None
         assert document.tags is not None
         ends = [0, *(entity.end for entity in document.named_entities)]
-        assert all(entity.start >= end for entity, end in zip(document.named_entities, ends, strict=False))
-        assert all({"NNP", "NNPS"} & set(document.tags[entity.start : entity.end]) for entity in document.named_entities)
+        assert all(
+            entity.start >= end for entity, end in zip(document.named_entities, ends, strict=False)
+        )
+        assert all(
+            {"NNP", "NNPS"} & set(document.tags[entity.start : entity.end])
+            for entity in document.named_entities
+        )

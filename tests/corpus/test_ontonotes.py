@@ -1,4 +1,6 @@
-"""CoNLL-2012 rows: a document written by hand, random documents there and back, bad rows, and WinoBias' counts."""
+"""CoNLL-2012 rows: a document written by hand, random documents there and back, bad rows, and
+WinoBias' counts.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def read(text: str, **settings: object) -> list[Document]:
 
 
 def test_reads_a_document_written_by_hand() -> None:
-    """Spaces, jumping numbers, 13 then 12 columns, crossing (3 9-7), nested (12), one span in two chains, no blank line at the end."""
+    """Spaces, jumping numbers, 13 then 12 columns, crossing (3 9-7), nested (12), one span in two
+    chains, no blank line at the end.
+    """
     [document] = read(HAND, split="dev")
     assert document == Document(
         name="bn/abc/00/abc_0001", part=0, split="dev", genre="bn",
@@ -50,18 +54,26 @@ def test_reads_a_document_written_by_hand() -> None:
 
 
 def test_tabs_and_spaces_give_the_same() -> None:
-    tabbed = "".join(line if line[0] in "#\n" else re.sub(r" +", "\t", line) for line in HAND.splitlines(keepends=True))
+    tabbed = "".join(
+        line if line[0] in "#\n" else re.sub(r" +", "\t", line)
+        for line in HAND.splitlines(keepends=True)
+    )
     assert "\t" in tabbed
     assert read(tabbed) == read(HAND)
 
 
 def test_lines_are_split_the_short_way_only_where_both_ways_agree() -> None:
-    """Rows of a text with any other white space than spaces and line feeds go through the careful split."""
+    """Rows of a text with any other white space than spaces and line feeds go through the careful
+    split.
+    """
     spaces = {chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()}
     assert spaces - set(_ODD_SPACES) == {" ", "\n", "\r"}
     for odd in spaces - {" ", "\n", "\r", "\t"}:
         for word in (f"a{odd}b", f"\u00e9{odd}b"):
-            with pytest.raises(CorpusError, match=r"line (2, column 4: the word is|3, column 12: a row of 12 columns)"):
+            with pytest.raises(
+                CorpusError,
+                match=r"line (2, column 4: the word is|3, column 12: a row of 12 columns)",
+            ):
                 read(wrap([row(word, "-"), row("c", "-")]))
 
 
@@ -73,10 +85,15 @@ def test_a_chain_nests_in_itself() -> None:
 
 def test_parts_have_their_own_chains() -> None:
     text = wrap([row("a", "(0)")], part=0) + wrap([row("b", "(0)")], part=1)
-    assert [(d.id, d.mentions) for d in read(text)] == [("x/y#0", (Mention(0, 1, 0),)), ("x/y#1", (Mention(0, 1, 0),))]
+    assert [(d.id, d.mentions) for d in read(text)] == [
+        ("x/y#0", (Mention(0, 1, 0),)),
+        ("x/y#1", (Mention(0, 1, 0),)),
+    ]
 
 
-def test_documents_of_genre_pt_have_no_named_entities_but_others_without_any_have_none_left_out() -> None:
+def test_documents_of_genre_pt_have_no_named_entities_but_others_without_any_have_none_left_out() -> (
+    None
+):
     [translated] = read(wrap([row("a", "-")], name="pt/nt/40/nt_4001"))
     [other] = read(wrap([row("a", "-")], name="nw/a"))
     assert (translated.named_entities, translated.genre, translated.words) == (None, "pt", ("a",))
@@ -92,12 +109,29 @@ def test_documents_without_part_of_speech_say_so() -> None:
 
 def test_a_tabbed_row_keeps_its_empty_last_field() -> None:
     fields = "\t_" * 8
-    text = f"#begin document (a_brat); part 0\na_brat\t0\t0\tSir{fields}\t\na_brat\t0\t1\tJ{fields}\t(5)\n#end document\n"
+    text = (
+        "#begin document (a_brat); part"
+        f" 0\na_brat\t0\t0\tSir{fields}\t\na_brat\t0\t1\tJ{fields}\t(5)\n#end document\n"
+    )
     [document] = read(text)
-    assert (document.words, document.mentions, document.tags, document.named_entities) == (("Sir", "J"), (Mention(1, 2, 5),), None, None)
+    assert (document.words, document.mentions, document.tags, document.named_entities) == (
+        ("Sir", "J"),
+        (Mention(1, 2, 5),),
+        None,
+        None,
+    )
 
 
-def row(word: str, chain: str, *, tag: str = "NN", entity: str = "*", name: str = "x/y", part: int = 0, number: int | str = 0) -> str:
+def row(
+    word: str,
+    chain: str,
+    *,
+    tag: str = "NN",
+    entity: str = "*",
+    name: str = "x/y",
+    part: int = 0,
+    number: int | str = 0,
+) -> str:
     return f"{name}  {part}  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
 
 
@@ -151,12 +185,17 @@ def test_bad_input_is_named_with_its_place(name: str) -> None:
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("name", sorted(set(BAD) - {"web page", "no document", "no end", "chain over documents", "twice"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted(set(BAD) - {"web page", "no document", "no end", "chain over documents", "twice"}),
+)
 def test_a_bad_document_is_left_out_and_written_down(name: str) -> None:
     text, message = BAD[name]
     ledger = Ledger("skip")
     good = wrap([row("fine", "(1)")], name="nw/good")
-    documents = list(read_rows([*split_lines(good), *split_lines(text)], "a.v4_gold_conll", ledger=ledger))
+    documents = list(
+        read_rows([*split_lines(good), *split_lines(text)], "a.v4_gold_conll", ledger=ledger)
+    )
     assert {"nw/good"} <= {document.name for document in documents}
     assert len(ledger.bad) == 1
     shifted = re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + len(split_lines(good))}", message)
@@ -170,7 +209,9 @@ def split_lines(text: str) -> list[str]:
 def test_excluded_documents_are_not_even_checked() -> None:
     ledger = Ledger(exclude=("pt/*",))
     text = wrap(["rubbish\n"], name="pt/a") + wrap([row("a", "-")], name="nw/b")
-    assert [document.name for document in read_rows(split_lines(text), "f", ledger=ledger)] == ["nw/b"]
+    assert [document.name for document in read_rows(split_lines(text), "f", ledger=ledger)] == [
+        "nw/b"
+    ]
     assert ledger.excluded == ["pt/a#0"]
 
 
@@ -181,7 +222,9 @@ WORDS = st.text(CHARACTERS, min_size=1, max_size=6).filter(lambda word: not MARK
 
 @st.composite
 def documents(draw: st.DrawFn) -> Document:
-    """Any document that the format can hold: per chain, mentions are nested or disjoint (a chain can't cross itself)."""
+    """Any document that the format can hold: per chain, mentions are nested or disjoint (a chain
+    can't cross itself).
+    """
     sentences = draw(st.lists(st.lists(WORDS, min_size=1, max_size=5), min_size=1, max_size=4))
     words = [word for sentence in sentences for word in sentence]
     starts = [sum(map(len, sentences[:i])) for i in range(len(sentences))]
@@ -189,11 +232,26 @@ def documents(draw: st.DrawFn) -> Document:
     mentions: list[Mention] = []
     for start, size, chain in draw(st.lists(bounds, max_size=8)):
         mention = Mention(start, min(start + size, len(words)), chain)
-        if all(mention.end <= m.start or m.end <= mention.start or nests(m, mention) for m in mentions if m.chain == chain):
+        if all(
+            mention.end <= m.start or m.end <= mention.start or nests(m, mention)
+            for m in mentions
+            if m.chain == chain
+        ):
             mentions.append(mention)
-    types = st.tuples(st.integers(0, len(words) - 1), st.sampled_from(["ORG", "DATE", "WORK_OF_ART"]))
-    entities = [NamedEntity(at, at + 1, label) for at, label in dict(draw(st.lists(types, max_size=3))).items()]
-    tags = draw(st.lists(st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"]), min_size=len(words), max_size=len(words)))
+    types = st.tuples(
+        st.integers(0, len(words) - 1), st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
+    )
+    entities = [
+        NamedEntity(at, at + 1, label)
+        for at, label in dict(draw(st.lists(types, max_size=3))).items()
+    ]
+    tags = draw(
+        st.lists(
+            st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"]),
+            min_size=len(words),
+            max_size=len(words),
+        )
+    )
     return Document(
         name="nw/a/b", part=draw(st.integers(0, 20)), split="train", genre="nw", words=tuple(words), sentence_starts=tuple(starts),
         mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=tuple(tags),
@@ -202,8 +260,13 @@ def documents(draw: st.DrawFn) -> Document:
 
 
 def nests(one: Mention, other: Mention) -> bool:
-    """One strictly inside the other with both ends apart: no two brackets of a chain at one word, whose order would be free."""
-    return one.start < other.start < other.end < one.end or other.start < one.start < one.end < other.end
+    """One strictly inside the other with both ends apart: no two brackets of a chain at one word,
+    whose order would be free.
+    """
+    return (
+        one.start < other.start < other.end < one.end
+        or other.start < one.start < one.end < other.end
+    )
 
 
 def write(document: Document) -> list[str]:
@@ -221,7 +284,10 @@ def write(document: Document) -> list[str]:
         if index in document.sentence_starts[1:]:
             lines.append("\n")
         entity = f"({labels[index]})" if index in labels else "*"
-        lines.append(f"n {document.part} {index} {word} {tag} * - - - - {entity} {'|'.join(chains[index]) or '-'}\n")
+        lines.append(
+            f"n {document.part} {index} {word} {tag} * - - - - {entity}"
+            f" {'|'.join(chains[index]) or '-'}\n"
+        )
     return [*lines, "\n", "#end document\n"]
 
 
@@ -229,18 +295,37 @@ def write(document: Document) -> list[str]:
 @given(documents())
 def test_random_documents_come_back(document: Document) -> None:
     [read_back] = read_rows(write(document), "f")
-    fields = ("name", "words", "part", "genre", "sentence_starts", "mentions", "tags", "named_entities")
-    assert [getattr(read_back, field) for field in fields] == [getattr(document, field) for field in fields]
+    fields = (
+        "name",
+        "words",
+        "part",
+        "genre",
+        "sentence_starts",
+        "mentions",
+        "tags",
+        "named_entities",
+    )
+    assert [getattr(read_back, field) for field in fields] == [
+        getattr(document, field) for field in fields
+    ]
 
 
 def test_winobias_has_its_published_counts(shared_data: Path) -> None:
     folder = shared_data / "winobias"
-    table = re.findall(r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$", (folder / "PROVENANCE.md").read_text(), re.M)
+    table = re.findall(
+        r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$",
+        (folder / "PROVENANCE.md").read_text(),
+        re.M,
+    )
     assert len(table) == 8
     for name, *counts in table:
         path = folder / "conll_format" / f"{name}.v4_auto_conll"
         documents = list(read_rows(open_lines(path), str(path)))
         chains = sum(len({m.chain for m in d.mentions}) for d in documents)
-        found = [sum(len(d.words) for d in documents), chains, sum(len(d.mentions) for d in documents)]
+        found = [
+            sum(len(d.words) for d in documents),
+            chains,
+            sum(len(d.mentions) for d in documents),
+        ]
         assert (len(documents), found) == (396, list(map(int, counts)))
         assert all(d.tags is None and d.named_entities is None for d in documents)

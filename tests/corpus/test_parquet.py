@@ -27,13 +27,19 @@ def sentences(document: Document, tags: list[str], labels: list[str]) -> list[di
             "words": [document.words[i] for i in s],
             "pos_tags": [tags.index(document.tags[i]) for i in s],
             "named_entities": [labels.index(bio[i]) for i in s],
-            "coref_spans": [[m.chain, m.start - s.start, m.end - s.start - 1] for m in document.mentions if m.start in s],
+            "coref_spans": [
+                [m.chain, m.start - s.start, m.end - s.start - 1]
+                for m in document.mentions
+                if m.start in s
+            ],
         }
         for s in document.sentences()
     ]
 
 
-def write_parquet(path: Path, rows: list[dict[str, Any]], names: tuple[list[str], list[str]] | None) -> Path:
+def write_parquet(
+    path: Path, rows: list[dict[str, Any]], names: tuple[list[str], list[str]] | None
+) -> Path:
     import pyarrow
     import pyarrow.parquet
 
@@ -43,8 +49,19 @@ def write_parquet(path: Path, rows: list[dict[str, Any]], names: tuple[list[str]
     })  # fmt: skip
     schema = pyarrow.schema({"document_id": pyarrow.string(), "sentences": pyarrow.list_(record)})
     if names:
-        kinds = [{"feature": {"names": part, "_type": "ClassLabel"}, "_type": "Sequence"} for part in names]
-        features = {"sentences": [{"pos_tags": kinds[0], "named_entities": kinds[1], "words": {"feature": {"dtype": "string"}}}]}
+        kinds = [
+            {"feature": {"names": part, "_type": "ClassLabel"}, "_type": "Sequence"}
+            for part in names
+        ]
+        features = {
+            "sentences": [
+                {
+                    "pos_tags": kinds[0],
+                    "named_entities": kinds[1],
+                    "words": {"feature": {"dtype": "string"}},
+                }
+            ]
+        }
         schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
     path.parent.mkdir(parents=True, exist_ok=True)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
@@ -53,11 +70,23 @@ def write_parquet(path: Path, rows: list[dict[str, Any]], names: tuple[list[str]
 
 @pytest.mark.parametrize("own_names", [True, False])
 def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_names: bool) -> None:
-    """With its own label names in another order, or with none and then the order of the data set's card."""
-    files = {"train": "bn/abc/00/abc_0001", "validation": "pt/nt/40/nt_4001", "test": "nw/wsj/02/wsj_0201"}
+    """With its own label names in another order, or with none and then the order of the data set's
+    card.
+    """
+    files = {
+        "train": "bn/abc/00/abc_0001",
+        "validation": "pt/nt/40/nt_4001",
+        "test": "nw/wsj/02/wsj_0201",
+    }
     expected = []
     labels = ["O", *(f"{prefix}-{label}" for label in parquet.ONTONOTES_TYPES for prefix in "BI")]
-    assert (labels[7], labels[36], parquet._TAGS_V4[25], len(parquet._TAGS_V4), len(parquet._TAGS_V12)) == (
+    assert (
+        labels[7],
+        labels[36],
+        parquet._TAGS_V4[25],
+        len(parquet._TAGS_V4),
+        len(parquet._TAGS_V12),
+    ) == (
         "B-ORG",
         "I-LANGUAGE",
         "NNP",
@@ -66,10 +95,22 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
     )
     names = (parquet._TAGS_V4[::-1], labels[::-1]) if own_names else (parquet._TAGS_V4, labels)
     for split, name in files.items():
-        documents = list(ontonotes.read_rows(conll(name, parts=2).splitlines(keepends=True), "f", split_of(PurePath(f"{split}.x"))))
+        documents = list(
+            ontonotes.read_rows(
+                conll(name, parts=2).splitlines(keepends=True),
+                "f",
+                split_of(PurePath(f"{split}.x")),
+            )
+        )
         expected += documents
-        rows = [{"document_id": name, "sentences": [s for d in documents for s in sentences(d, *names)]}]
-        write_parquet(tmp_path / "english_v4" / f"{split}-00000-of-00001.parquet", rows, names if own_names else None)
+        rows = [
+            {"document_id": name, "sentences": [s for d in documents for s in sentences(d, *names)]}
+        ]
+        write_parquet(
+            tmp_path / "english_v4" / f"{split}-00000-of-00001.parquet",
+            rows,
+            names if own_names else None,
+        )
     found = list(read_corpus("ontonotes", tmp_path))
     assert sorted(found, key=lambda d: d.id) == sorted(expected, key=lambda d: d.id)
     assert {d.genre for d in found if d.named_entities is None} == {"pt"}
@@ -80,30 +121,67 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     (
         "span outside",
         {"coref_spans": [[1, 0, 2]]},
-        r"sentence 0, coref_spans: '\[1, 0, 2\]', expected \[chain, first, last\] inside the 2 words",
+        (
+            r"sentence 0, coref_spans: '\[1, 0, 2\]', expected \[chain, first, last\] inside the 2"
+            r" words"
+        ),
     ),
-    ("label number", {"named_entities": [0, 37]}, r"sentence 0, named_entities: label '37', expected 0 to 36"),
+    (
+        "label number",
+        {"named_entities": [0, 37]},
+        r"sentence 0, named_entities: label '37', expected 0 to 36",
+    ),
     (
         "label order",
         {"named_entities": [0, 2]},
-        r"word 2, named_entities: label 'I-PERSON' after 'O', expected .*is the order of the labels",
+        (
+            r"word 2, named_entities: label 'I-PERSON' after 'O', expected .*is the order of the"
+            r" labels"
+        ),
     ),
     ("tag number", {"pos_tags": [0, 49]}, r"sentence 0, pos_tags: label '49', expected 0 to 48"),
-    ("lengths", {"pos_tags": [0]}, r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many"),
-    ("word", {"words": ["a", "b c"]}, r"word 2: the word is 'b c', expected one without white space"),
+    (
+        "lengths",
+        {"pos_tags": [0]},
+        r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many",
+    ),
+    (
+        "word",
+        {"words": ["a", "b c"]},
+        r"word 2: the word is 'b c', expected one without white space",
+    ),
     ("no word", {"words": ["a", None]}, r"sentence 0, words: .*expected texts"),
     ("nul", {"words": ["a", "b\0"]}, r"sentence 0, words, character 4: a NUL byte"),
-    ("long word", {"words": ["a", "b" * 2_000_000]}, r"sentence 0, words, character 1000001: a line of more than 1000000 characters"),
-    ("span of nothing", {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0, 0]]}, r"inside the 0 words"),
+    (
+        "long word",
+        {"words": ["a", "b" * 2_000_000]},
+        r"sentence 0, words, character 1000001: a line of more than 1000000 characters",
+    ),
+    (
+        "span of nothing",
+        {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0, 0]]},
+        r"inside the 0 words",
+    ),
     ("no words", {"words": [], "pos_tags": [], "named_entities": []}, r"no words"),
     ("part", {"part_id": None}, r"part 'None': expected a document_id and a part_id"),
 ]
 
 
 @pytest.mark.parametrize(("name", "change", "message"), FAULTS, ids=[row[0] for row in FAULTS])
-def test_bad_parquet_values_are_named(tmp_path: Path, name: str, change: dict[str, Any], message: str) -> None:
-    sentence = {"part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0], "coref_spans": []}
-    rows = [{"document_id": "nw/a", "sentences": [sentence]}, {"document_id": "nw/b", "sentences": [{**sentence, **change}]}]
+def test_bad_parquet_values_are_named(
+    tmp_path: Path, name: str, change: dict[str, Any], message: str
+) -> None:
+    sentence = {
+        "part_id": 0,
+        "words": ["a", "b"],
+        "pos_tags": [25, 25],
+        "named_entities": [0, 0],
+        "coref_spans": [],
+    }
+    rows = [
+        {"document_id": "nw/a", "sentences": [sentence]},
+        {"document_id": "nw/b", "sentences": [{**sentence, **change}]},
+    ]
     path = write_parquet(tmp_path / "a.parquet", rows, None)
     with pytest.raises(CorpusError, match=message):
         list(read_corpus("ontonotes", path))
@@ -121,29 +199,53 @@ TYPES: list[tuple[str, Any, str]] = [
     ("coref_spans", 7, "int64', expected list of list of int"),
     ("part_id", True, "bool', expected int"),
 ]
-SENTENCE = {"part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0], "coref_spans": [[0, 0, 1]]}
+SENTENCE = {
+    "part_id": 0,
+    "words": ["a", "b"],
+    "pos_tags": [25, 25],
+    "named_entities": [0, 0],
+    "coref_spans": [[0, 0, 1]],
+}
 
 
-@pytest.mark.parametrize(("field", "value", "message"), TYPES, ids=[f"{row[0]} {row[1]}" for row in TYPES])
+@pytest.mark.parametrize(
+    ("field", "value", "message"), TYPES, ids=[f"{row[0]} {row[1]}" for row in TYPES]
+)
 @pytest.mark.parametrize("policy", ["strict", "skip"])
-def test_wrong_types_are_named(tmp_path: Path, field: str, value: Any, message: str, policy: Any) -> None:
-    path = write_untyped(tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": [{**SENTENCE, field: value}]}])
-    with pytest.raises(CorpusError, match=rf"a.parquet, column sentences, field {field}: '{message} as in"):
+def test_wrong_types_are_named(
+    tmp_path: Path, field: str, value: Any, message: str, policy: Any
+) -> None:
+    path = write_untyped(
+        tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": [{**SENTENCE, field: value}]}]
+    )
+    with pytest.raises(
+        CorpusError, match=rf"a.parquet, column sentences, field {field}: '{message} as in"
+    ):
         list(read_corpus("ontonotes", path, bad_documents=policy))
 
 
 @pytest.mark.parametrize("tag", ["N N", "", "N\0"])
 def test_a_tag_that_is_a_text_is_checked(tmp_path: Path, tag: str) -> None:
-    path = write_untyped(tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": [{**SENTENCE, "pos_tags": ["NN", tag]}]}])
-    with pytest.raises(CorpusError, match=r"part '0', (word 2: the tag is '(N N)?', expected one without|pos_tags, .*NUL)"):
+    path = write_untyped(
+        tmp_path / "a.parquet",
+        [{"document_id": "nw/a", "sentences": [{**SENTENCE, "pos_tags": ["NN", tag]}]}],
+    )
+    with pytest.raises(
+        CorpusError,
+        match=r"part '0', (word 2: the tag is '(N N)?', expected one without|pos_tags, .*NUL)",
+    ):
         list(read_corpus("ontonotes", path))
 
 
 def test_a_document_or_file_without_sentences_is_bad(tmp_path: Path) -> None:
     path = write_parquet(
-        tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": []}, {"document_id": "nw/b", "sentences": None}], None
+        tmp_path / "a.parquet",
+        [{"document_id": "nw/a", "sentences": []}, {"document_id": "nw/b", "sentences": None}],
+        None,
     )
-    with pytest.raises(CorpusError, match=r"document 'nw/a', part '0': no words: leave it out with corpus.exclude"):
+    with pytest.raises(
+        CorpusError, match=r"document 'nw/a', part '0': no words: leave it out with corpus.exclude"
+    ):
         list(read_corpus("ontonotes", path))
     with pytest.raises(CorpusError, match=r"\(0 excluded, 2 bad\)"):
         list(read_corpus("ontonotes", path, bad_documents="skip"))
@@ -164,11 +266,15 @@ def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(pyarrow.table({"document_id": ["a"], "sentences": [["text"]]}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"document_id": ["a"], "sentences": [["text"]]}), tmp_path / "a.parquet"
+    )
     with pytest.raises(CorpusError, match=r"column sentences: no field part_id, words"):
         list(read_corpus("ontonotes", tmp_path))
     pyarrow.parquet.write_table(pyarrow.table({"document": ["a"]}), tmp_path / "a.parquet")
-    with pytest.raises(CorpusError, match=r"a.parquet: no column document_id, sentences, expected the form of"):
+    with pytest.raises(
+        CorpusError, match=r"a.parquet: no column document_id, sentences, expected the form of"
+    ):
         list(read_corpus("ontonotes", tmp_path))
     (tmp_path / "a.parquet").write_text("<html>")
     with pytest.raises(CorpusError, match=r"a.parquet: not a parquet file of conll2012_raw"):

@@ -1,4 +1,6 @@
-"""One door to every format: layouts, detection, policies, and what is said where nothing can be read."""
+"""One door to every format: layouts, detection, policies, and what is said where nothing can be
+read.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +19,43 @@ OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
 
 def write_release(root: Path, *, kind: str = "v4_gold_conll", language: str = "english") -> Path:
-    for split, name in (("train", "bn/abc/00/abc_0001"), ("development", "nw/wsj/02/wsj_0201"), ("test", "pt/nt/40/nt_4001")):
-        write(root / OFFICIAL.format(split=split, name=name, kind=kind, language=language), conll(name))
+    for split, name in (
+        ("train", "bn/abc/00/abc_0001"),
+        ("development", "nw/wsj/02/wsj_0201"),
+        ("test", "pt/nt/40/nt_4001"),
+    ):
+        write(
+            root / OFFICIAL.format(split=split, name=name, kind=kind, language=language),
+            conll(name),
+        )
     return root
 
 
 def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -> None:
     root = write_release(tmp_path / "conll-2012" / "v4")
     for kind in ("v4_auto_conll", "v4_gold_skel", "v4_gold_parse"):
-        write(root / OFFICIAL.format(split="train", name="bn/x", kind=kind, language="english"), "rubbish")
+        write(
+            root / OFFICIAL.format(split="train", name="bn/x", kind=kind, language="english"),
+            "rubbish",
+        )
     write_release(root, language="chinese")
     corpus = read_corpus("ontonotes", tmp_path)
     found = {(d.name, d.split, d.genre) for d in corpus}
-    assert found == {("bn/abc/00/abc_0001", "train", "bn"), ("nw/wsj/02/wsj_0201", "dev", "nw"), ("pt/nt/40/nt_4001", "test", "pt")}
+    assert found == {
+        ("bn/abc/00/abc_0001", "train", "bn"),
+        ("nw/wsj/02/wsj_0201", "dev", "nw"),
+        ("pt/nt/40/nt_4001", "test", "pt"),
+    }
     assert corpus.ledger.as_dict() == {
         "documents_read": 3,
         "excluded": [],
         "bad": {},
         "unmatched": [],
-        "counts": {"files_in_other_languages": 3, "files_of_other_kinds": 1, "files_of_other_versions": 0},
+        "counts": {
+            "files_in_other_languages": 3,
+            "files_of_other_kinds": 1,
+            "files_of_other_versions": 0,
+        },
     }
 
 
@@ -49,7 +69,10 @@ def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
 
 def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
     for version in ("v4", "v12"):
-        write(tmp_path / version / "data" / "train" / "data" / "english" / "a.v4_gold_conll", conll("nw/a"))
+        write(
+            tmp_path / version / "data" / "train" / "data" / "english" / "a.v4_gold_conll",
+            conll("nw/a"),
+        )
     write(tmp_path / "v9" / "data" / "test" / "data" / "english" / "b.v4_gold_conll", conll("nw/b"))
     corpus = read_corpus("ontonotes", tmp_path)
     assert sorted((d.name, d.split) for d in corpus) == [("nw/a", "train"), ("nw/b", "test")]
@@ -101,9 +124,13 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize(("format", "file", "message"), NOTHING, ids=[f"{row[0]} {row[1]}" for row in NOTHING])
+@pytest.mark.parametrize(
+    ("format", "file", "message"), NOTHING, ids=[f"{row[0]} {row[1]}" for row in NOTHING]
+)
 @pytest.mark.parametrize("policy", ["strict", "skip"])
-def test_zero_matching_files_is_an_error_under_every_policy(tmp_path: Path, format: str, file: str, message: str, policy: Any) -> None:
+def test_zero_matching_files_is_an_error_under_every_policy(
+    tmp_path: Path, format: str, file: str, message: str, policy: Any
+) -> None:
     write(tmp_path / file, "x")
     with pytest.raises(CorpusError, match=message) as caught:
         read_corpus(format, tmp_path, bad_documents=policy)
@@ -113,11 +140,15 @@ def test_zero_matching_files_is_an_error_under_every_policy(tmp_path: Path, form
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.v4_gold_conll", conll("nw/a"))
     write(tmp_path / "b.v4_gold_conll", "nonsense\n")
-    with pytest.raises(CorpusError, match=r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"):
+    with pytest.raises(
+        CorpusError, match=r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"
+    ):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
     for name in "cdef":
         write(tmp_path / f"{name}.v4_gold_conll", "")
-    with pytest.raises(CorpusError, match=r"\(1 excluded, 5 bad\): .*b.v4.*; .*c.v4.*; .*d.v4.*; and 2 more"):
+    with pytest.raises(
+        CorpusError, match=r"\(1 excluded, 5 bad\): .*b.v4.*; .*c.v4.*; .*d.v4.*; and 2 more"
+    ):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
 
 
@@ -127,14 +158,22 @@ def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> Non
         list(read_corpus("ontonotes", path, exclude=["nw/a", "nx/*"]))
     corpus = read_corpus("ontonotes", path, exclude=["nw/a", "nx/*"], bad_documents="skip")
     assert [d.name for d in corpus] == ["nw/b"]
-    assert (corpus.ledger.as_dict()["excluded"], corpus.ledger.as_dict()["unmatched"]) == (["nw/a#0"], ["nx/*"])
+    assert (corpus.ledger.as_dict()["excluded"], corpus.ledger.as_dict()["unmatched"]) == (
+        ["nw/a#0"],
+        ["nx/*"],
+    )
     assert len(list(read_corpus("ontonotes", path, exclude=["nw/a", "nw/[a]"]))) == 1
 
 
 def test_wrong_settings_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"corpus.format is 'conll', expected one of ontonotes, ontogum, litbank, jsonl"):
+    with pytest.raises(
+        CorpusError,
+        match=r"corpus.format is 'conll', expected one of ontonotes, ontogum, litbank, jsonl",
+    ):
         read_corpus("conll", tmp_path)
-    with pytest.raises(CorpusError, match=r"bad_documents is 'ignore', expected one of strict, skip"):
+    with pytest.raises(
+        CorpusError, match=r"bad_documents is 'ignore', expected one of strict, skip"
+    ):
         read_corpus("ontonotes", tmp_path, bad_documents="ignore")  # type: ignore[arg-type]
     with pytest.raises(CorpusError, match=r"missing: no such file or folder"):
         read_corpus("ontonotes", tmp_path / "missing")
@@ -177,7 +216,9 @@ DETECTED += [
 
 
 @pytest.mark.parametrize(("name", "text", "format"), DETECTED)
-def test_format_of_a_single_file_is_detected_and_read(tmp_path: Path, name: str, text: str, format: str) -> None:
+def test_format_of_a_single_file_is_detected_and_read(
+    tmp_path: Path, name: str, text: str, format: str
+) -> None:
     path = write(tmp_path / name, text)
     assert detect_format(path) == format
     assert len(list(read_corpus(format, path))) == 1
@@ -185,7 +226,16 @@ def test_format_of_a_single_file_is_detected_and_read(tmp_path: Path, name: str,
         assert detect_format(tmp_path) == format
 
 
-@pytest.mark.parametrize("row", ['{"name": "a", "text": "b"}', '{"name": "a"}', '{"name": "a", "words": ["b"', "{}", '{"word": 1}'])
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"name": "a", "text": "b"}',
+        '{"name": "a"}',
+        '{"name": "a", "words": ["b"',
+        "{}",
+        '{"word": 1}',
+    ],
+)
 def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) -> None:
     path = write(tmp_path / "a.jsonl", row + "\n")
     assert detect_format(path) == detect_format(tmp_path) == "jsonl"
@@ -196,16 +246,27 @@ def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) ->
 def test_a_folder_of_lambada_is_known_and_one_file_asked_for(tmp_path: Path) -> None:
     write(tmp_path / "lambada_test.jsonl", '{"text": "a b"}\n')
     assert detect_format(tmp_path) == "lambada"
-    with pytest.raises(CorpusError, match=r"a folder, expected one file of LAMBADA \(lambada_test_plain_text.txt or lambada_test.jsonl\)"):
+    with pytest.raises(
+        CorpusError,
+        match=(
+            r"a folder, expected one file of LAMBADA \(lambada_test_plain_text.txt or"
+            r" lambada_test.jsonl\)"
+        ),
+    ):
         read_corpus("lambada", tmp_path)
 
 
 def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: Path) -> None:
-    for format, layers in (("ontogum", ("dep", "coref", "splits.md")), ("litbank", ("coref", "splits"))):
+    for format, layers in (
+        ("ontogum", ("dep", "coref", "splits.md")),
+        ("litbank", ("coref", "splits")),
+    ):
         folder = tmp_path / format / "release-11"
         folder.mkdir(parents=True)
         for layer in layers:
-            (folder / layer).symlink_to(shared_data / {"ontogum": "gum"}.get(format, format) / layer)
+            (folder / layer).symlink_to(
+                shared_data / {"ontogum": "gum"}.get(format, format) / layer
+            )
         assert detect_format(tmp_path / format) == format
         assert next(iter(read_corpus(format, tmp_path / format)))
 

@@ -1,4 +1,6 @@
-"""The embedded sample corpus: genuine rows, sound annotations, readable English, and a pure function of size and seed."""
+"""The embedded sample corpus: genuine rows, sound annotations, readable English, and a pure
+function of size and seed.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ from entity_transformers.corpus.sample import generate_corpus, generate_passages
 from entity_transformers.corpus.sample.lexicon import PENN_TAGS
 
 NAMED_ENTITY_TYPES = set(
-    "PERSON NORP FAC ORG GPE LOC PRODUCT EVENT WORK_OF_ART LAW LANGUAGE DATE TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL".split()
+    "PERSON NORP FAC ORG GPE LOC PRODUCT EVENT WORK_OF_ART LAW LANGUAGE DATE TIME PERCENT MONEY"
+    " QUANTITY ORDINAL CARDINAL".split()
 )
 WORDS = 60_000
 
 
 @dataclass
 class Part:
-    """One part, read by the test's own few lines: sentences of rows, mentions as (sentence, start, end, chain)."""
+    """One part, read by the test's own few lines: sentences of rows, mentions as (sentence, start,
+    end, chain).
+    """
 
     file: str
     name: str
@@ -42,13 +47,22 @@ def read_parts(files: dict[str, str]) -> Iterator[Part]:
             match = re.fullmatch(r"#begin document \((\S+)\); part (\d{3})", header)
             assert match, header
             part = Part(file, match[1], int(match[2]))
-            part.sentences = [[line.split() for line in lines.splitlines()] for lines in body.strip().split("\n\n")]
-            part.mentions = [mention for index, rows in enumerate(part.sentences) for mention in read_mentions(index, rows)]
+            part.sentences = [
+                [line.split() for line in lines.splitlines()]
+                for lines in body.strip().split("\n\n")
+            ]
+            part.mentions = [
+                mention
+                for index, rows in enumerate(part.sentences)
+                for mention in read_mentions(index, rows)
+            ]
             yield part
 
 
 def read_mentions(sentence: int, rows: list[list[str]]) -> Iterator[tuple[int, int, int, int]]:
-    """Fails where a bracket closes what is not the innermost open one, or stays open: the sample's mentions never cross."""
+    """Fails where a bracket closes what is not the innermost open one, or stays open: the sample's
+    mentions never cross.
+    """
     stack: list[tuple[int, int]] = []
     for index, row in enumerate(rows):
         for item in row[-1].split("|") if row[-1] != "-" else []:
@@ -103,7 +117,10 @@ def test_size_is_within_three_percent_and_split_80_10_10(words: int, seed: int) 
         counts[part.file.split("/")[1]] += len(part.words)
     assert abs(counts.total() - words) <= 0.03 * words
     assert set(counts) == {"train", "development", "test"}
-    assert all(abs(counts[split] / counts.total() - share) < 0.02 for split, share in (("train", 0.8), ("development", 0.1), ("test", 0.1)))
+    assert all(
+        abs(counts[split] / counts.total() - share) < 0.02
+        for split, share in (("train", 0.8), ("development", 0.1), ("test", 0.1))
+    )
 
 
 def test_too_few_words_are_refused() -> None:
@@ -111,9 +128,14 @@ def test_too_few_words_are_refused() -> None:
         generate_corpus(1_999, 1)
 
 
-def test_layout_is_the_official_one_and_documents_are_in_one_split_only(files: dict[str, str], parts: list[Part]) -> None:
+def test_layout_is_the_official_one_and_documents_are_in_one_split_only(
+    files: dict[str, str], parts: list[Part]
+) -> None:
     for file in files:
-        assert re.fullmatch(r"data/(train|development|test)/data/english/annotations/(\w\w)/sample/\d\d/sample_\d{4}\.v4_gold_conll", file)
+        assert re.fullmatch(
+            r"data/(train|development|test)/data/english/annotations/(\w\w)/sample/\d\d/sample_\d{4}\.v4_gold_conll",
+            file,
+        )
     places: dict[str, set[str]] = {}
     for part in parts:
         assert part.file.endswith(f"annotations/{part.name}.v4_gold_conll")
@@ -178,7 +200,9 @@ def test_train_has_all_18_types_and_genre_pt_has_none(parts: list[Part]) -> None
     for part in parts:
         labels = (re.match(r"\((\w+)", row[10]) for rows in part.sentences for row in rows)
         if "/train/" in part.file:
-            column[part.name.startswith("pt/")].update(match[1] if match else "*" for match in labels)
+            column[part.name.startswith("pt/")].update(
+                match[1] if match else "*" for match in labels
+            )
     assert set(column[False]) == NAMED_ENTITY_TYPES | {"*"}
     assert min(column[False].values()) >= 10
     assert set(column[True]) == {"*"}
@@ -187,7 +211,9 @@ def test_train_has_all_18_types_and_genre_pt_has_none(parts: list[Part]) -> None
 def test_chains_are_no_singletons_and_cross_sentences(parts: list[Part]) -> None:
     chains = [found for part in parts for found in group_chains(part).values()]
     assert all(len(found) >= 2 for found in chains)
-    assert sum(len({sentence for sentence, _, _ in found}) > 1 for found in chains) > 0.8 * len(chains)
+    assert sum(len({sentence for sentence, _, _ in found}) > 1 for found in chains) > 0.8 * len(
+        chains
+    )
     assert all(min(group_chains(part)) == 0 for part in parts)
 
 
@@ -203,7 +229,10 @@ def test_there_are_nested_mentions_pronouns_and_possessives(parts: list[Part]) -
     for part in parts:
         for sentence, start, end, _ in part.mentions:
             rows = part.sentences[sentence][start:end]
-            nested += any(s == sentence and (start, end) != (a, b) and start <= a and b <= end for s, a, b, _ in part.mentions)
+            nested += any(
+                s == sentence and (start, end) != (a, b) and start <= a and b <= end
+                for s, a, b, _ in part.mentions
+            )
             pronouns.update(row[4] for row in rows if end - start == 1 and row[4].startswith("PRP"))
             possessives += rows[-1][3:5] == ["'s", "POS"]
     assert nested > 200
@@ -215,7 +244,11 @@ def test_pronouns_agree_with_the_names_of_their_chain(parts: list[Part]) -> None
     groups = [{"he", "him", "his"}, {"she", "her"}, {"it", "its"}, {"they", "them", "their"}]
     for part in parts:
         for found in group_chains(part).values():
-            words = {part.sentences[s][a][3].lower() for s, a, b in found if b - a == 1 and part.sentences[s][a][4] in ("PRP", "PRP$")}
+            words = {
+                part.sentences[s][a][3].lower()
+                for s, a, b in found
+                if b - a == 1 and part.sentences[s][a][4] in ("PRP", "PRP$")
+            }
             assert sum(bool(words & group) for group in groups) <= 1
 
 
@@ -231,7 +264,14 @@ def test_speakers_are_in_conversations_and_letters_only(parts: list[Part]) -> No
 
 def test_escapes_of_the_treebank_are_used(parts: list[Part]) -> None:
     tags = {(row[3], row[4]) for part in parts for rows in part.sentences for row in rows}
-    assert {("-LRB-", "-LRB-"), ("-RRB-", "-RRB-"), ("``", "``"), ("''", "''"), ("'s", "POS"), ("$", "$")} <= tags
+    assert {
+        ("-LRB-", "-LRB-"),
+        ("-RRB-", "-RRB-"),
+        ("``", "``"),
+        ("''", "''"),
+        ("'s", "POS"),
+        ("$", "$"),
+    } <= tags
     assert not any(word in ("(", ")", '"') for word, _ in tags)
 
 
@@ -267,13 +307,23 @@ def test_no_form_of_words_that_shows_a_broken_template(parts: list[Part]) -> Non
     assert not re.search(r"\b(\w+) \1\b", text)
     objects = "to|with|for|of|from|called|told|gave|thanked|joined|helped|offered|invited|showed"
     assert not re.search(rf"\b({objects}) (he|she|they|I)\b", text)
-    assert not re.search(r"\b(you|they|we) was\b|\b(I|you|they|we) (is|has|loves)\b|\b(he|she|it) (were|are|have|love)\b|, ,|, \.", text)
+    assert not re.search(
+        r"\b(you|they|we) was\b|\b(I|you|they|we) (is|has|loves)\b|\b(he|she|it)"
+        r" (were|are|have|love)\b|, ,|, \.",
+        text,
+    )
 
 
 def test_sentences_come_from_many_templates(parts: list[Part]) -> None:
-    """A sentence's shape is what is left without names, numbers and nouns; few templates would give few shapes."""
+    """A sentence's shape is what is left without names, numbers and nouns; few templates would give
+    few shapes.
+    """
     shapes = Counter(
-        " ".join(row[3].lower() for row in rows if row[4] in ("VBD", "VBZ", "IN", "CC", "WRB", "TO", "MD", "VB"))
+        " ".join(
+            row[3].lower()
+            for row in rows
+            if row[4] in ("VBD", "VBZ", "IN", "CC", "WRB", "TO", "MD", "VB")
+        )
         for part in parts
         for rows in part.sentences
     )
@@ -281,16 +331,25 @@ def test_sentences_come_from_many_templates(parts: list[Part]) -> None:
 
 
 def test_rare_words_come_back_within_their_part(parts: list[Part]) -> None:
-    """What belongs to one story (names, goods, tools) is told more than once: a memory of entities has something to remember."""
+    """What belongs to one story (names, goods, tools) is told more than once: a memory of entities
+    has something to remember.
+    """
     counts = [Counter(word.lower() for word in part.words) for part in parts]
     spread = Counter(word for count in counts for word in count)
-    rare = [count for part in counts for word, count in part.items() if spread[word] <= 0.05 * len(parts)]
+    rare = [
+        count
+        for part in counts
+        for word, count in part.items()
+        if spread[word] <= 0.05 * len(parts)
+    ]
     assert (sum(rare) - len(rare)) / sum(rare) > 0.4
 
 
 def test_passages_need_their_context(passages: list[str]) -> None:
     tokens = [passage.split() for passage in passages]
-    assert all(passage == passage.lower() and passage == " ".join(passage.split()) for passage in passages)
+    assert all(
+        passage == passage.lower() and passage == " ".join(passage.split()) for passage in passages
+    )
     assert all(found[-1].isalpha() for found in tokens)
     assert sum(found[-1] in found[:-1] for found in tokens) >= 0.7 * len(tokens)
     last_sentences = [re.split(r" [.?!] ", passage)[-1].split() for passage in passages]
@@ -301,14 +360,26 @@ def test_passages_need_their_context(passages: list[str]) -> None:
 
 
 def test_the_projects_reader_agrees(files: dict[str, str], parts: list[Part]) -> None:
-    documents = [document for file, text in files.items() for document in read_rows(text.splitlines(keepends=True), file)]
-    assert [(document.name, document.part) for document in documents] == [(part.name, part.number) for part in parts]
+    documents = [
+        document
+        for file, text in files.items()
+        for document in read_rows(text.splitlines(keepends=True), file)
+    ]
+    assert [(document.name, document.part) for document in documents] == [
+        (part.name, part.number) for part in parts
+    ]
     for document, part in zip(documents, parts, strict=True):
         starts = document.sentence_starts
         assert len(document.words) == len(part.words)
         assert len(starts) == len(part.sentences)
-        expected = sorted((starts[sentence] + start, starts[sentence] + end, chain) for sentence, start, end, chain in part.mentions)
-        assert sorted((mention.start, mention.end, mention.chain) for mention in document.mentions) == expected
+        expected = sorted(
+            (starts[sentence] + start, starts[sentence] + end, chain)
+            for sentence, start, end, chain in part.mentions
+        )
+        assert (
+            sorted((mention.start, mention.end, mention.chain) for mention in document.mentions)
+            == expected
+        )
         labels = [row[10] for rows in part.sentences for row in rows if row[10].startswith("(")]
         assert len(document.named_entities or ()) == len(labels)
         assert (document.named_entities is None) == (document.genre == "pt")

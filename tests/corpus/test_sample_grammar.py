@@ -1,4 +1,6 @@
-"""The template language of the sample corpus: who becomes a pronoun, articles, speakers, unknown words."""
+"""The template language of the sample corpus: who becomes a pronoun, articles, speakers, unknown
+words.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from entity_transformers.corpus.sample.lexicon import find_tag
 
 
 def test_writer_prefers_a_pronoun_only_where_it_is_clear() -> None:
-    people = {name: Entity("she", {"new": f"{name}/NNP", "first": f"{name}/NNP"}, (f"{name}/NNP",)) for name in ("Anna", "Berta")}
+    people = {
+        name: Entity("she", {"new": f"{name}/NNP", "first": f"{name}/NNP"}, (f"{name}/NNP",))
+        for name in ("Anna", "Berta")
+    }
     for seed in range(50):
         writer = Writer(random.Random(seed), {}, people)
         assert writer.write("@Anna met @Berta:o .").words == ["Anna", "met", "Berta", "."]
@@ -22,10 +27,16 @@ def test_writer_prefers_a_pronoun_only_where_it_is_clear() -> None:
 
 
 def test_writer_turns_speakers_into_i_and_hearers_into_you() -> None:
-    people = {name: Entity("he", {"new": f"{name}/NNP"}, (f"{name}/NNP",)) for name in ("Ben", "Otto")}
-    sentence = Writer(random.Random(1), {}, people).write("``Ben>Otto @Ben told @Otto:o about @Ben:p cat/NN , '' @Ben said .")
+    people = {
+        name: Entity("he", {"new": f"{name}/NNP"}, (f"{name}/NNP",)) for name in ("Ben", "Otto")
+    }
+    sentence = Writer(random.Random(1), {}, people).write(
+        "``Ben>Otto @Ben told @Otto:o about @Ben:p cat/NN , '' @Ben said ."
+    )
     assert " ".join(sentence.words) == "`` I told you about my cat , '' Ben said ."
-    assert [(start, end) for start, end, entity in sentence.mentions if entity is people["Ben"]] == [(1, 2), (5, 6), (9, 10)]
+    assert [
+        (start, end) for start, end, entity in sentence.mentions if entity is people["Ben"]
+    ] == [(1, 2), (5, 6), (9, 10)]
 
 
 @pytest.mark.parametrize("word", "apple hour honest 8 11 18 80 umbrella Idea eel".split())

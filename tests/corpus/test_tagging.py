@@ -1,4 +1,6 @@
-"""The tagger of LAMBADA's targets: what it sees, what it learns on corpora with one possible answer, how it is scored."""
+"""The tagger of LAMBADA's targets: what it sees, what it learns on corpora with one possible
+answer, how it is scored.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,22 @@ from entity_transformers.corpus.tagging import (
     tag_targets,
     tag_windows,
     target_window,
-)  # fmt: skip
+)
 
 SAMPLE = Path(__file__).resolve().parents[2] / "studies" / "sample" / "params.yaml"
 NAMES, NOUNS, VERBS = ("Ada", "Ben", "Cleo"), ("dog", "owl", "goat"), ("saw", "met", "fed")
 
 
 def make_document(text: str, tags: str | None, starts: tuple[int, ...] = (0,)) -> Document:
-    return Document("d", 0, "train", "", tuple(text.split()), starts, tags=None if tags is None else tuple(tags.split()))
+    return Document(
+        "d",
+        0,
+        "train",
+        "",
+        tuple(text.split()),
+        starts,
+        tags=None if tags is None else tuple(tags.split()),
+    )
 
 
 def make_corpus() -> list[Document]:
@@ -64,7 +74,10 @@ def test_known_words_are_told() -> None:
 def test_unknown_words_are_told_by_what_stands_before() -> None:
     corpus = [
         *make_corpus(),
-        make_document("Ben fed the zebra . she met Zora . Ben fed the yak . she saw Yolanda .", "NNP VBD DT NN . PRP VBD NNP . " * 2),
+        make_document(
+            "Ben fed the zebra . she met Zora . Ben fed the yak . she saw Yolanda .",
+            "NNP VBD DT NN . PRP VBD NNP . " * 2,
+        ),
     ]
     tagger = learn_tagger(corpus, lower_case=True)
     assert tagger is not None
@@ -74,7 +87,15 @@ def test_unknown_words_are_told_by_what_stands_before() -> None:
 
 
 def test_a_word_is_known_from_its_second_time_on_and_only_then_read_as_itself() -> None:
-    tagger = learn_tagger([make_document("the owl saw the dog ; the dog met 12 then 34", "DT NN VBD DT NN : DT NN VBD CD RB CD")], True)
+    tagger = learn_tagger(
+        [
+            make_document(
+                "the owl saw the dog ; the dog met 12 then 34",
+                "DT NN VBD DT NN : DT NN VBD CD RB CD",
+            )
+        ],
+        True,
+    )
     assert tagger is not None
     assert tagger.known == {"the", "dog", "00"}
     owl, dog = ("", "", "the", "owl"), ("", "", "the", "dog")
@@ -113,7 +134,14 @@ def test_a_rare_word_has_no_feature_of_its_own() -> None:
 
 
 def test_quotes_and_digits_are_made_alike() -> None:
-    assert [window[-1] for window in make_windows("`` It 's 1984 ” ’s".split(), True)] == ['"', "it", "'s", "0000", '"', "'s"]
+    assert [window[-1] for window in make_windows("`` It 's 1984 ” ’s".split(), True)] == [
+        '"',
+        "it",
+        "'s",
+        "0000",
+        '"',
+        "'s",
+    ]
 
 
 def test_running_text_is_split_as_the_corpora_are() -> None:
@@ -138,7 +166,13 @@ def test_two_trainings_are_the_same_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize(
-    "corpus", [[], [make_document("she met Ada", None)], [make_document("dog owl", "NN NNS")], [make_document("a b", "XX XX")]]
+    "corpus",
+    [
+        [],
+        [make_document("she met Ada", None)],
+        [make_document("dog owl", "NN NNS")],
+        [make_document("a b", "XX XX")],
+    ],
 )
 def test_without_tags_to_learn_there_is_no_tagger(corpus: list[Document]) -> None:
     assert learn_tagger(corpus, True) is None
@@ -153,11 +187,19 @@ def test_words_of_unknown_part_of_speech_are_neither_learnt_nor_scored() -> None
 
 
 def test_last_words_are_those_with_letters() -> None:
-    assert find_last_words(make_document("she met Ada . ( 1984 ) Go ! '' yes", None, (0, 4, 7, 10))) == [2, 7, 10]
+    assert find_last_words(
+        make_document("she met Ada . ( 1984 ) Go ! '' yes", None, (0, 4, 7, 10))
+    ) == [2, 7, 10]
 
 
 def test_scores_are_those_of_the_pairs() -> None:
-    pairs = [("nouns", "nouns"), ("nouns", "nouns"), ("nouns", "other"), ("proper_nouns", "nouns"), ("other", "other")]
+    pairs = [
+        ("nouns", "nouns"),
+        ("nouns", "nouns"),
+        ("nouns", "other"),
+        ("proper_nouns", "nouns"),
+        ("other", "other"),
+    ]
     scores = score_groups(pairs)
     assert (scores["n"], scores["accuracy"]) == (5, 3 / 5)
     assert scores["groups"]["nouns"] == {"n": 3, "recall": 2 / 3, "precision": 2 / 3}
@@ -173,7 +215,9 @@ def test_an_empty_dev_split_has_no_accuracy() -> None:
 
 
 def test_dev_is_scored_by_all_words_and_by_last_words() -> None:
-    document = make_document("she met Ada . Ben saw the owl .", "PRP VBD NNP . NNP VBD DT NN .", (0, 4))
+    document = make_document(
+        "she met Ada . Ben saw the owl .", "PRP VBD NNP . NNP VBD DT NN .", (0, 4)
+    )
     scores = score_tagger(learn(), [document])
     assert (scores["words"]["n"], scores["words"]["accuracy"]) == (9, 1.0)
     assert {group: scores["last_words"]["groups"][group]["n"] for group in GROUPS} == {
@@ -187,7 +231,10 @@ def test_dev_is_scored_by_all_words_and_by_last_words() -> None:
 @pytest.mark.parametrize("capitals", [False, True])
 def test_shares_are_of_the_passages(capitals: bool) -> None:
     texts = ["she saw the goat", "Ben met Ada", "she saw Cleo", "she met the dog ; Ada saw"]
-    passages = [{"text": text if capitals else text.lower(), "target_start": text.rindex(" ") + 1} for text in texts]
+    passages = [
+        {"text": text if capitals else text.lower(), "target_start": text.rindex(" ") + 1}
+        for text in texts
+    ]
     tags = tag_targets(make_corpus(), make_corpus(), passages)
     assert (tags["n"], tags["lower_case"]) == (4, not capitals)
     assert tags["shares"] == {"nouns": 0.25, "proper_nouns": 0.5, "pronouns": 0.0, "other": 0.25}
@@ -204,7 +251,17 @@ def test_the_command_writes_the_same_bytes_twice_or_says_that_there_are_no_tags(
     outputs = [tmp_path / "first.json", tmp_path / "second.json"]
     with caplog.at_level("INFO"):
         for output in outputs:
-            main(["tag-lambada", "--params", str(SAMPLE), "--corpus", str(tmp_path), "--output", str(output)])
+            main(
+                [
+                    "tag-lambada",
+                    "--params",
+                    str(SAMPLE),
+                    "--corpus",
+                    str(tmp_path),
+                    "--output",
+                    str(output),
+                ]
+            )
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
     tags = json.loads(outputs[0].read_text())
     assert set(tags) == {"text", "n", "lower_case", "shares", "dev"}

@@ -1,4 +1,6 @@
-"""The plan of a training run: every prediction once an epoch, no padding, no shared memory rows, a pure function of the step."""
+"""The plan of a training run: every prediction once an epoch, no padding, no shared memory rows, a
+pure function of the step.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from entity_transformers.corpus.windows import WindowPlan
 
 
 def make_corpus(lengths: list[int], entities: int = 3, seed: int = 0) -> AlignedCorpus:
-    """Documents of ``length`` pieces; piece values are unique, entity ids 0..entities in runs."""
+    """Documents of ``length`` tokens; token values are unique, entity ids 0..entities in runs."""
     total, generator = sum(lengths), np.random.default_rng(seed)
     labels = [generator.integers(0, entities + 1, length) for length in lengths]
     for label in labels:
         label[0] = 0
     column = np.concatenate(labels).astype(np.int32)
     return AlignedCorpus(
-        "train", tuple(f"d{i}" for i in range(len(lengths))), ("",), pieces=np.arange(total, dtype=np.int32), entities=column,
+        "train", tuple(f"d{i}" for i in range(len(lengths))), ("",), tokens=np.arange(total, dtype=np.int32), entities=column,
         mentions=np.where(column > 0, 0, -1).astype(np.int32), words=np.arange(total, dtype=np.int32), tags=np.zeros(total, np.uint8),
         bytes=np.ones(total, np.uint16), offsets=np.cumsum([0, *lengths]),
     )  # fmt: skip
@@ -31,54 +33,64 @@ def make_corpus(lengths: list[int], entities: int = 3, seed: int = 0) -> Aligned
 @settings(max_examples=60, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12).filter(lambda ls: max(ls) > 1),
-    lanes=st.integers(1, 4), window=st.integers(2, 16), seed=st.integers(0, 5),
+    streams=st.integers(1, 4), window=st.integers(2, 16), seed=st.integers(0, 5),
 )  # fmt: skip
-def test_lanes_read_whole_documents_in_order_without_gaps(lengths: list[int], lanes: int, window: int, seed: int) -> None:
+def test_streams_read_whole_documents_in_order_without_gaps(
+    lengths: list[int], streams: int, window: int, seed: int
+) -> None:
     corpus = make_corpus(lengths)
     count = 6
-    plan = WindowPlan(corpus, lanes=lanes, window=window, windows=count, seed=seed)
+    plan = WindowPlan(corpus, streams=streams, window=window, windows=count, seed=seed)
     windows = [plan[i] for i in range(count)]
-    for lane in range(lanes):
-        pieces = np.concatenate([w.pieces[lane] for w in windows])
-        targets = np.concatenate([w.targets[lane] for w in windows])
-        np.testing.assert_array_equal(targets, pieces + 1)
-        starts = np.isin(pieces, corpus.offsets[:-1])
+    for stream in range(streams):
+        tokens = np.concatenate([w.tokens[stream] for w in windows])
+        targets = np.concatenate([w.targets[stream] for w in windows])
+        np.testing.assert_array_equal(targets, tokens + 1)
+        starts = np.isin(tokens, corpus.offsets[:-1])
         assert starts[0]
-        jumps = np.flatnonzero(np.diff(pieces) != 1) + 1
+        jumps = np.flatnonzero(np.diff(tokens) != 1) + 1
         assert starts[jumps].all()
-        ends = corpus.offsets[np.searchsorted(corpus.offsets, pieces[jumps - 1], side="right")] - 2
-        np.testing.assert_array_equal(pieces[jumps - 1], ends)
+        ends = corpus.offsets[np.searchsorted(corpus.offsets, tokens[jumps - 1], side="right")] - 2
+        np.testing.assert_array_equal(tokens[jumps - 1], ends)
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     lengths=st.lists(st.integers(2, 30), min_size=1, max_size=10),
-    lanes=st.integers(1, 3),
+    streams=st.integers(1, 3),
     window=st.integers(2, 40),
     seed=st.integers(0, 5),
 )
-def test_memory_rows_of_a_window_belong_to_one_document_each(lengths: list[int], lanes: int, window: int, seed: int) -> None:
+def test_memory_rows_of_a_window_belong_to_one_document_each(
+    lengths: list[int], streams: int, window: int, seed: int
+) -> None:
     corpus = make_corpus(lengths)
-    plan = WindowPlan(corpus, lanes=lanes, window=window, windows=8, seed=seed)
-    owner: list[dict[int, int]] = [{} for _ in range(lanes)]
-    document_of = np.searchsorted(corpus.offsets, np.arange(len(corpus.pieces)), side="right") - 1
+    plan = WindowPlan(corpus, streams=streams, window=window, windows=8, seed=seed)
+    owner: list[dict[int, int]] = [{} for _ in range(streams)]
+    document_of = np.searchsorted(corpus.offsets, np.arange(len(corpus.tokens)), side="right") - 1
     for window_ in (plan[i] for i in range(8)):
-        for lane in range(lanes):
-            fresh = np.flatnonzero(window_.new_rows[lane])
+        for stream in range(streams):
+            fresh = np.flatnonzero(window_.new_rows[stream])
             for row in fresh:
-                owner[lane].pop(int(row), None)
-            started = np.flatnonzero(window_.positions[lane] == 0)
+                owner[stream].pop(int(row), None)
+            started = np.flatnonzero(window_.positions[stream] == 0)
             segment = np.searchsorted(started, np.arange(window), side="right")
-            for piece, row, part in zip(window_.pieces[lane], window_.entities[lane], segment, strict=True):
-                assert (row == 0) == (corpus.entities[piece] == 0)
+            for token, row, part in zip(
+                window_.tokens[stream], window_.entities[stream], segment, strict=True
+            ):
+                assert (row == 0) == (corpus.entities[token] == 0)
                 if row:
-                    key = (int(document_of[piece]), int(corpus.entities[piece]), 0 if part == 1 and not fresh.size else None)
-                    held = owner[lane].setdefault(int(row), key[:2])  # type: ignore[arg-type]
+                    key = (
+                        int(document_of[token]),
+                        int(corpus.entities[token]),
+                        0 if part == 1 and not fresh.size else None,
+                    )
+                    held = owner[stream].setdefault(int(row), key[:2])  # type: ignore[arg-type]
                     assert held == key[:2]
 
 
 def test_positions_restart_where_a_document_starts_and_new_rows_are_its_own() -> None:
-    plan = WindowPlan(make_corpus([6, 6, 6], entities=2), lanes=1, window=8, windows=4, seed=0)
+    plan = WindowPlan(make_corpus([6, 6, 6], entities=2), streams=1, window=8, windows=4, seed=0)
     window = plan[0]
     np.testing.assert_array_equal(window.positions[0], [0, 1, 2, 3, 4, 0, 1, 2])
     assert window.packed
@@ -86,64 +98,89 @@ def test_positions_restart_where_a_document_starts_and_new_rows_are_its_own() ->
     assert len(window.documents) == 2
 
 
-def test_an_epoch_predicts_every_piece_once() -> None:
+def test_an_epoch_predicts_every_token_once() -> None:
     lengths = [5, 9, 13, 2]
     corpus = make_corpus(lengths)
     total = sum(lengths) - len(lengths)
-    plan = WindowPlan(corpus, lanes=1, window=5, windows=2 * total // 5, seed=3)
+    plan = WindowPlan(corpus, streams=1, window=5, windows=2 * total // 5, seed=3)
     targets = np.concatenate([plan[i].targets[0] for i in range(2 * total // 5)])[:total]
-    assert Counter(targets.tolist()) == Counter(set(range(sum(lengths))) - set(corpus.offsets[:-1].tolist()))
+    assert Counter(targets.tolist()) == Counter(
+        set(range(sum(lengths))) - set(corpus.offsets[:-1].tolist())
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(lengths=st.lists(st.integers(2, 20), min_size=1, max_size=6), window=st.integers(2, 24), seed=st.integers(0, 5))
-def test_chains_start_and_end_with_their_document(lengths: list[int], window: int, seed: int) -> None:
-    """Every reading's chains end as often as they start, in the rows where they started, but twice in one window counts once."""
+@given(
+    lengths=st.lists(st.integers(2, 20), min_size=1, max_size=6),
+    window=st.integers(2, 24),
+    seed=st.integers(0, 5),
+)
+def test_chains_start_and_end_with_their_document(
+    lengths: list[int], window: int, seed: int
+) -> None:
+    """Every reading's chains end as often as they start, in the rows where they started, but twice
+    in one window counts once.
+    """
     corpus = make_corpus(lengths)
-    plan = WindowPlan(corpus, lanes=1, window=window, windows=12, seed=seed)
-    lane = plan.lanes[0]
+    plan = WindowPlan(corpus, streams=1, window=window, windows=12, seed=seed)
+    stream = plan.streams[0]
     assert plan.chains == plan.entities.sum()
     for index, found in enumerate(plan[i] for i in range(12)):
         starting: dict[int, int] = {}
         ending: dict[int, int] = {}
-        for k, document in enumerate(lane.documents):
+        for k, document in enumerate(stream.documents):
             before = int(plan.entities[:document].sum())
-            rows = {before + e: int(lane.rows[k]) + e for e in range(1, int(plan.entities[document]) + 1)}
-            first, last = int(lane.starts[k]), int(lane.starts[k] + plan.lengths[document] - 1)
+            rows = {
+                before + e: int(stream.rows[k]) + e
+                for e in range(1, int(plan.entities[document]) + 1)
+            }
+            first, last = int(stream.starts[k]), int(stream.starts[k] + plan.lengths[document] - 1)
             starting |= {row: chain for chain, row in rows.items() if first // window == index}
             ending |= rows if last // window == index else {}
-        assert {row: found.starting[0, row] for row in np.flatnonzero(found.starting[0])} == starting
+        assert {
+            row: found.starting[0, row] for row in np.flatnonzero(found.starting[0])
+        } == starting
         assert {found.ending[0, row]: row for row in np.flatnonzero(found.ending[0])} == ending
 
 
 def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     corpus = make_corpus([20, 30, 25, 10])
-    one = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
-    other = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
+    one = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
+    other = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
     _ = [one[i] for i in range(10)]
-    for name in ("pieces", "targets", "entities", "positions", "starting", "ending", "new_rows"):
+    for name in ("tokens", "targets", "entities", "positions", "starting", "ending", "new_rows"):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
-    assert (one[17].pieces != WindowPlan(corpus, lanes=2, window=8, windows=30, seed=2)[17].pieces).any()
+    assert (
+        one[17].tokens != WindowPlan(corpus, streams=2, window=8, windows=30, seed=2)[17].tokens
+    ).any()
 
 
-def test_other_labels_do_not_change_the_pieces() -> None:
+def test_other_labels_do_not_change_the_tokens() -> None:
     corpus = make_corpus([20, 30, 25, 10])
-    plain = WindowPlan(corpus.with_entities(np.zeros_like(corpus.entities)), lanes=2, window=8, windows=30, seed=1)
-    labelled = WindowPlan(corpus, lanes=2, window=8, windows=30, seed=1)
+    plain = WindowPlan(
+        corpus.with_entities(np.zeros_like(corpus.entities)),
+        streams=2,
+        window=8,
+        windows=30,
+        seed=1,
+    )
+    labelled = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
     for i in range(30):
-        np.testing.assert_array_equal(plain[i].pieces, labelled[i].pieces)
+        np.testing.assert_array_equal(plain[i].tokens, labelled[i].tokens)
 
 
 def test_a_split_without_words_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to train on"):
-        WindowPlan(make_corpus([1, 1]), lanes=1, window=4, windows=1, seed=0)
+        WindowPlan(make_corpus([1, 1]), streams=1, window=4, windows=1, seed=0)
 
 
 def with_mentions(entities: list[int], mentions: list[int]) -> AlignedCorpus:
     corpus = make_corpus([len(entities)])
     from dataclasses import replace
 
-    return replace(corpus, entities=np.array(entities, np.int32), mentions=np.array(mentions, np.int32))
+    return replace(
+        corpus, entities=np.array(entities, np.int32), mentions=np.array(mentions, np.int32)
+    )
 
 
 def test_first_mentions_are_those_no_earlier_mention_precedes() -> None:

@@ -1,4 +1,6 @@
-"""Metrics of a whole study, made up but of the files' schemas: numbers differ by model, seed, split and condition."""
+"""Metrics of a whole study, made up but of the files' schemas: numbers differ by model, seed, split
+and condition.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +11,57 @@ import numpy as np
 import pytest
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.report.results import CURVE_COLUMNS, Documents, MentionVectors, ProbeRow, Results, Run
+from entity_transformers.report.results import (
+    CURVE_COLUMNS,
+    Documents,
+    MentionVectors,
+    ProbeRow,
+    Results,
+    Run,
+)
 from entity_transformers.report.spans import Example, cut_example
 
 ONTONOTES = ("PERSON", "PRODUCT", "EVENT", "CARDINAL", "NORP", "GPE", "ORG", "DATE", "WORK_OF_ART")
 GUM = ("person", "place", "organization", "event", "abstract")
-LOSS = {"gpt2": 5.702, "gpt2e": 5.675, "gpt2e-null": 5.681, "gpt2e-shuffled": 5.690, "gpt2e-first-only": 5.678, "gpt2-wide": 5.686}
+LOSS = {
+    "gpt2": 5.702,
+    "gpt2e": 5.675,
+    "gpt2e-unlabelled": 5.681,
+    "gpt2e-shuffled": 5.690,
+    "gpt2e-first-only": 5.678,
+    "gpt2-matched": 5.686,
+}
 SIZES = {"dev": 30, "test": 40}
 
 
-def make_score(loss: float | None, pieces: int = 1000, whole: bool = False) -> dict[str, Any]:
+def make_score(loss: float | None, tokens: int = 1000, whole: bool = False) -> dict[str, Any]:
     """SCORE of perplexity.json."""
     if loss is None:
-        return {"pieces": 0, "nll": 0.0, "loss": None, "perplexity": None}
-    score = {"pieces": pieces, "nll": loss * pieces, "loss": loss, "perplexity": float(np.exp(loss))}
-    return score | ({"perplexity_word": float(np.exp(1.2 * loss)), "bits_per_byte": loss / 2.9} if whole else {})
+        return {"tokens": 0, "nll": 0.0, "loss": None, "perplexity": None}
+    score = {
+        "tokens": tokens,
+        "nll": loss * tokens,
+        "loss": loss,
+        "perplexity": float(np.exp(loss)),
+    }
+    return score | (
+        {"perplexity_word": float(np.exp(1.2 * loss)), "bits_per_byte": loss / 2.9} if whole else {}
+    )
 
 
 def make_documents(model: str, seed: int, shift: float) -> Documents:
     """documents.csv: the documents' difficulty is shared by all models, so that pairing matters."""
     splits = np.repeat(list(SIZES), list(SIZES.values()))
     shared = np.random.default_rng(0)
-    pieces, base = shared.integers(200, 900, len(splits)), 5.7 + 0.3 * shared.standard_normal(len(splits))
+    tokens, base = (
+        shared.integers(200, 900, len(splits)),
+        5.7 + 0.3 * shared.standard_normal(len(splits)),
+    )
     noise = 0.004 * np.random.default_rng([seed, len(model)]).standard_normal(len(splits))
-    on = (base + shift + noise) * pieces
-    off = on + (0.003 * pieces if model.startswith("gpt2e") else 0)
+    on = (base + shift + noise) * tokens
+    off = on + (0.003 * tokens if model.startswith("gpt2e") else 0)
     names = np.array([f"{split}/doc{i:03}#0" for i, split in enumerate(splits)])
-    return Documents(splits, names, pieces, on, off)
+    return Documents(splits, names, tokens, on, off)
 
 
 def make_perplexity(model: str, documents: Documents) -> dict[str, Any]:
@@ -43,8 +69,14 @@ def make_perplexity(model: str, documents: Documents) -> dict[str, Any]:
     splits = {}
     for split in SIZES:
         at = documents.split == split
-        on, off = (float(nll[at].sum() / documents.pieces[at].sum()) for nll in (documents.nll_on, documents.nll_off))
-        both = lambda more, on=on, off=off: {"on": make_score(on + more), "off": make_score(off + more)}  # noqa: E731
+        on, off = (
+            float(nll[at].sum() / documents.tokens[at].sum())
+            for nll in (documents.nll_on, documents.nll_off)
+        )
+        both = lambda more, on=on, off=off: {
+            "on": make_score(on + more),
+            "off": make_score(off + more),
+        }  # noqa: E731
         splits[split] = {
             "documents": int(at.sum()), "words": 9000, "bytes": 50000, "on": make_score(on, 9999, True), "off": make_score(off, 9999, True),
             "by_class": {"outside": both(0.1), "first": both(0.4), "later": both(-0.9)},
@@ -54,8 +86,16 @@ def make_perplexity(model: str, documents: Documents) -> dict[str, Any]:
 
 
 def make_similarity(model: str, generator: np.random.Generator) -> dict[str, Any]:
-    """similarity.json; words without context are the same on and off; the pronouns' context is empty."""
-    keys = ("mention_similarity", "entity_similarity", "entity_similarity_to_ones", "between_entities", "mention_similarity_centred")
+    """similarity.json; words without context are the same on and off; the pronouns' context is
+    empty.
+    """
+    keys = (
+        "mention_similarity",
+        "entity_similarity",
+        "entity_similarity_to_ones",
+        "between_entities",
+        "mention_similarity_centred",
+    )
 
     def sim() -> dict[str, Any]:
         return {"entities": 310, "mentions": 1405, **{k: float(v) for k, v in zip(keys, generator.uniform(-0.1, 0.9, 5), strict=True)},
@@ -63,7 +103,10 @@ def make_similarity(model: str, generator: np.random.Generator) -> dict[str, Any
 
     nothing = {"entities": 0, "mentions": 0, **dict.fromkeys((*keys, "between_entities_centred"))}
     words = {"nouns": sim(), "pronouns": sim()}
-    shifted = {group: one | {"entity_similarity": one["entity_similarity"] + 0.01} for group, one in words.items()}
+    shifted = {
+        group: one | {"entity_similarity": one["entity_similarity"] + 0.01}
+        for group, one in words.items()
+    }
     tags = {"nouns": ["NN", "NNS", "NNP", "NNPS"], "pronouns": ["PRP", "PRP$"]}
     contexts = {"nouns": {"on": sim(), "off": sim()}, "pronouns": {"on": nothing, "off": nothing}}
     groups = {
@@ -82,7 +125,13 @@ def make_ner(labels: tuple[str, ...], generator: np.random.Generator) -> dict[st
 
     def prf(support: int = 40) -> dict[str, Any]:
         f1, precision, recall = generator.uniform(0.1, 0.9, 3) if support else (0.0, 0.0, 0.0)
-        return {"precision": float(precision), "recall": float(recall), "f1": float(f1), "support": support, "predicted": 33}
+        return {
+            "precision": float(precision),
+            "recall": float(recall),
+            "f1": float(f1),
+            "support": support,
+            "predicted": 33,
+        }
 
     def score() -> dict[str, Any]:
         each = {label: prf(0 if label == labels[-1] else 40) for label in labels}
@@ -102,9 +151,14 @@ PROBE_GROUPS = ("all", "nouns", "pronouns", "other")
 
 
 def make_probe(model: str, seed: int) -> dict[str, Any]:
-    """probe.json, the rows of heads.csv and those of documents.csv, which agree; nothing is asked in group ``other``."""
+    """probe.json, the rows of heads.csv and those of documents.csv, which agree; nothing is asked
+    in group ``other``.
+    """
     generator = np.random.default_rng([seed, len(model), 7])
-    kinds = [("self", "off"), *([("self", "on"), ("entity", "on")] if model.startswith("gpt2e") else [])]
+    kinds = [
+        ("self", "off"),
+        *([("self", "on"), ("entity", "on")] if model.startswith("gpt2e") else []),
+    ]
     entries, heads, documents = [], [], []
     for attention, entities in kinds:
         groups = {}
@@ -112,7 +166,16 @@ def make_probe(model: str, seed: int) -> dict[str, Any]:
             n = 0 if group == "other" else 40
             counts = generator.integers(0, n + 1, (2, 3))
             heads += [
-                ProbeRow(attention, entities, group, layer + 1, head + 1, split, n, {"correct": float(counts[layer, head])})
+                ProbeRow(
+                    attention,
+                    entities,
+                    group,
+                    layer + 1,
+                    head + 1,
+                    split,
+                    n,
+                    {"correct": float(counts[layer, head])},
+                )
                 for split in ("dev", "test")
                 for layer, head in np.ndindex(2, 3)
             ]
@@ -129,30 +192,64 @@ def make_probe(model: str, seed: int) -> dict[str, Any]:
                 {"correct": c, "by_distance": 4.0, "nearest": 6.0, "same_head": 8.0, "chance": 2.5}
                 for c in (float(counts[1, 0] // 2), float(counts[1, 0] - counts[1, 0] // 2))
             ]
-            documents += [ProbeRow(attention, entities, group, 2, 1, f"test/doc{i}#0", 20, one) for i, one in enumerate(scores) if n]
+            documents += [
+                ProbeRow(attention, entities, group, 2, 1, f"test/doc{i}#0", 20, one)
+                for i, one in enumerate(scores)
+                if n
+            ]
         entries.append({"attention": attention, "entities": entities, "groups": groups})
-    cells = {g: {"n": 0 if g == "other" else 40, "nearest": None if g == "other" else 0.3} for g in PROBE_GROUPS}
+    cells = {
+        g: {"n": 0 if g == "other" else 40, "nearest": None if g == "other" else 0.3}
+        for g in PROBE_GROUPS
+    }
     splits = {split: {"left_out": 0.125, "groups": cells} for split in ("dev", "test")}
-    summary = {"model": model, "seed": seed, "choose": "dev", "report": "test", "splits": splits, "attention": entries}
+    summary = {
+        "model": model,
+        "seed": seed,
+        "choose": "dev",
+        "report": "test",
+        "splits": splits,
+        "attention": entries,
+    }
     return {"probe": summary, "probe_heads": tuple(heads), "probe_documents": tuple(documents)}
 
 
 def make_curve(loss: float, seed: int) -> dict[str, np.ndarray]:
     """Columns of curve.csv: a training row every 100 steps, a validation every 500."""
     steps = np.arange(100, 5001, 100, dtype=np.float64)
-    train = loss + 3 * np.exp(-steps / 700) + 0.03 * np.random.default_rng(seed).standard_normal(len(steps))
+    train = (
+        loss
+        + 3 * np.exp(-steps / 700)
+        + 0.03 * np.random.default_rng(seed).standard_normal(len(steps))
+    )
     dev = np.where(steps % 500 == 0, train + 0.1, np.nan)
-    return dict(zip(CURVE_COLUMNS, (steps, steps * 512, train, np.full_like(steps, 1e-3), dev, dev + 0.02), strict=True))
+    return dict(
+        zip(
+            CURVE_COLUMNS,
+            (steps, steps * 512, train, np.full_like(steps, 1e-3), dev, dev + 0.02),
+            strict=True,
+        )
+    )
 
 
 def make_mentions(seed: int) -> MentionVectors:
     """Twelve entities with clouds of their own; entity 0 is the most-mentioned."""
-    generator, centres = np.random.default_rng([seed, 9]), np.random.default_rng([seed, 8]).standard_normal((12, 16))
+    generator, centres = (
+        np.random.default_rng([seed, 9]),
+        np.random.default_rng([seed, 8]).standard_normal((12, 16)),
+    )
     entities = np.repeat(np.arange(12), np.arange(26, 2, -2))
-    return MentionVectors((centres[entities] + 0.3 * generator.standard_normal((len(entities), 16))).astype(np.float16), entities)
+    return MentionVectors(
+        (centres[entities] + 0.3 * generator.standard_normal((len(entities), 16))).astype(
+            np.float16
+        ),
+        entities,
+    )
 
 
-def make_run(model: str, seed: int, labels: tuple[str, ...] = ONTONOTES, shift: float | None = None) -> Run:
+def make_run(
+    model: str, seed: int, labels: tuple[str, ...] = ONTONOTES, shift: float | None = None
+) -> Run:
     """Everything one model and seed leave behind."""
     generator = np.random.default_rng([seed, sum(map(ord, model))])
     loss = LOSS[model] + 0.004 * seed
@@ -161,15 +258,15 @@ def make_run(model: str, seed: int, labels: tuple[str, ...] = ONTONOTES, shift: 
     fractions = generator.uniform(0, 0.3, 2)
     return Run(
         model=model, seed=seed, curve=make_curve(loss, seed), documents=documents, perplexity=make_perplexity(model, documents),
-        training={"model": model, "seed": seed, "parameters": 5_270_000 + 900_000 * (slow > 1), "steps": 5000, "pieces_seen": 2_560_000,
+        training={"model": model, "seed": seed, "parameters": 5_270_000 + 900_000 * (slow > 1), "steps": 5000, "tokens_seen": 2_560_000,
                   "train_loss": loss - 0.3, "dev_loss_on": loss, "dev_loss_off": loss + 0.003, "best_dev_loss": loss, "best_step": 4500,
                   "skipped_steps": 0},
-        timing={"seconds_per_step": 0.151 * slow, "pieces_per_second": 3390 / slow, "seconds_validation_step": 0.05 * slow, "device": "cpu",
+        timing={"seconds_per_step": 0.151 * slow, "tokens_per_second": 3390 / slow, "seconds_validation_step": 0.05 * slow, "device": "cpu",
                 "threads": 2, "seconds_total": 760.0},
         lambada={"text": "original", "passages": 5153, "truncated": 3,
-                 "last_word": {"nll": 7.1, "pieces": 6000, "perplexity": float(np.exp(7 + loss / 50)), "accuracy": float(fractions[0])},
-                 "last_piece": {"perplexity": float(np.exp(6 + loss / 50)), "accuracy": float(fractions[1])},
-                 "passage": {"pieces": 480000, "words": 400000, "perplexity_piece": float(np.exp(loss)),
+                 "last_word": {"nll": 7.1, "tokens": 6000, "perplexity": float(np.exp(7 + loss / 50)), "accuracy": float(fractions[0])},
+                 "last_token": {"perplexity": float(np.exp(6 + loss / 50)), "accuracy": float(fractions[1])},
+                 "passage": {"tokens": 480000, "words": 400000, "perplexity_token": float(np.exp(loss)),
                              "perplexity_word": float(np.exp(loss * 1.2))}},
         similarity=make_similarity(model, generator), ner=make_ner(labels, generator), mentions=make_mentions(seed + len(model)),
         **make_probe(model, seed),
@@ -183,19 +280,45 @@ def make_statistics() -> dict[str, Any]:
         counts = {"documents": 10, "documents_without_named_entities": 0, "sentences": 500, "words": 9000, "chains": 300, "mentions": 1200,
                   "nested_mentions": 90, "crossing_mentions": 1, "merged_spans": 0, "words_in_mentions": 3000,
                   "words_in_several_mentions": 200, "kept_mentions": 1100, "kept_chains": 290, "kept_words_in_mentions": 2900}  # fmt: skip
-        ne, pos = {"PERSON": 200, "GPE": 120}, {"nouns": 1500, "proper_nouns": 900, "pronouns": 700, "other": 5700, "unknown": 200}
-        nested = {key: {name: n * scale for name, n in part.items()} for key, part in (("ne_spans", ne), ("pos", pos))}
+        ne, pos = (
+            {"PERSON": 200, "GPE": 120},
+            {
+                "nouns": 1500,
+                "proper_nouns": 900,
+                "pronouns": 700,
+                "other": 5700,
+                "unknown": 200,
+            },
+        )
+        nested = {
+            key: {name: n * scale for name, n in part.items()}
+            for key, part in (("ne_spans", ne), ("pos", pos))
+        }
         lost = {"outermost": {"mentions": 100 * scale, "chains": 10 * scale, "words": 7 * scale}}
         return {key: value * scale for key, value in counts.items()} | nested | {"lost": lost}
 
-    return {"total": stats(10), "splits": {"train": stats(8), "dev": stats(1), "test": stats(1)}, "nesting": "outermost", "left_out": {}}
+    return {
+        "total": stats(10),
+        "splits": {"train": stats(8), "dev": stats(1), "test": stats(1)},
+        "nesting": "outermost",
+        "left_out": {},
+    }
 
 
 def make_alignment() -> dict[str, Any]:
     """alignment.json."""
     sizes = {"train": 8, "dev": 1, "test": 1}
-    counts = {"documents": 10, "words": 9000, "pieces": 11000, "pieces_in_mentions": 3500, "entities": 290, "mentions": 1100}
-    return {split: {key: n * scale for key, n in counts.items()} for split, scale in sizes.items()} | {"tokenizer": {"kind": "trained"}}
+    counts = {
+        "documents": 10,
+        "words": 9000,
+        "tokens": 11000,
+        "tokens_in_mentions": 3500,
+        "entities": 290,
+        "mentions": 1100,
+    }
+    return {
+        split: {key: n * scale for key, n in counts.items()} for split, scale in sizes.items()
+    } | {"tokenizer": {"kind": "trained"}}
 
 
 def make_tags() -> dict[str, Any]:
@@ -204,25 +327,49 @@ def make_tags() -> dict[str, Any]:
     groups = {group: {"n": 1200, "recall": 0.75, "precision": 0.8} for group in shares}
     groups["pronouns"] = {"n": 0, "recall": None, "precision": None}
     score = {"n": 3600, "accuracy": 0.75, "groups": groups}
-    return {"text": "original", "lower_case": True, "n": 5153, "shares": shares, "dev": {"words": score, "last_words": score}}
+    return {
+        "text": "original",
+        "lower_case": True,
+        "n": 5153,
+        "shares": shares,
+        "dev": {"words": score, "last_words": score},
+    }
 
 
-def make_riddles() -> dict[str, Any]:
-    """The candidates of riddles.json."""
+def make_anomalies() -> dict[str, Any]:
+    """The candidates of anomalies.json."""
 
     def padded(share: float) -> dict[str, Any]:
-        score = {"padded": 6.0 * share + 0.1 * (1 - share), "real": 6.0, "pad": 0.1, "real_share": share}
+        score = {
+            "padded": 6.0 * share + 0.1 * (1 - share),
+            "real": 6.0,
+            "pad": 0.1,
+            "real_share": share,
+        }
         shares = {"512": share / 2, "1024": share / 4}
-        return {"dev": score, "train": score | {"real": 5.0}, "train_running": 3.0, "mean_length": 480.0, "real_share": shares}
+        return {
+            "dev": score,
+            "train": score | {"real": 5.0},
+            "train_running": 3.0,
+            "mean_length": 480.0,
+            "real_share": shares,
+        }
 
     def passes(*losses: float) -> list[dict[str, Any]]:
-        return [{"number": i, "train_loss": loss + 0.5, "dev_loss": loss} for i, loss in enumerate(losses, start=1)]
+        return [
+            {"number": i, "train_loss": loss + 0.5, "dev_loss": loss}
+            for i, loss in enumerate(losses, start=1)
+        ]
 
     models = {name: {"train_loss": loss, "dev_loss": loss, "context_gain": gain} for name, loss, gain in
               (("gpt2", 5.7, 0.9), ("gpt2e", 5.68, 0.92), ("gpt2e-literal", 6.8, 0.001))}  # fmt: skip
     return {
         "padding": {"documents": padded(0.8), "sentences": padded(0.05)},
-        "validation-trains": {"train_loss": 6.0, "dev_loss": 6.2, "passes": passes(4.0, 2.0, 0.7, 0.5)},
+        "validation-trains": {
+            "train_loss": 6.0,
+            "dev_loss": 6.2,
+            "passes": passes(4.0, 2.0, 0.7, 0.5),
+        },
         "validation-seen": {"held_out": 6.9, "passes": passes(4.0, 1.5)},
         "literal-block": {"unigram_entropy": 6.1, "models": models},
     }
@@ -247,28 +394,45 @@ def make_document() -> Document:
     ]
     mentions += [(28, 29, 7), (28, 31, 5), (28, 33, 6), (39, 41, 2)]
     starts = (0, 17, 34)
-    return Document("story", 0, "test", "st", tuple(text.split()), starts, tuple(Mention(*m) for m in mentions))
+    return Document(
+        "story", 0, "test", "st", tuple(text.split()), starts, tuple(Mention(*m) for m in mentions)
+    )
 
 
 def make_example() -> Example:
-    """The document as the example passage; labels by the outermost mention, every long word in two pieces."""
+    """The document as the example passage; labels by the outermost mention, every long word in two
+    tokens.
+    """
     document, labels = make_document(), np.zeros(42, np.int64)
     for mention in reversed(document.mentions):
         labels[mention.start : mention.end] = mention.chain
-    pieces = [(" " + word[:4], word[4:]) if len(word) > 5 else (" " + word,) for word in document.words]
-    return cut_example(document, labels, pieces, 0, 23, 110)
+    tokens = [
+        (" " + word[:4], word[4:]) if len(word) > 5 else (" " + word,) for word in document.words
+    ]
+    return cut_example(document, labels, tokens, 0, 23, 110)
 
 
-def make_results(models: tuple[str, ...] = ("gpt2", "gpt2e"), seeds: tuple[int, ...] = (1,), **changes: Any) -> Results:
-    """A study of these models and seeds; ``labels`` and ``shift`` (loss by model) go to the runs, the rest replaces fields."""
+def make_results(
+    models: tuple[str, ...] = ("gpt2", "gpt2e"), seeds: tuple[int, ...] = (1,), **changes: Any
+) -> Results:
+    """A study of these models and seeds; ``labels`` and ``shift`` (loss by model) go to the runs,
+    the rest replaces fields.
+    """
     labels, shift = changes.pop("labels", ONTONOTES), changes.pop("shift", {})
-    runs = tuple(make_run(model, seed, labels, shift.get(model)) for model in models for seed in seeds)
-    manifest = {"git_commit": "0123abcd", "device": "cpu", "versions": {"torch": "2.13.0"}, "params": {"lm": {"layers": 4, "width": 192}}}
+    runs = tuple(
+        make_run(model, seed, labels, shift.get(model)) for model in models for seed in seeds
+    )
+    manifest = {
+        "git_commit": "0123abcd",
+        "device": "cpu",
+        "versions": {"torch": "2.13.0"},
+        "params": {"lm": {"layers": 4, "width": 192}},
+    }
     fields: dict[str, Any] = {
         "title": "E.T. on <made-up> data", "models": models, "seeds": seeds, "runs": runs, "statistics": make_statistics(),
         "alignment": make_alignment(), "lambada_passages": 5153, "lambada_tags": make_tags(),
         "entity_names": [f"Entity {i}" for i in range(12)],
-        "example": make_example(), "manifest": manifest, "bootstrap_samples": 500, "riddles": make_riddles(),
+        "example": make_example(), "manifest": manifest, "bootstrap_samples": 500, "anomalies": make_anomalies(),
     }  # fmt: skip
     return Results(**(fields | changes))
 

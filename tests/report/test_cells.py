@@ -6,13 +6,24 @@ import math
 
 import pytest
 
-from entity_transformers.report.cells import Number, Table, render_csv, render_html, render_markdown, render_text
+from entity_transformers.report.cells import (
+    Number,
+    Table,
+    render_csv,
+    render_html,
+    render_markdown,
+    render_text,
+)
 
 TABLE = Table(
     name="t",
     title="A <title>",
     columns=("Name", "Score of two lines", "Paper"),
-    rows=(("a|b", Number(0.12345, 1, std=0.021, percent=True), Number(3)), ("<b>", Number(-1234.5678, 2), "–"), ("c", Number(None), "–")),
+    rows=(
+        ("a|b", Number(0.12345, 1, std=0.021, percent=True), Number(3)),
+        ("<b>", Number(-1234.5678, 2), "–"),
+        ("c", Number(None), "–"),
+    ),
     measures="What.",
     note="Mind the gap.",
     marked=frozenset({0}),
@@ -44,13 +55,20 @@ def test_a_number_is_written_with_its_uncertainty(number: Number, text: str) -> 
 def test_csv_keeps_the_measured_number_and_gives_deviations_a_column() -> None:
     rows = list(csv.reader(io.StringIO(render_csv(TABLE))))
     assert rows[0] == ["Name", "Score of two lines", "Score of two lines std", "Paper"]
-    assert rows[1:] == [["a|b", "0.12345", "0.021", "3"], ["<b>", "-1234.5678", "", ""], ["c", "", "", ""]]
+    assert rows[1:] == [
+        ["a|b", "0.12345", "0.021", "3"],
+        ["<b>", "-1234.5678", "", ""],
+        ["c", "", "", ""],
+    ]
 
 
 def test_csv_numbers_survive_a_round_trip_exactly() -> None:
     values = (1 / 3, math.pi * 1e-12, 2**53 - 1, 5.702, 0.0)
     table = Table("x", "x", ("v",), tuple((Number(value),) for value in values))
-    assert tuple(float(row[0]) for row in list(csv.reader(io.StringIO(render_csv(table))))[1:]) == values
+    assert (
+        tuple(float(row[0]) for row in list(csv.reader(io.StringIO(render_csv(table))))[1:])
+        == values
+    )
 
 
 def test_text_columns_align_and_headings_break() -> None:

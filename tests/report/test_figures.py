@@ -23,11 +23,21 @@ from entity_transformers.report.figures import (
 )
 from entity_transformers.report.results import MentionVectors, Results
 
-NAMES = {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2e", "embeddings_gpt2", "embeddings_both", "probe"}
+NAMES = {
+    "figure2",
+    "figure3",
+    "perplexity_by_class",
+    "embeddings_gpt2e",
+    "embeddings_gpt2",
+    "embeddings_both",
+    "probe",
+}
 
 
 def test_the_same_results_give_the_same_bytes(small: Results) -> None:
-    first, second = ({name: render_png(figure) for name, figure in build_all(small).items()} for _ in range(2))
+    first, second = (
+        {name: render_png(figure) for name, figure in build_all(small).items()} for _ in range(2)
+    )
     assert set(first) == NAMES == set(CAPTIONS)
     assert first == second
     for png in first.values():
@@ -36,7 +46,10 @@ def test_the_same_results_give_the_same_bytes(small: Results) -> None:
 
 
 def test_pyplot_is_not_needed() -> None:
-    code = "import sys, entity_transformers.report.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = (
+        "import sys, entity_transformers.report.figures; sys.exit('matplotlib.pyplot' in"
+        " sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -49,7 +62,9 @@ def test_curves_show_the_means_over_seeds(full: Results) -> None:
     np.testing.assert_array_equal(drawn["#1f6fb4"].get_xdata(), full.of("gpt2e")[0].curve["step"])
 
 
-def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_off(small: Results) -> None:
+def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_off(
+    small: Results,
+) -> None:
     axes = draw_validation(small).axes[0]  # type: ignore[union-attr]
     dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
     curve = small.of("gpt2e")[0].curve
@@ -63,19 +78,33 @@ def test_bars_show_the_perplexities(small: Results) -> None:
     assert figure is not None
     for axes, name in zip(figure.axes, ("outside", "first", "later"), strict=True):
         scores = [
-            small.of(m)[0].perplexity["splits"]["test"]["by_class"][name][c] for m, c in (("gpt2", "on"), ("gpt2e", "on"), ("gpt2e", "off"))
+            small.of(m)[0].perplexity["splits"]["test"]["by_class"][name][c]
+            for m, c in (("gpt2", "on"), ("gpt2e", "on"), ("gpt2e", "off"))
         ]  # type: ignore[index]
-        assert [bar.get_width() for bar in axes.patches] == [score["perplexity"] for score in scores]
+        assert [bar.get_width() for bar in axes.patches] == [
+            score["perplexity"] for score in scores
+        ]
 
 
 def test_missing_things_leave_their_figures_out(study: Callable[..., Results]) -> None:
     assert build_all(Results("nothing", ("gpt2",), (1,), ())) == {}
-    assert set(build_all(study(("gpt2",)))) == {"figure2", "figure3", "perplexity_by_class", "embeddings_gpt2", "probe"}
+    assert set(build_all(study(("gpt2",)))) == {
+        "figure2",
+        "figure3",
+        "perplexity_by_class",
+        "embeddings_gpt2",
+        "probe",
+    }
     results = study(("gpt2",))
     same = MentionVectors(np.ones((20, 4), np.float16), np.repeat([0, 1], 10))
     few = MentionVectors(np.eye(3, dtype=np.float16), np.zeros(3, np.int64))
     for mentions in (same, few, None):
-        cut = replace(results, runs=(replace(results.runs[0], mentions=mentions, curve={}, perplexity=None, probe=None),))
+        cut = replace(
+            results,
+            runs=(
+                replace(results.runs[0], mentions=mentions, curve={}, perplexity=None, probe=None),
+            ),
+        )
         assert build_all(cut) == {}
 
 
@@ -111,7 +140,9 @@ def test_the_number_of_threads_does_not_change_the_picture() -> None:
         np.testing.assert_array_equal(project(points)["t-SNE"], together)
 
 
-@pytest.mark.parametrize("places", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.02], [0.97, 0.99, 1.0], [0.1, 0.5, 0.9], []])
+@pytest.mark.parametrize(
+    "places", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.02], [0.97, 0.99, 1.0], [0.1, 0.5, 0.9], []]
+)
 def test_labels_are_spread_inside(places: list[float]) -> None:
     moved = spread(places, 0.07)
     assert all(b - a >= 0.07 - 1e-12 for a, b in pairwise(moved))

@@ -13,11 +13,15 @@ from entity_transformers.report.page import SECTIONS, render
 from entity_transformers.report.results import CONTROLS, Results
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
-PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg==")
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
+)
 
 
 class Page(HTMLParser):
-    """Collects what a browser would: open tags must close in order; every resource, anchor and text is kept."""
+    """Collects what a browser would: open tags must close in order; every resource, anchor and text
+    is kept.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -78,7 +82,11 @@ def test_nothing_is_loaded_from_elsewhere(page: tuple[str, Page]) -> None:
 
 def test_every_link_has_its_target(page: tuple[str, Page]) -> None:
     _, parsed = page
-    assert {link.removeprefix("#") for link in parsed.links} == {"verdict", "manifest", *(section.anchor for section in SECTIONS)}
+    assert {link.removeprefix("#") for link in parsed.links} == {
+        "verdict",
+        "manifest",
+        *(section.anchor for section in SECTIONS),
+    }
     assert {link.removeprefix("#") for link in parsed.links} <= set(parsed.ids)
 
 
@@ -106,7 +114,9 @@ def test_verdict_leak_claims_and_manifest_are_told(full: Results, page: tuple[st
 
 
 @pytest.mark.parametrize("models", [("gpt2", "gpt2e", *CONTROLS), ("gpt2", "gpt2e"), ("gpt2",)])
-def test_each_verdict_reaches_the_headline(study: Callable[..., Results], models: tuple[str, ...]) -> None:
+def test_each_verdict_reaches_the_headline(
+    study: Callable[..., Results], models: tuple[str, ...]
+) -> None:
     results = study(models)
     text, _ = make(results)
     status = judge_entities(results).status.replace(" ", "-")

@@ -22,10 +22,17 @@ from entity_transformers.report.printed import (
 
 
 def test_every_class_printed_in_whole_points_agrees_with_itself() -> None:
-    """Counts of a small class: its rounded P, R and F1 always pass, as one class and as the mean of two equal ones."""
+    """Counts of a small class: its rounded P, R and F1 always pass, as one class and as the mean of
+    two equal ones.
+    """
     for right, wrong, missed in itertools.product(range(1, 9), range(0, 30, 3), range(0, 30, 3)):
         precision, recall = right / (right + wrong), right / (right + missed)
-        score = Score(*(round(100 * value) / 100 for value in (harmonic(precision, recall), precision, recall)))
+        score = Score(
+            *(
+                round(100 * value) / 100
+                for value in (harmonic(precision, recall), precision, recall)
+            )
+        )
         assert is_one_class(score, WHOLE)
         assert is_mean_of_two(score)
 
@@ -45,14 +52,24 @@ def test_an_f1_that_no_class_can_have_fails() -> None:
 
 
 def test_the_reachable_f1_are_those_of_brute_force() -> None:
-    """Over all pairs of whole P and R with these means: F1 within the bounds that rounding leaves to each class."""
+    """Over all pairs of whole P and R with these means: F1 within the bounds that rounding leaves
+    to each class.
+    """
 
     def reach(p: int, r: int) -> list[int]:
-        corners = [harmonic(min(100, max(0, p + a)), min(100, max(0, r + b))) for a in (-0.5, 0.5) for b in (-0.5, 0.5)]
-        return [f for f in range(101) if min(corners) - 0.5 - 1e-9 <= f <= max(corners) + 0.5 + 1e-9]
+        corners = [
+            harmonic(min(100, max(0, p + a)), min(100, max(0, r + b)))
+            for a in (-0.5, 0.5)
+            for b in (-0.5, 0.5)
+        ]
+        return [
+            f for f in range(101) if min(corners) - 0.5 - 1e-9 <= f <= max(corners) + 0.5 + 1e-9
+        ]
 
     score = Score(0.0, 0.045, 0.02)
-    expected = {a + b for p in range(10) for r in range(5) for a in reach(p, r) for b in reach(9 - p, 4 - r)}
+    expected = {
+        a + b for p in range(10) for r in range(5) for a in reach(p, r) for b in reach(9 - p, 4 - r)
+    }
     assert two_class_means(score) == expected
     assert chance_of_two(score) == len(expected) / 201
 

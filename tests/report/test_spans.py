@@ -12,7 +12,7 @@ from entity_transformers.report.spans import (
     Example,
     colour_chains,
     draw_spans,
-    group_pieces,
+    group_tokens,
     label_words,
     list_chains,
     name_entities,
@@ -28,10 +28,12 @@ STORY = Document(
 
 
 @dataclass
-class Pieces:
-    """An aligned split by hand: <|endoftext|> (0), then one piece a word, two for words of six letters or more."""
+class Tokens:
+    """An aligned split by hand: <|endoftext|> (0), then one token a word, two for words of six
+    letters or more.
+    """
 
-    pieces: np.ndarray
+    tokens: np.ndarray
     entities: np.ndarray
     words: np.ndarray
     offsets: list[int]
@@ -41,31 +43,35 @@ class Pieces:
         return slice(self.offsets[number], self.offsets[number + 1])
 
 
-def align(documents: list[Document]) -> Pieces:
-    pieces, entities, words, offsets, texts = [], [], [], [0], ["<|endoftext|>"]
+def align(documents: list[Document]) -> Tokens:
+    tokens, entities, words, offsets, texts = [], [], [], [0], ["<|endoftext|>"]
     for document in documents:
-        ids = {chain: i for i, chain in enumerate(dict.fromkeys(m.chain for m in document.mentions), 1)}
+        ids = {
+            chain: i for i, chain in enumerate(dict.fromkeys(m.chain for m in document.mentions), 1)
+        }
         rows = [(0, 0, -1)]
         for index, word in enumerate(document.words):
             entity = next((ids[m.chain] for m in document.mentions if m.start <= index < m.end), 0)
             for text in (f" {word[:4]}", word[4:]) if len(word) > 5 else (f" {word}",):
                 texts.append(text)
                 rows.append((len(texts) - 1, entity, index))
-        for piece, entity, index in rows:
-            pieces.append(piece), entities.append(entity), words.append(index)
-        offsets.append(len(pieces))
-    return Pieces(*map(np.array, (pieces, entities, words)), offsets, texts)
+        for token, entity, index in rows:
+            tokens.append(token), entities.append(entity), words.append(index)
+        offsets.append(len(tokens))
+    return Tokens(*map(np.array, (tokens, entities, words)), offsets, texts)
 
 
 CORPUS = align([DULL, STORY])
 
 
 def test_the_passage_with_entities_that_come_back_is_taken() -> None:
-    example = take_example([DULL, STORY], CORPUS, CORPUS.texts.__getitem__, table_words=7, page_words=8)
+    example = take_example(
+        [DULL, STORY], CORPUS, CORPUS.texts.__getitem__, table_words=7, page_words=8
+    )
     assert example is not None
     assert (example.document, example.words) == ("story#1", STORY.words[3:])
     assert example.entities == (1, 0, 2, 2, 0, 1, 0, 0)
-    assert example.pieces[6] == (" smil", "ed")
+    assert example.tokens[6] == (" smil", "ed")
     assert example.mentions == (Mention(0, 1, 8), Mention(2, 4, 5), Mention(5, 6, 8))
     assert example.table_words == 7
 
@@ -81,9 +87,11 @@ def test_a_passage_shorter_than_asked_for_is_taken_whole() -> None:
     assert example.table_words == 7
 
 
-def test_words_and_pieces_come_back_from_the_alignment() -> None:
+def test_words_and_tokens_come_back_from_the_alignment() -> None:
     assert label_words(CORPUS, 1, 11).tolist() == [0, 0, 0, 1, 0, 2, 2, 0, 1, 0, 0]
-    assert ["".join(group).strip() for group in group_pieces(CORPUS, 1, 11, CORPUS.texts.__getitem__)] == list(STORY.words)
+    assert [
+        "".join(group).strip() for group in group_tokens(CORPUS, 1, 11, CORPUS.texts.__getitem__)
+    ] == list(STORY.words)
 
 
 def test_entities_are_named_by_their_shortest_mention_that_is_no_pronoun() -> None:
@@ -106,7 +114,9 @@ def test_every_mention_is_drawn_in_its_colour(small: Results) -> None:
     assert example is not None
     html = draw_spans(example)
     for chain, colour in colour_chains(example).items():
-        covered = sum(mention.end - mention.start for mention in example.mentions if mention.chain == chain)
+        covered = sum(
+            mention.end - mention.start for mention in example.mentions if mention.chain == chain
+        )
         mentions = sum(mention.chain == chain for mention in example.mentions)
         if colour != LONE_COLOUR:  # displaCy: a slice a word, and start marker and label a mention
             assert html.count(f"background: {colour};") == covered + 2 * mentions

@@ -1,4 +1,6 @@
-"""The architecture holds: a step's declared code is what it imports, cores open no files, nothing describes the DAG twice."""
+"""The architecture holds: a step's declared code is what it imports, cores open no files, nothing
+describes the DAG twice.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,23 @@ import yaml
 
 from entity_transformers.cli import COMMANDS, WITHOUT_PARAMS
 from entity_transformers.cli.lm import CODE
-from entity_transformers.params import Params
 from entity_transformers.report.figures import CAPTIONS
 from entity_transformers.report.results import Results
 from entity_transformers.report.tables import build_all
+from entity_transformers.study.params import Params
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "entity_transformers"
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-SHARED = {"__init__.py", "cli/documents.py", "params.py", "sections.py", "artifacts.py", "runtime.py", "cli/__init__.py"}
+SHARED = {
+    "__init__.py",
+    "cli/documents.py",
+    "params.py",
+    "sections.py",
+    "artifacts.py",
+    "runtime.py",
+    "cli/__init__.py",
+}
 MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
 
 
@@ -59,22 +69,35 @@ def reach(module: str) -> set[str]:
 
 @pytest.mark.parametrize("step", STAGES)
 def test_dvc_names_all_code_of_a_step(step: str) -> None:
-    named = [dep.removeprefix("${root}/src/entity_transformers/") for dep in STAGES[step]["deps"] if dep.startswith("${root}")]
+    named = [
+        dep.removeprefix("${root}/src/entity_transformers/")
+        for dep in STAGES[step]["deps"]
+        if dep.startswith("${root}")
+    ]
     covered = {m for m in MODULES for name in named if m == name or m.startswith(f"{name}/")}
-    reading = {m for m in reach(f"cli/{step}.py") if not m.startswith("cli/") or m == f"cli/{step}.py"}
+    reading = {
+        m for m in reach(f"cli/{step}.py") if not m.startswith("cli/") or m == f"cli/{step}.py"
+    }
     assert reading - covered == set()
 
 
 @pytest.mark.parametrize("step", STAGES)
 def test_dvc_names_all_sections_that_a_step_reads(step: str) -> None:
     text = (PACKAGE / "cli" / f"{step}.py").read_text()
-    reading = set(re.findall(r"params\.(\w+)\.", text)) | set(re.findall(r"section.* = params\.(\w+)\b", text))
-    checked = {"perplexity", "embeddings"} if step == "corpus" else set()  # only whether their splits exist
+    reading = set(re.findall(r"params\.(\w+)\.", text)) | set(
+        re.findall(r"section.* = params\.(\w+)\b", text)
+    )
+    # only whether their splits exist
+    checked = {"perplexity", "embeddings"} if step == "corpus" else set()
     assert reading & set(Params.model_fields) - {"run"} - checked <= set(STAGES[step]["params"])
 
 
 def test_a_training_is_kept_under_all_code_of_its_step() -> None:
-    named = {dep.removeprefix("${root}/src/entity_transformers/") for dep in STAGES["lm"]["deps"] if dep.startswith("${root}")}
+    named = {
+        dep.removeprefix("${root}/src/entity_transformers/")
+        for dep in STAGES["lm"]["deps"]
+        if dep.startswith("${root}")
+    }
     assert set(CODE) == named
 
 
@@ -90,7 +113,9 @@ def test_a_step_is_a_word_everywhere(step: str) -> None:
 def test_every_rule_is_one_command_with_log_and_benchmark() -> None:
     text = "".join(path.read_text() for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
     rules = re.split(r"^rule ", text, flags=re.MULTILINE)[1:]
-    called = {match[1] for rule in rules if (match := re.search(r"entity-transformers ([\w-]+)", rule))}
+    called = {
+        match[1] for rule in rules if (match := re.search(r"entity-transformers ([\w-]+)", rule))
+    }
     assert called == set(COMMANDS) - set(WITHOUT_PARAMS) - {"check-params", "export-model"}
     for rule in rules:
         assert all(part in rule for part in ("log:", "benchmark:", "shell:", "digest=digest("))
@@ -100,17 +125,23 @@ def test_every_rule_is_one_command_with_log_and_benchmark() -> None:
 def test_the_allowed_rules_of_a_stage_are_its_file_s_rules() -> None:
     for step, stage in STAGES.items():
         allowed = re.search(r"--allowed-rules ([\w ]+) --", stage["cmd"])
-        rules = re.findall(r"^rule (\w+):", (ROOT / f"workflow/rules/{step}.smk").read_text(), flags=re.MULTILINE)
+        rules = re.findall(
+            r"^rule (\w+):", (ROOT / f"workflow/rules/{step}.smk").read_text(), flags=re.MULTILINE
+        )
         assert allowed is not None
         assert allowed[1].split() == rules
 
 
 def test_the_report_rule_names_all_tables_and_figures() -> None:
     text = (ROOT / "workflow/rules/report.smk").read_text()
-    named = {name: re.search(rf"{name} = \(?\s*\"([^\"]+)\"", text) for name in ("TABLES", "FIGURES")}
+    named = {
+        name: re.search(rf"{name} = \(?\s*\"([^\"]+)\"", text) for name in ("TABLES", "FIGURES")
+    }
     assert named["TABLES"] is not None
     assert named["FIGURES"] is not None
-    assert set(named["TABLES"][1].split()) == set(build_all(Results("nothing", ("gpt2",), (1,), ())))
+    assert set(named["TABLES"][1].split()) == set(
+        build_all(Results("nothing", ("gpt2",), (1,), ()))
+    )
     assert set(named["FIGURES"][1].split()) == set(CAPTIONS)
 
 
@@ -123,14 +154,31 @@ def test_the_snakefile_is_short_and_every_study_links_dvc_yaml() -> None:
 CORE = [
     m
     for m in MODULES
-    if m.split("/")[0] in {"lm", "perplexity", "embeddings", "probe", "ner", "similarity.py", "bootstrap.py", "riddles", "planted.py"}
+    if m.split("/")[0]
+    in {
+        "lm",
+        "perplexity",
+        "embeddings",
+        "probe",
+        "ner",
+        "similarity.py",
+        "bootstrap.py",
+        "anomalies",
+        "recall.py",
+    }
 ]
 
 
 @pytest.mark.parametrize("module", CORE)
 def test_core_modules_open_no_files(module: str) -> None:
-    calls = [node.func for node in ast.walk(ast.parse((PACKAGE / module).read_text())) if isinstance(node, ast.Call)]
-    names = {func.id for func in calls if isinstance(func, ast.Name)} | {func.attr for func in calls if isinstance(func, ast.Attribute)}
+    calls = [
+        node.func
+        for node in ast.walk(ast.parse((PACKAGE / module).read_text()))
+        if isinstance(node, ast.Call)
+    ]
+    names = {func.id for func in calls if isinstance(func, ast.Name)} | {
+        func.attr for func in calls if isinstance(func, ast.Attribute)
+    }
     assert not names & {"open", "read_text", "write_text", "read_bytes", "write_bytes"}
 
 

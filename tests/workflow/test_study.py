@@ -1,4 +1,6 @@
-"""The whole chain on a tiny study, run twice: by Snakemake and by DVC. Nothing re-runs without cause; equal seeds give equal bytes."""
+"""The whole chain on a tiny study, run twice: by Snakemake and by DVC. Nothing re-runs without
+cause; equal seeds give equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "perplexity": {"stride": 32},
     "ner": {"hidden": 8, "epochs": 1},
-    "riddles": {"steps": 2, "documents": 2, "passes": 2},
-    "planted": {"documents": 128, "distinct_documents": 128, "test_documents": 20, "width": 16},
+    "anomalies": {"steps": 2, "documents": 2, "passes": 2},
+    "recall": {"documents": 128, "distinct_documents": 128, "test_documents": 20, "width": 16},
     "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 RULES = {
@@ -47,8 +49,8 @@ RULES = {
     "similarity": {"score_similarity"},
     "probe": {"probe_attention"},
     "ner": {"train_ner", "score_ner"},
-    "riddles": {"try_riddle", "gather_riddles"},
-    "planted": {"train_planted", "gather_planted"},
+    "anomalies": {"try_anomaly", "gather_anomalies"},
+    "recall": {"train_recall", "gather_recall"},
     "report": {"build_tables", "build_figures", "build_report"},
 }
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
@@ -57,28 +59,45 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     ("corpus", "nested_mentions", "innermost", {"corpus"}),
     ("tokenizer", "vocabulary", 401, {"corpus"}),
     ("lambada", "path", "x", {"corpus", "perplexity"}),
-    ("lm", "learning_rate", "3e-3", {"lm", "riddles"}),
-    ("lm", "max_minutes", 5.0, {"lm", "riddles"}),
+    ("lm", "learning_rate", "3e-3", {"lm", "anomalies"}),
+    ("lm", "max_minutes", 5.0, {"lm", "anomalies"}),
     ("perplexity", "batch", 7, {"perplexity"}),
     ("embeddings", "batch", 7, {"embeddings", "ner", "report"}),
     ("similarity", "groups", {"nouns": ["NN"]}, {"perplexity", "embeddings", "similarity"}),
     ("probe", "pooling", "max", {"probe"}),
     ("ner", "hidden", 9, {"ner"}),
-    ("riddles", "passes", 3, {"riddles"}),
-    ("planted", "entities", 1, {"planted"}),
+    ("anomalies", "passes", 3, {"anomalies"}),
+    ("recall", "entities", 1, {"recall"}),
     ("report", "example_words", 9, {"report"}),
 ]
 
 
 def run(*command: str, folder: Path, check: bool = True) -> str:
     """Standard output of a command in ``folder``; its errors where it fails."""
-    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
     assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout + done.stderr
 
 
 def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
-    return run("snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "2", *arguments, folder=folder, check=check)
+    return run(
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+        "--cores",
+        "2",
+        *arguments,
+        folder=folder,
+        check=check,
+    )
 
 
 def make_study(folder: Path) -> Path:
@@ -104,8 +123,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: Path) -> None:
     """Run in the order of the script, they leave the bytes that Snakemake's run left."""
     folder, target = make_study(tmp_path), "results/corpus/alignment.json"
-    script = run(sys.executable, str(ROOT / "workflow/commands.py"), str(folder), target, folder=ROOT)
-    assert re.findall(r"^entity-transformers ([\w-]+)", script, flags=re.MULTILINE)[-1] == "align-corpus"
+    script = run(
+        sys.executable, str(ROOT / "workflow/commands.py"), str(folder), target, folder=ROOT
+    )
+    assert (
+        re.findall(r"^entity-transformers ([\w-]+)", script, flags=re.MULTILINE)[-1]
+        == "align-corpus"
+    )
     (tmp_path / "commands.sh").write_text(script)
     run("env", f"PYTHON={sys.executable}", "bash", str(tmp_path / "commands.sh"), folder=ROOT)
     for name in (target, "results/corpus/train.safetensors", "results/corpus/tokenizer.json"):
@@ -113,16 +137,33 @@ def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: P
 
 
 def test_each_command_comes_after_those_that_write_what_it_reads(tmp_path: Path) -> None:
-    script = run(sys.executable, str(ROOT / "workflow/commands.py"), str(make_study(tmp_path)), folder=ROOT)
+    script = run(
+        sys.executable, str(ROOT / "workflow/commands.py"), str(make_study(tmp_path)), folder=ROOT
+    )
     commands = re.findall(r"^entity-transformers ([\w-]+) ", script, flags=re.MULTILINE)
-    steps = ["prepare-corpus", "align-corpus", "train-lm", "extract-embeddings", "train-ner", "score-ner", "build-tables", "build-report"]
+    steps = [
+        "prepare-corpus",
+        "align-corpus",
+        "train-lm",
+        "extract-embeddings",
+        "train-ner",
+        "score-ner",
+        "build-tables",
+        "build-report",
+    ]
     assert sorted(steps, key=commands.index) == steps
     assert len(commands) == len(re.findall(r"\| tee logs/", script))
     assert commands[-1] == "build-report"
 
 
 def test_commands_of_a_study_that_is_not_there_are_an_error(tmp_path: Path) -> None:
-    printed = run(sys.executable, str(ROOT / "workflow/commands.py"), str(tmp_path / "absent"), folder=ROOT, check=False)
+    printed = run(
+        sys.executable,
+        str(ROOT / "workflow/commands.py"),
+        str(tmp_path / "absent"),
+        folder=ROOT,
+        check=False,
+    )
     assert "absent" in printed
     assert "entity-transformers()" not in printed
 
@@ -144,13 +185,18 @@ def changed(study: Path) -> Iterator[Any]:
 
 def planned(folder: Path) -> set[str]:
     """Rules that Snakemake would run."""
-    return set(re.findall(r"^rule (\w+):", snakemake(folder, "--dry-run"), flags=re.MULTILINE)) - {"all"}
+    return set(re.findall(r"^rule (\w+):", snakemake(folder, "--dry-run"), flags=re.MULTILINE)) - {
+        "all"
+    }
 
 
 def follow(steps: set[str]) -> set[str]:
     """The steps and all that depend on them, by the results that dvc.yaml names as dependencies."""
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    reads = {step: {dep.split("/")[1] for dep in stage["deps"] if dep.startswith("results/")} for step, stage in stages.items()}
+    reads = {
+        step: {dep.split("/")[1] for dep in stage["deps"] if dep.startswith("results/")}
+        for step, stage in stages.items()
+    }
     for _ in stages:
         steps = steps | {step for step in stages if reads[step] & steps}
     return steps
@@ -159,15 +205,34 @@ def follow(steps: set[str]) -> set[str]:
 def stale(folder: Path) -> set[str]:
     """Steps whose params DVC sees changed."""
     status = json.loads(run("dvc", "status", "--json", folder=folder))
-    return {stage.split("@")[0] for stage, causes in status.items() if "params.yaml" in json.dumps(causes)}
+    return {
+        stage.split("@")[0]
+        for stage, causes in status.items()
+        if "params.yaml" in json.dumps(causes)
+    }
 
 
 def committed(folder: Path) -> dict[str, bytes]:
-    """What git would hold of a study's results but times and provenance: metrics, tables, curves and figures."""
+    """What git would hold of a study's results but times and provenance: metrics, tables, curves
+    and figures.
+    """
     kinds = {".json", ".csv", ".md", ".png", ".txt"}
-    timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json"}  # and the tables that show times:
-    timed |= {"table2.md", "table2.csv", "tables.txt", "claims.md", "claims.csv", "models.md", "models.csv"}
-    files = (path for path in sorted((folder / "results").rglob("*")) if path.suffix in kinds and path.name not in timed)
+    # and the tables that show times:
+    timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json"}
+    timed |= {
+        "table2.md",
+        "table2.csv",
+        "tables.txt",
+        "claims.md",
+        "claims.csv",
+        "models.md",
+        "models.csv",
+    }
+    files = (
+        path
+        for path in sorted((folder / "results").rglob("*"))
+        if path.suffix in kinds and path.name not in timed
+    )
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -182,13 +247,19 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
     lock = yaml.safe_load((study / "dvc.lock").read_text())
     outs = {out["path"] for stage in lock["stages"].values() for out in stage["outs"]}
     folders = {out for out in outs if (study / out).is_dir()}
-    assert {path for path in made if not any(path.startswith(f"{folder}/") for folder in folders)} == outs - folders
+    assert {
+        path for path in made if not any(path.startswith(f"{folder}/") for folder in folders)
+    } == outs - folders
     for folder in folders:
-        inside = {str(path.relative_to(study)) for path in (study / folder).rglob("*") if path.is_file()}
+        inside = {
+            str(path.relative_to(study)) for path in (study / folder).rglob("*") if path.is_file()
+        }
         assert inside == {path for path in made if path.startswith(f"{folder}/")}
 
 
-@pytest.mark.parametrize(("section", "key", "value", "steps"), CHANGES, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    ("section", "key", "value", "steps"), CHANGES, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_a_changed_value_re_runs_the_steps_that_read_it(
     study: Path, changed: Any, section: str, key: str, value: Any, steps: set[str]
 ) -> None:
@@ -198,18 +269,20 @@ def test_a_changed_value_re_runs_the_steps_that_read_it(
 
 
 def test_a_swap_of_two_values_is_seen(study: Path, changed: Any) -> None:
-    """Snakemake compares params sorted and without names; one digest of the section tells them apart."""
+    """Snakemake compares params sorted and without names; one digest of the section tells them
+    apart.
+    """
     changed("ner", "epochs", 8)  # with hidden 8 and epochs 1 before: the values are swapped
     path = study / "params.yaml"
     path.write_text(path.read_text().replace("  hidden: 8\n", "  hidden: 1\n"))
     assert planned(study) == RULES["ner"] | RULES["report"]
 
 
-def test_other_planted_variants_retrain_none_of_the_old_ones(study: Path, changed: Any) -> None:
-    changed("planted", "variants", [])
-    assert planned(study) == {"gather_planted"} | RULES["report"]
-    changed("planted", "variants", ["gpt2", "keys-values-gradient", "keys-gradient"])
-    jobs = re.findall(r"^train_planted +(\d+)", snakemake(study, "--dry-run"), flags=re.MULTILINE)
+def test_other_recall_variants_retrain_none_of_the_old_ones(study: Path, changed: Any) -> None:
+    changed("recall", "variants", [])
+    assert planned(study) == {"gather_recall"} | RULES["report"]
+    changed("recall", "variants", ["gpt2", "keys-values-gradient", "keys-gradient"])
+    jobs = re.findall(r"^train_recall +(\d+)", snakemake(study, "--dry-run"), flags=re.MULTILINE)
     assert jobs[0] == "1"
 
 
@@ -221,7 +294,9 @@ def test_a_bad_value_stops_before_any_rule(study: Path, changed: Any) -> None:
     assert "rule " not in output
 
 
-def test_the_same_seed_gives_the_same_bytes_under_dvc(study: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_same_seed_gives_the_same_bytes_under_dvc(
+    study: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     again = make_study(tmp_path_factory.mktemp("again"))
     run("dvc", "repro", "--quiet", folder=again)
     one, other = committed(study), committed(again)
@@ -240,14 +315,27 @@ def test_deleted_outputs_of_a_finished_training_come_back_without_training(study
     snakemake(study, "--touch", "--quiet", "rules")
 
 
-def test_a_pulled_clone_runs_nothing_again(study: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Git brings params, dvc.lock and what is not cached; DVC the rest; after a touch Snakemake takes all as up to date."""
+def test_a_pulled_clone_runs_nothing_again(
+    study: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Git brings params, dvc.lock and what is not cached; DVC the rest; after a touch Snakemake
+    takes all as up to date.
+    """
     remote, clone = tmp_path_factory.mktemp("remote"), make_study(tmp_path_factory.mktemp("clone"))
     run("dvc", "remote", "add", "--default", "--force", "local", str(remote), folder=study)
     run("dvc", "push", "--quiet", folder=study)
     lock = yaml.safe_load((study / "dvc.lock").read_text())
-    cached = {str(p.relative_to(remote / "files/md5")).replace("/", "") for p in (remote / "files/md5").rglob("*") if p.is_file()}
-    for out in (out for stage in lock["stages"].values() for out in stage["outs"] if out["md5"] not in cached):
+    cached = {
+        str(p.relative_to(remote / "files/md5")).replace("/", "")
+        for p in (remote / "files/md5").rglob("*")
+        if p.is_file()
+    }
+    for out in (
+        out
+        for stage in lock["stages"].values()
+        for out in stage["outs"]
+        if out["md5"] not in cached
+    ):
         (clone / out["path"]).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (study / out["path"]).is_dir() else shutil.copy
         copy(study / out["path"], clone / out["path"])
@@ -260,51 +348,88 @@ def test_a_pulled_clone_runs_nothing_again(study: Path, tmp_path_factory: pytest
 
 
 @pytest.mark.parametrize("candidates", [[], ["validation-seen", "padding"]])
-def test_another_list_of_candidates_retrains_none_of_the_old_ones(study: Path, changed: Any, candidates: list[str]) -> None:
-    changed("riddles", "candidates", candidates)
-    assert planned(study) == {"gather_riddles"} | RULES["report"]
+def test_another_list_of_candidates_retrains_none_of_the_old_ones(
+    study: Path, changed: Any, candidates: list[str]
+) -> None:
+    changed("anomalies", "candidates", candidates)
+    assert planned(study) == {"gather_anomalies"} | RULES["report"]
 
 
 def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:
-    command = ["entity-transformers", "export-model", "--results", "results", "--seed", "1", "--output", str(tmp_path)]
+    command = [
+        "entity-transformers",
+        "export-model",
+        "--results",
+        "results",
+        "--seed",
+        "1",
+        "--output",
+        str(tmp_path),
+    ]
     run(*command, "--model", "gpt2e", folder=study)
-    scores = json.loads((study / "results/perplexity/gpt2e/1/perplexity.json").read_text())["splits"]["test"]
-    assert f"| perplexity a piece, test | {scores['on']['perplexity']:.4g} | {scores['off']['perplexity']:.4g} |" in (
-        (tmp_path / "README.md").read_text()
+    scores = json.loads((study / "results/perplexity/gpt2e/1/perplexity.json").read_text())[
+        "splits"
+    ]["test"]
+    assert (
+        f"| perplexity a token, test | {scores['on']['perplexity']:.4g} |"
+        f" {scores['off']['perplexity']:.4g} |" in ((tmp_path / "README.md").read_text())
     )
-    load = "from transformers import AutoModelForCausalLM, AutoTokenizer; import entity_transformers.lm.gpt2e, sys\n"
+    load = (
+        "from transformers import AutoModelForCausalLM, AutoTokenizer; import"
+        " entity_transformers.lm.gpt2e, sys\n"
+    )
     load += "AutoModelForCausalLM.from_pretrained(sys.argv[1])\nAutoTokenizer.from_pretrained(sys.argv[1])\n"
     run(sys.executable, "-c", load, str(tmp_path), folder=tmp_path)
-    assert "gpt2 has no entity attention" in run(*command, "--model", "gpt2", folder=study, check=False)
+    assert "gpt2 has no entity attention" in run(
+        *command, "--model", "gpt2", folder=study, check=False
+    )
 
 
 def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path) -> None:
-    """A user's JSON lines without tags and named entities, and one model: what can't be measured is said, nothing fails."""
-    rows = [json.loads(line) for split in ("train", "dev", "test") for line in (study / f"results/corpus/{split}.jsonl").open()]
+    """A user's JSON lines without tags and named entities, and one model: what can't be measured is
+    said, nothing fails.
+    """
+    rows = [
+        json.loads(line)
+        for split in ("train", "dev", "test")
+        for line in (study / f"results/corpus/{split}.jsonl").open()
+    ]
     kept = ("name", "part", "split", "words", "mentions")
-    (tmp_path / "mine.jsonl").write_text("".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows))
+    (tmp_path / "mine.jsonl").write_text(
+        "".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows)
+    )
     values = yaml.safe_load((study / "params.yaml").read_text())
     values["corpus"] |= {"format": "jsonl", "path": "mine.jsonl"}
     values["study"]["models"] = ["gpt2e"]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     snakemake(tmp_path, "--quiet", "rules")
     assert (tmp_path / "results/report/report.html").stat().st_size > 50_000
-    scores = json.loads((tmp_path / "results/ner/gpt2e/1/metrics.json").read_text())["test"]["span"]["micro"]
+    scores = json.loads((tmp_path / "results/ner/gpt2e/1/metrics.json").read_text())["test"][
+        "span"
+    ]["micro"]
     assert (scores["support"], scores["predicted"], scores["f1"]) == (0, 0, 0.0)
     assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
     with (tmp_path / "mine.jsonl").open("a") as file:
         file.write(json.dumps({"name": "more", "words": ["One", "more", "."]}) + "\n")
-    assert planned(tmp_path) >= RULES["corpus"] - {"download_lambada", "prepare_lambada"} | RULES["lm"]
+    assert (
+        planned(tmp_path) >= RULES["corpus"] - {"download_lambada", "prepare_lambada"} | RULES["lm"]
+    )
 
 
 @pytest.mark.parametrize("name", ["statistics.json", "alignment.json"])
 def test_the_corpus_is_the_approved_one(study: Path, name: str) -> None:
-    """Counts of the generated corpus, of what its reader finds and of its pieces: integers, the same on every machine."""
-    assert json.loads((study / "results/corpus" / name).read_text()) == json.loads((ROOT / "tests/golden" / name).read_text())
+    """Counts of the generated corpus, of what its reader finds and of its tokens: integers, the
+    same on every machine.
+    """
+    assert json.loads((study / "results/corpus" / name).read_text()) == json.loads(
+        (ROOT / "tests/golden" / name).read_text()
+    )
 
 
 def test_the_paper_study_stops_at_the_first_rule_without_its_corpus(tmp_path: Path) -> None:
-    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text().replace("root: .", f"root: {ROOT}"))
+    (tmp_path / "params.yaml").write_text(
+        (ROOT / "params.yaml").read_text().replace("root: .", f"root: {ROOT}")
+    )
     output = snakemake(tmp_path, check=False)
     assert "Error in rule download_corpus" in output
     for part in ("OntoNotes", "corpus.path", "studies/ontogum", "studies/sample"):

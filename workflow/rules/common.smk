@@ -34,7 +34,7 @@ wildcard_constraints:
     model="|".join(MODELS),
     seed="|".join(map(str, SEEDS)),
     split="|".join(SPLITS),
-    riddle="|".join(PARAMS.riddles.candidates),
+    anomaly="|".join(PARAMS.anomalies.candidates),
 
 
 def digest(step, without=()):

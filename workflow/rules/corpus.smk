@@ -1,7 +1,7 @@
 """Step corpus (section 4.2).
 
 in:  a licensed, downloaded, local or generated corpus with chains; LAMBADA; GPT-2's byte-pair encoder or none
-out: results/corpus/{split}.jsonl (documents), {split}.safetensors (pieces with entity ids), lambada.jsonl, lambada_tags.json, tokenizer.json, counts
+out: results/corpus/{split}.jsonl (documents), {split}.safetensors (tokens with entity ids), lambada.jsonl, lambada_tags.json, tokenizer.json, counts
 """
 
 
@@ -102,7 +102,7 @@ rule train_tokenizer:
 
 
 rule align_corpus:
-    """Encode the words and give every piece the entity of its word (table 1)."""
+    """Encode the words and give every token the entity of its word (table 1)."""
     input:
         documents=expand("results/corpus/{split}.jsonl", split=SPLITS),
         tokenizer="results/corpus/tokenizer.json",

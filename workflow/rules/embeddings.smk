@@ -1,6 +1,6 @@
 """Step embeddings (section 4.1).
 
-in:  a trained model, documents, pieces with entity ids
+in:  a trained model, documents, tokens with entity ids
 out: results/embeddings/{model}/{seed}/: words.safetensors (for the tagger), mentions.safetensors (for the comparison)
 """
 
@@ -11,7 +11,7 @@ rule extract_embeddings:
         model=f"results/lm/{RUN}/model.safetensors",
         config=f"results/lm/{RUN}/config.json",
         documents=expand("results/corpus/{split}.jsonl", split=SPLITS),
-        pieces=expand("results/corpus/{split}.safetensors", split=SPLITS),
+        tokens=expand("results/corpus/{split}.safetensors", split=SPLITS),
         tokenizer="results/corpus/tokenizer.json",
     output:
         multiext(

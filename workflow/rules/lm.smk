@@ -1,6 +1,6 @@
 """Step lm (sections 3 and 4.1, figures 2 and 3).
 
-in:  pieces with entity ids
+in:  tokens with entity ids
 out: results/lm/{model}/{seed}/: the model as transformers saves it, its learning curve, metrics and timing
 Resumable state lies in work/lm, outside the outputs, which Snakemake and DVC delete before a step runs.
 """

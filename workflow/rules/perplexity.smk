@@ -1,6 +1,6 @@
 """Step perplexity (section 5, tables 2 and 3).
 
-in:  a trained model, pieces with entity ids, LAMBADA passages
+in:  a trained model, tokens with entity ids, LAMBADA passages
 out: results/perplexity/{model}/{seed}/: perplexity.json, documents.csv, lambada.json, passages.csv
 """
 
@@ -10,7 +10,7 @@ rule score_perplexity:
     input:
         model=f"results/lm/{RUN}/model.safetensors",
         config=f"results/lm/{RUN}/config.json",
-        pieces=expand(
+        tokens=expand(
             "results/corpus/{split}.safetensors", split=PARAMS.perplexity.splits
         ),
     output:

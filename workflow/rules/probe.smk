@@ -1,6 +1,6 @@
 """Step probe (section 6, outlook).
 
-in:  a trained model, documents, pieces with gold entity ids
+in:  a trained model, documents, tokens with gold entity ids
 out: results/probe/{model}/{seed}/: probe.json, heads.csv (every head), documents.csv (the chosen heads, document by document)
 """
 
@@ -13,7 +13,7 @@ rule probe_attention:
         model=f"results/lm/{RUN}/model.safetensors",
         config=f"results/lm/{RUN}/config.json",
         documents=expand("results/corpus/{split}.jsonl", split=PROBED),
-        pieces=expand("results/corpus/{split}.safetensors", split=PROBED),
+        tokens=expand("results/corpus/{split}.safetensors", split=PROBED),
     output:
         multiext(f"results/probe/{RUN}/", "probe.json", "heads.csv", "documents.csv"),
     log:

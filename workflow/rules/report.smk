@@ -5,7 +5,7 @@ out: results/report/: tables/, figures/, report.html
 """
 
 TABLES = (
-    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models probe table5 table5_tags ner_overall riddles planted"
+    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models probe table5 table5_tags ner_overall anomalies recall"
 ).split()
 FIGURES = "figure2 figure3 perplexity_by_class embeddings_gpt2e embeddings_gpt2 embeddings_both probe".split()
 MEASURED = [
@@ -25,8 +25,8 @@ MEASURED = [
     *runs("results/probe/{model}/{seed}/documents.csv"),
     *runs("results/ner/{model}/{seed}/metrics.json"),
     *runs("results/ner/{model}/{seed}/documents.csv"),
-    "results/riddles/riddles.json",
-    "results/planted/accuracy.json",
+    "results/anomalies/anomalies.json",
+    "results/recall/accuracy.json",
 ]
 
 

@@ -1,6 +1,8 @@
-"""The command line: one thin subcommand a rule, in the order of the paper's method. Results are read and written here alone.
+"""The command line: one thin subcommand a rule, in the order of the paper's method. Results are
+read and written here alone.
 
-Subcommands are looked up by name in the module of their step and imported when they run, so that ``--help`` costs no torch.
+Subcommands are looked up by name in the module of their step and imported when they run, so that
+``--help`` costs no torch.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from ..params import Params, parse, read_values, read_yaml
-from ..sections import Model, PlantedVariant, Riddle, Seed
+from entity_transformers.study.params import Params, parse, read_values, read_yaml
+from entity_transformers.study.sections import Anomaly, Model, RecallVariant, Seed
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -26,7 +28,9 @@ FILE = {"metavar": "FILE", "type": Path, "required": True}
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: the module of this package that holds its function, what it does, its flags and the params it may override."""
+    """A subcommand: the module of this package that holds its function, what it does, its flags and
+    the params it may override.
+    """
 
     module: str
     help: str
@@ -44,8 +48,17 @@ def _read_seed(text: str) -> int:
 CORPUS = {"--corpus": FOLDER | {"help": "the prepared corpus (results/corpus)"}}
 OUTPUT = {"--output": FOLDER | {"help": "where the results go"}}
 RUN = {
-    "--model": {"required": True, "choices": get_args(Model), "metavar": "MODEL", "help": "gpt2, gpt2e or a control (study.models)"},
-    "--seed": {"required": True, "type": _read_seed, "help": "seed of the training run (study.seeds)"},
+    "--model": {
+        "required": True,
+        "choices": get_args(Model),
+        "metavar": "MODEL",
+        "help": "gpt2, gpt2e or a control (study.models)",
+    },
+    "--seed": {
+        "required": True,
+        "type": _read_seed,
+        "help": "seed of the training run (study.seeds)",
+    },
 }
 LM = CORPUS | {"--lm": FOLDER | {"help": "the trained model (results/lm/MODEL/SEED)"}} | RUN
 RESULTS = {"--results": FOLDER | {"help": "the study's results"}}
@@ -64,7 +77,7 @@ COMMANDS: dict[str, Command] = {
         CORPUS | {"--output": FILE | {"help": "lambada_tags.json"}}, ("lambada",)),
     "train-tokenizer": Command("corpus", "[4.1] learn a byte-pair encoder from the training split, or take GPT-2's own",
         CORPUS | {"--cache": FOLDER | {"help": "downloads"}, "--output": FILE | {"help": "tokenizer.json"}}, ("tokenizer", "corpus")),
-    "align-corpus": Command("corpus", "[4.2, table 1] encode the words and give every piece the entity of its word",
+    "align-corpus": Command("corpus", "[4.2, table 1] encode the words and give every token the entity of its word",
         CORPUS | {"--tokenizer": FILE | {"help": "tokenizer.json"}} | OUTPUT, ("corpus",)),
     "train-lm": Command("lm", "[3, 4.1, figures 2 and 3] train GPT2, GPT2E or a control; called again it goes on where it stopped",
         CORPUS | RUN | {"--work": FOLDER | {"help": "resumable state"}} | OUTPUT
@@ -80,16 +93,16 @@ COMMANDS: dict[str, Command] = {
         CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("ner",)),
     "score-ner": Command("ner", "[5, table 5] precision, recall and F1 of the tagger, by span and by tag",
         CORPUS | {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}, "--tagger": FILE | {"help": "tagger.safetensors"}} | RUN | OUTPUT, ("ner",)),
-    "try-riddle": Command("riddles", "short trainings for one of what could have given the paper's odd numbers",
-        CORPUS | {"--riddle": {"required": True, "choices": get_args(Riddle), "metavar": "RIDDLE", "help": "one of riddles.candidates"},
-                  "--output": FILE | {"help": "its numbers (JSON)"}}, ("riddles", "lm")),
-    "gather-riddles": Command("riddles", "the candidates that were tried, in one file",
-        {"--riddles": FOLDER | {"help": "results/riddles"}, "--output": FILE | {"help": "all numbers (JSON)"}}, ("riddles",)),
-    "train-planted": Command("planted", "[beyond the paper] train one way of reading and learning the memory on planted facts, and ask for them",
-        {"--variant": {"required": True, "choices": get_args(PlantedVariant), "metavar": "VARIANT", "help": "a row of the table (planted.variants)"},
-         "--seed": RUN["--seed"] | {"help": "seed of the training run (planted.seeds)"}} | OUTPUT, ("planted",)),
-    "gather-planted": Command("planted", "the accuracies of every variant and seed in one file",
-        {"--results": FOLDER | {"help": "results/planted"}, "--output": FILE | {"help": "accuracy.json"}}),
+    "try-anomaly": Command("anomalies", "short trainings for one of what could have given the paper's odd numbers",
+        CORPUS | {"--anomaly": {"required": True, "choices": get_args(Anomaly), "metavar": "ANOMALY", "help": "one of anomalies.candidates"},
+                  "--output": FILE | {"help": "its numbers (JSON)"}}, ("anomalies", "lm")),
+    "gather-anomalies": Command("anomalies", "the candidates that were tried, in one file",
+        {"--anomalies": FOLDER | {"help": "results/anomalies"}, "--output": FILE | {"help": "all numbers (JSON)"}}, ("anomalies",)),
+    "train-recall": Command("recall", "[beyond the paper] train one way of reading and learning the memory on synthetic recall, and ask for them",
+        {"--variant": {"required": True, "choices": get_args(RecallVariant), "metavar": "VARIANT", "help": "a row of the table (recall.variants)"},
+         "--seed": RUN["--seed"] | {"help": "seed of the training run (recall.seeds)"}} | OUTPUT, ("recall",)),
+    "gather-recall": Command("recall", "the accuracies of every variant and seed in one file",
+        {"--results": FOLDER | {"help": "results/recall"}, "--output": FILE | {"help": "accuracy.json"}}),
     "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
     "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),
@@ -105,21 +118,25 @@ COMMANDS: dict[str, Command] = {
 }  # fmt: skip
 WITHOUT_PARAMS = ("inspect-corpus", "show-tables")
 EXIT_CODES = (
-    "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75 a training that a signal or "
-    "lm.max_minutes stopped: run it again to go on; 130 interrupted; 141 the reader of the output has gone"
+    "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75"
+    " a training that a signal or lm.max_minutes stopped: run it again to go on; 130 interrupted;"
+    " 141 the reader of the output has gone"
 )
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run one subcommand; it ends with one of `EXIT_CODES`. Errors a user can mend are one message."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait by spinning make two jobs on two cores five times slower
+    # threads that wait by spinning make two jobs on two cores five times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = vars(make_parser().parse_args(argv))
     name, command = arguments["command"], COMMANDS[arguments.pop("command")]
     try:
         if name not in WITHOUT_PARAMS:
             arguments["params"] = read_params(arguments.pop("params"), arguments)
-        function = getattr(importlib.import_module(f".{command.module}", __name__), name.replace("-", "_"))
+        function = getattr(
+            importlib.import_module(f".{command.module}", __name__), name.replace("-", "_")
+        )
         function(**arguments)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
@@ -137,10 +154,14 @@ def _fail(message: str, code: int = 2) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All subcommands with their flags; ``--params`` first, then files, then one flag for each value of its params sections."""
+    """All subcommands with their flags; ``--params`` first, then files, then one flag for each
+    value of its params sections.
+    """
     parser = argparse.ArgumentParser(
         "entity-transformers",
-        description="Language models with a memory of a text's entities: the paper's method, step by step.",
+        description=(
+            "Language models with a memory of a text's entities: the paper's method, step by step."
+        ),
         epilog=EXIT_CODES,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -148,7 +169,11 @@ def make_parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=command.help, description=command.help)
         if name not in WITHOUT_PARAMS:
             sub.add_argument(
-                "--params", type=Path, default=Path("params.yaml"), metavar="FILE", help="the study's params.yaml (default: %(default)s)"
+                "--params",
+                type=Path,
+                default=Path("params.yaml"),
+                metavar="FILE",
+                help="the study's params.yaml (default: %(default)s)",
             )
         for flag, options in command.flags.items():
             sub.add_argument(flag, **options)
@@ -174,7 +199,9 @@ def _read_value(text: str) -> Any:
     try:
         return read_yaml(text)
     except yaml.YAMLError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a value of YAML: {getattr(error, 'problem', error)}") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a value of YAML: {getattr(error, 'problem', error)}"
+        ) from None
 
 
 def _fields(section: str) -> dict[str, Any]:
@@ -182,7 +209,8 @@ def _fields(section: str) -> dict[str, Any]:
 
 
 def read_params(path: Path, arguments: dict[str, Any]) -> Params:
-    """The study's params with the command line's values put over them (and taken out of ``arguments``).
+    """The study's params with the command line's values put over them (and taken out of
+    ``arguments``).
 
     Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError.
     """
@@ -198,7 +226,13 @@ def read_params(path: Path, arguments: dict[str, Any]) -> Params:
 def _resolve_paths(params: Params, folder: Path) -> Params:
     def resolve(section: Any, key: str) -> Any:
         value = getattr(section, key)
-        return section if value is None else section.model_copy(update={key: str(folder / Path(value).expanduser())})
+        return (
+            section
+            if value is None
+            else section.model_copy(update={key: str(folder / Path(value).expanduser())})
+        )
 
     paths = {"corpus": "path", "lambada": "path", "tokenizer": "path", "lm": "initial_weights"}
-    return params.model_copy(update={name: resolve(getattr(params, name), key) for name, key in paths.items()})
+    return params.model_copy(
+        update={name: resolve(getattr(params, name), key) for name, key in paths.items()}
+    )

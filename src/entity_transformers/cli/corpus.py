@@ -1,4 +1,6 @@
-"""Opens the files of download-*, prepare-*, tag-lambada, train-tokenizer, align-corpus, inspect-corpus and check-params."""
+"""Opens the files of download-*, prepare-*, tag-lambada, train-tokenizer, align-corpus,
+inspect-corpus and check-params.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +10,42 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .. import runtime
-from ..artifacts import read_json, read_json_lines, read_tokenizer, write_arrays, write_json, write_json_lines, write_text, write_with
-from ..corpus.alignment import align_split, learn_tokenizer, load_gpt2_tokenizer, summarise
-from ..corpus.document import CorpusError, Document
-from ..corpus.download import list_files, locate
-from ..corpus.jsonl import to_row
-from ..corpus.lambada import Text, read_passages
-from ..corpus.ledger import Ledger
-from ..corpus.lines import open_lines
-from ..corpus.mentions import drop_singletons
-from ..corpus.readers import detect_format, read_corpus
-from ..corpus.sample import generate_corpus, generate_passages
-from ..corpus.statistics import compare_with_conll2012, describe, format_comparison, format_table
-from ..corpus.tagging import tag_targets
-from ..params import Params
-from ..sections import SPLITS
-from .documents import read_documents
+from entity_transformers import runtime
+from entity_transformers.artifacts import (
+    read_json,
+    read_json_lines,
+    read_tokenizer,
+    write_arrays,
+    write_json,
+    write_json_lines,
+    write_text,
+    write_with,
+)
+from entity_transformers.cli.documents import read_documents
+from entity_transformers.corpus.alignment import (
+    align_split,
+    learn_tokenizer,
+    load_gpt2_tokenizer,
+    summarise,
+)
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.download import list_files, locate
+from entity_transformers.corpus.jsonl import to_row
+from entity_transformers.corpus.lambada import Text, read_passages
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import open_lines
+from entity_transformers.corpus.mentions import drop_singletons
+from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.sample import generate_corpus, generate_passages
+from entity_transformers.corpus.statistics import (
+    compare_with_conll2012,
+    describe,
+    format_comparison,
+    format_table,
+)
+from entity_transformers.corpus.tagging import tag_targets
+from entity_transformers.study.params import Params
+from entity_transformers.study.sections import SPLITS
 
 log = logging.getLogger(__name__)
 SAMPLE_PASSAGES = 400
@@ -40,18 +61,31 @@ def download_corpus(params: Params, cache: Path, output: Path) -> None:
     section = params.corpus
     if section.format == "sample":
         files = generate_corpus(section.sample_words, section.sample_seed)
-        write_json(output, _write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}"))
+        write_json(
+            output, _write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}")
+        )
     else:
-        write_json(output, locate(section.format, _path(section.path), cache, revision=section.revision))
+        write_json(
+            output, locate(section.format, _path(section.path), cache, revision=section.revision)
+        )
 
 
 def download_lambada(params: Params, cache: Path, output: Path) -> None:
     """The file of passages: on disk, downloaded, or generated."""
     if params.lambada.text == "sample":
         passages = generate_passages(SAMPLE_PASSAGES, params.corpus.sample_seed)
-        write_json(output, _write_sample({"passages.txt": "\n".join(passages) + "\n"}, cache, f"passages-{params.corpus.sample_seed}"))
+        write_json(
+            output,
+            _write_sample(
+                {"passages.txt": "\n".join(passages) + "\n"},
+                cache,
+                f"passages-{params.corpus.sample_seed}",
+            ),
+        )
     else:
-        write_json(output, locate(f"lambada-{params.lambada.text}", _path(params.lambada.path), cache))
+        write_json(
+            output, locate(f"lambada-{params.lambada.text}", _path(params.lambada.path), cache)
+        )
 
 
 def _path(name: str | None) -> Path | None:
@@ -70,18 +104,30 @@ def prepare_corpus(params: Params, source: Path, output: Path) -> None:
     """Every split's documents as JSON lines, and statistics.json."""
     section, listed = params.corpus, _listed(source)
     reader = "ontonotes" if section.format == "sample" else section.format
-    corpus = read_corpus(reader, listed, exclude=section.exclude, bad_documents=section.bad_documents)
+    corpus = read_corpus(
+        reader, listed, exclude=section.exclude, bad_documents=section.bad_documents
+    )
     splits: dict[str, list[Document]] = {split: [] for split in SPLITS}
     for document in corpus:
         splits[document.split].append(document if section.singletons else drop_singletons(document))
     for split, documents in splits.items():
         if not documents and split != "test2":
-            raise CorpusError(f"{listed}: no document of split {split!r}: train, dev and test are all needed")
+            raise CorpusError(
+                f"{listed}: no document of split {split!r}: train, dev and test are all needed"
+            )
         write_json_lines(output / f"{split}.jsonl", map(to_row, documents))
-    for name, wanted in (("perplexity", params.perplexity.splits), ("embeddings", params.embeddings.splits)):
+    for name, wanted in (
+        ("perplexity", params.perplexity.splits),
+        ("embeddings", params.embeddings.splits),
+    ):
         if empty := [split for split in wanted if not splits[split]]:
-            raise CorpusError(f"{name}.splits names {', '.join(empty)}, of which {listed} has no document: leave it out")
-    statistics = describe((d for documents in splits.values() for d in documents), section.nested_mentions)
+            raise CorpusError(
+                f"{name}.splits names {', '.join(empty)}, of which {listed} has no document: leave"
+                " it out"
+            )
+    statistics = describe(
+        (d for documents in splits.values() for d in documents), section.nested_mentions
+    )
     statistics["left_out"] = corpus.ledger.as_dict()
     write_json(output / "statistics.json", statistics)
     log.info("%s", format_table(statistics))
@@ -96,17 +142,23 @@ def _listed(source: Path) -> Path:
     for file in listed["files"]:
         path = root / file["path"]
         if not path.is_file() or runtime.file_digest(path) != file["sha256"]:
-            raise CorpusError(f"{path}: gone or changed since {source} was written: delete {source} and run again")
+            raise CorpusError(
+                f"{path}: gone or changed since {source} was written: delete {source} and run again"
+            )
     return root
 
 
 def prepare_lambada(params: Params, source: Path, output: Path) -> None:
-    """The passages as JSON lines, and how many they are; corpus.bad_documents says whether a bad one stops or is left out and named."""
+    """The passages as JSON lines, and how many they are; corpus.bad_documents says whether a bad
+    one stops or is left out and named.
+    """
     listed = _listed(source)
     path = listed / read_json(source)["files"][0]["path"]
     text: Text = "openai" if params.lambada.text == "openai" else "original"
     ledger = Ledger(policy=params.corpus.bad_documents)
-    count = write_json_lines(output / "lambada.jsonl", read_passages(open_lines(path), str(path), text, ledger))
+    count = write_json_lines(
+        output / "lambada.jsonl", read_passages(open_lines(path), str(path), text, ledger)
+    )
     write_json(output / "lambada_statistics.json", {"passages": count, "bad": ledger.bad})
     log.info("%d passages, %d left out", count, len(ledger.bad))
 
@@ -117,7 +169,14 @@ def tag_lambada(params: Params, corpus: Path, output: Path) -> None:
     train, dev = (read_documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))
     tags = {"text": params.lambada.text, **tag_targets(train, dev, passages)}
     write_json(output, tags)
-    log.info("%s", _dump(tags) if tags["shares"] else f"{corpus / 'train.jsonl'} has no parts of speech: the targets' are left out")
+    log.info(
+        "%s",
+        (
+            _dump(tags)
+            if tags["shares"]
+            else f"{corpus / 'train.jsonl'} has no parts of speech: the targets' are left out"
+        ),
+    )
 
 
 def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> None:
@@ -126,25 +185,42 @@ def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> 
         documents = read_documents(corpus / "train.jsonl")
         tokenizer = learn_tokenizer(documents, params.tokenizer.vocabulary, params.corpus.spacing)
     else:
-        tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", _path(params.tokenizer.path), cache)["root"]))
+        tokenizer = load_gpt2_tokenizer(
+            Path(locate("gpt2-bpe", _path(params.tokenizer.path), cache)["root"])
+        )
     write_with(output, lambda path: tokenizer.save(str(path)))
-    log.info("%d pieces", tokenizer.get_vocab_size())
+    log.info("%d tokens", tokenizer.get_vocab_size())
 
 
 def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) -> None:
-    """Every split's pieces with entity ids, and their counts."""
+    """Every split's tokens with entity ids, and their counts."""
     encoder = read_tokenizer(tokenizer)
-    counts: dict[str, Any] = {"tokenizer": {"kind": params.tokenizer.kind, "pieces": encoder.get_vocab_size()}}
+    counts: dict[str, Any] = {
+        "tokenizer": {"kind": params.tokenizer.kind, "tokens": encoder.get_vocab_size()}
+    }
     for split in SPLITS:
         documents = read_documents(corpus / f"{split}.jsonl")
-        aligned = align_split(documents, encoder, split=split, policy=params.corpus.nested_mentions, spacing=params.corpus.spacing)
+        aligned = align_split(
+            documents,
+            encoder,
+            split=split,
+            policy=params.corpus.nested_mentions,
+            spacing=params.corpus.spacing,
+        )
         write_arrays(output / f"{split}.safetensors", *aligned.arrays())
         counts[split] = summarise(aligned)
     write_json(output / "alignment.json", counts)
     log.info("%s", json.dumps(counts, indent=2))
 
 
-def inspect_corpus(path: Path, format: str, nested_mentions: Any, bad_documents: Any, exclude: Iterable[str], json: bool) -> None:
+def inspect_corpus(
+    path: Path,
+    format: str,
+    nested_mentions: Any,
+    bad_documents: Any,
+    exclude: Iterable[str],
+    json: bool,
+) -> None:
     """Print the counts of any corpus on disk; a whole CoNLL-2012 is held against its known sizes."""
     found = detect_format(path) if format == "auto" else format
     corpus = read_corpus(found, path, exclude=exclude, bad_documents=bad_documents)

@@ -5,28 +5,44 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .. import runtime
-from ..artifacts import read_tokenizer, write_arrays
-from ..corpus.alignment import AlignedCorpus
-from ..embeddings import embed_mentions, embed_splits, join_mentions
-from ..lm.models import load_model
-from ..params import Params
-from ..sections import SPLITS
-from .documents import read_documents
+from entity_transformers import runtime
+from entity_transformers.artifacts import read_tokenizer, write_arrays
+from entity_transformers.cli.documents import read_documents
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.encode import embed_mentions, embed_splits, join_mentions
+from entity_transformers.models.registry import load_model
+from entity_transformers.study.params import Params
+from entity_transformers.study.sections import SPLITS
 
 
-def extract_embeddings(params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path) -> None:
-    """Vectors of all words (for the tagger) and of the mentions and entities of some splits (for the comparison)."""
+def extract_embeddings(
+    params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
+) -> None:
+    """Vectors of all words (for the tagger) and of the mentions and entities of some splits (for
+    the comparison).
+    """
     trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     section = params.embeddings
-    how: dict[str, Any] = {"window": trained.config.n_positions, "pooling": section.pooling, "batch": section.batch}
-    splits: dict[str, Any] = {s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors")) for s in SPLITS}
+    how: dict[str, Any] = {
+        "window": trained.config.n_positions,
+        "pooling": section.pooling,
+        "batch": section.batch,
+    }
+    splits: dict[str, Any] = {
+        s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors"))
+        for s in SPLITS
+    }
     filled = {split: pair for split, pair in splits.items() if pair[0]}
     words = embed_splits(trained, filled, tokenizer, context=section.ner_context, **how)
     compared = [filled[split] for split in section.splits if split in filled]
     mentions = join_mentions(
-        embed_mentions(trained, documents, aligned, tokenizer, params.similarity.groups, **how) for documents, aligned in compared
+        embed_mentions(trained, documents, aligned, tokenizer, params.similarity.groups, **how)
+        for documents, aligned in compared
     )
     write_arrays(output / "words.safetensors", words, {"model": model, "seed": seed})
-    write_arrays(output / "mentions.safetensors", mentions, {"model": model, "seed": seed, "groups": list(params.similarity.groups)})
+    write_arrays(
+        output / "mentions.safetensors",
+        mentions,
+        {"model": model, "seed": seed, "groups": list(params.similarity.groups)},
+    )

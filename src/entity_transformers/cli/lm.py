@@ -14,43 +14,77 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from .. import runtime
-from ..artifacts import copy_file, read_json, read_tokenizer, write_json, write_text
-from ..corpus.alignment import END, AlignedCorpus
-from ..lm.checkpoint import CheckpointStore
-from ..lm.distributed import World, joined_world
-from ..lm.lanes import memory_errors
-from ..lm.models import build_model, count_parameters, label_corpus
-from ..lm.progress import CURVE_COLUMNS, CurveRow
-from ..lm.training import Training, TrainingError, TrainingStopped, caught_signals
-from ..params import Params
-from ..perplexity.corpus import mean_loss
+from entity_transformers import runtime
+from entity_transformers.artifacts import (
+    copy_file,
+    read_json,
+    read_tokenizer,
+    write_json,
+    write_text,
+)
+from entity_transformers.corpus.alignment import END, AlignedCorpus
+from entity_transformers.models.registry import build_model, count_parameters, label_corpus
+from entity_transformers.study.params import Params
+from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.distributed import World, joined_world
+from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
+from entity_transformers.train.progress import CURVE_COLUMNS, CurveRow
+from entity_transformers.train.streams import memory_errors
 
 log = logging.getLogger(__name__)
 CODE = (
-    *(f"lm/{name}.py" for name in ("attention", "checkpoint", "distributed", "entities", "gpt2e", "kept", "lanes", "loss", "memory")),
-    *(f"lm/{name}.py" for name in ("models", "optimizer", "progress", "step", "training")),
+    *(f"models/gpt2e/{name}.py" for name in ("attention", "entities", "memory", "model")),
+    *(f"models/{name}.py" for name in ("registry", "step")),
+    *(f"train/{name}.py" for name in ("checkpoint", "distributed", "kept", "loop", "loss")),
+    *(f"train/{name}.py" for name in ("optimizer", "progress", "streams")),
     *(f"corpus/{name}.py" for name in ("alignment", "document", "labels", "mentions", "windows")),
-    "perplexity/corpus.py",
-    "perplexity/reading.py",
+    "tasks/perplexity.py",
+    "encode/reader.py",
     "cli/lm.py",
 )
 DIGESTS = "sha256.json"  # written last: without it a run is not finished
-OUTPUTS = ("config.json", "model.safetensors", "curve.csv", "metrics.json", "timing.json", "manifest.json")
+OUTPUTS = (
+    "config.json",
+    "model.safetensors",
+    "curve.csv",
+    "metrics.json",
+    "timing.json",
+    "manifest.json",
+)
 
 
-def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, output: Path, tensorboard: Path | None = None) -> None:
-    """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all that it depends on.
+def train_lm(
+    params: Params,
+    corpus: Path,
+    model: str,
+    seed: int,
+    work: Path,
+    output: Path,
+    tensorboard: Path | None = None,
+) -> None:
+    """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all
+    that it depends on.
 
-    ``tensorboard``: also write the curve there, below MODEL/SEED; that changes no result. Of several processes (torchrun) the
-    main one writes; all must see ``work``.
+    ``tensorboard``: also write the curve there, below MODEL/SEED; that changes no result. Of
+    several processes (torchrun) the main one writes; all must see ``work``.
     """
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
     inputs += runtime.list_files(params.lm.initial_weights)
-    key = runtime.digest(json.dumps(_reading(params)), runtime.code_digest(*CODE), model, str(seed), *map(runtime.file_digest, inputs))
+    key = runtime.digest(
+        json.dumps(_reading(params)),
+        runtime.code_digest(*CODE),
+        model,
+        str(seed),
+        *map(runtime.file_digest, inputs),
+    )
     state, stopped = work / key, None
     with joined_world(params.run.device) as world:
-        board = Board(tensorboard / model / str(seed)) if tensorboard is not None and world.main else None
+        board = (
+            Board(tensorboard / model / str(seed))
+            if tensorboard is not None and world.main
+            else None
+        )
         if world.any(not _is_whole(state)):
             with _hold(state, world):
                 stopped = _train(params, corpus, model, seed, state, inputs, world, board)
@@ -67,15 +101,23 @@ def train_lm(params: Params, corpus: Path, model: str, seed: int, work: Path, ou
 def _is_whole(state: Path) -> bool:
     """Has the run finished, and are its outputs still as they were written?
 
-    A damaged curve raises ValueError, because the checkpoints can give the other files again but not that one.
+    A damaged curve raises ValueError, because the checkpoints can give the other files again but
+    not that one.
     """
     if not (state / DIGESTS).exists():
         return False
     damaged = _find_damaged(state)
     if "curve.csv" in damaged:
-        raise ValueError(f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete {state} to train again")
+        raise ValueError(
+            f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
+            f" {state} to train again"
+        )
     if damaged:
-        log.warning("%s: %s not as written: writing all again from the last checkpoint", state, ", ".join(damaged))
+        log.warning(
+            "%s: %s not as written: writing all again from the last checkpoint",
+            state,
+            ", ".join(damaged),
+        )
     return not damaged
 
 
@@ -84,12 +126,17 @@ def _find_damaged(state: Path) -> list[str]:
         digests = read_json(state / DIGESTS)
     except ValueError:
         return [DIGESTS]
-    return [name for name in OUTPUTS if not (state / name).exists() or runtime.file_digest(state / name) != digests.get(name)]
+    return [
+        name
+        for name in OUTPUTS
+        if not (state / name).exists() or runtime.file_digest(state / name) != digests.get(name)
+    ]
 
 
 @contextlib.contextmanager
 def _hold(state: Path, world: World) -> Iterator[None]:
-    """Keep other runs out of ``state``: the main process locks it, and the kernel unlocks it however the process ends.
+    """Keep other runs out of ``state``: the main process locks it, and the kernel unlocks it
+    however the process ends.
 
     Where another run has it: ValueError in all processes.
     """
@@ -100,7 +147,9 @@ def _hold(state: Path, world: World) -> Iterator[None]:
 
 
 def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
-    """Lock ``state`` until ``stack`` is closed; False if another process has. A file system without locks counts as locked."""
+    """Lock ``state`` until ``stack`` is closed; False if another process has. A file system without
+    locks counts as locked.
+    """
     state.mkdir(parents=True, exist_ok=True)
     file = stack.enter_context((state / "lock").open("w"))
     try:
@@ -108,7 +157,11 @@ def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        log.warning("%s can't be locked (%s): take care that no other run trains in it", state, error.strerror)
+        log.warning(
+            "%s can't be locked (%s): take care that no other run trains in it",
+            state,
+            error.strerror,
+        )
     return True
 
 
@@ -119,9 +172,18 @@ def _reading(params: Params) -> dict[str, Any]:
 
 
 def _train(
-    params: Params, corpus: Path, name: str, seed: int, state: Path, inputs: list[Path], world: World, board: Board | None
+    params: Params,
+    corpus: Path,
+    name: str,
+    seed: int,
+    state: Path,
+    inputs: list[Path],
+    world: World,
+    board: Board | None,
 ) -> TrainingStopped | None:
-    """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals stop it after a step."""
+    """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals
+    stop it after a step.
+    """
     report = log.info if world.main else log.debug
     curve = CurveFile(state / "curve.csv")
 
@@ -131,7 +193,9 @@ def _train(
 
     try:
         with caught_signals() as caught:
-            training, held_out = _start_training(params, corpus, name, seed, state, world, write_row)
+            training, held_out = _start_training(
+                params, corpus, name, seed, state, world, write_row
+            )
             _show(board, _rows_so_far(curve, training))
             training.run(caught)
             if world.main:
@@ -145,29 +209,52 @@ def _train(
 
 
 def _start_training(
-    params: Params, corpus: Path, name: str, seed: int, state: Path, world: World, write_row: Callable[[int, CurveRow], None]
+    params: Params,
+    corpus: Path,
+    name: str,
+    seed: int,
+    state: Path,
+    world: World,
+    write_row: Callable[[int, CurveRow], None],
 ) -> tuple[Training, int]:
-    """The training where it stands, and the number of pieces that a validation scores."""
+    """The training where it stands, and the number of tokens that a validation scores."""
     started, report = time.monotonic(), log.info if world.main else log.debug
     with memory_errors(f"{name}, its memories and optimizer", world.device):
         model = _start_model(params, corpus, name, seed, world)
-        report("%s, seed %d: %s parameters on %s, processes: %d", name, seed, f"{count_parameters(model):,}", model.device, world.size)
-        train, dev = (label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed) for split in ("train", "dev"))
+        report(
+            "%s, seed %d: %s parameters on %s, processes: %d",
+            name,
+            seed,
+            f"{count_parameters(model):,}",
+            model.device,
+            world.size,
+        )
+        train, dev = (
+            label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed)
+            for split in ("train", "dev")
+        )
         held_out = dev.head(params.lm.validation_documents)
 
         def validate(model: Any, entities: bool) -> float:
             return mean_loss(model, held_out, window=params.lm.window, entities=entities)
 
         store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
-        training = Training(model, train, validate, params.lm, seed, store, write_row, report, world, started)
-    return training, len(held_out.pieces) - len(held_out)
+        training = Training(
+            model, train, validate, params.lm, seed, store, write_row, report, world, started
+        )
+    return training, len(held_out.tokens) - len(held_out)
 
 
 def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
-    """The curve up to the training's snapshot; TrainingError where rows are missing, which nothing else holds."""
+    """The curve up to the training's snapshot; TrainingError where rows are missing, which nothing
+    else holds.
+    """
     rows, count = curve.read(), training.progress.curve_rows
     if training.world.main and len(rows) < count:
-        raise TrainingError(f"{curve.path} has {len(rows)} rows, its checkpoint {count}: delete {curve.path.parent} to train again")
+        raise TrainingError(
+            f"{curve.path} has {len(rows)} rows, its checkpoint {count}: delete {curve.path.parent}"
+            " to train again"
+        )
     return rows[:count]
 
 
@@ -175,11 +262,21 @@ def _start_model(params: Params, corpus: Path, name: str, seed: int, world: Worl
     """The model that training begins with, on this process's device."""
     device = runtime.start(world.device, params.run.threads, seed)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    return build_model(name, params.lm, tokenizer.get_vocab_size(), cast(int, tokenizer.token_to_id(END)), seed=seed).to(device)
+    return build_model(
+        name,
+        params.lm,
+        tokenizer.get_vocab_size(),
+        cast(int, tokenizer.token_to_id(END)),
+        seed=seed,
+    ).to(device)
 
 
-def _write_outputs(training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path]) -> None:
-    """The files of `OUTPUTS` but the curve, and their digests; ``held_out``: pieces that a validation scores."""
+def _write_outputs(
+    training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path]
+) -> None:
+    """The files of `OUTPUTS` but the curve, and their digests; ``held_out``: tokens that a
+    validation scores.
+    """
     training.load_final_weights()
     training.model.save_pretrained(state)
     seconds = training.seconds()
@@ -187,13 +284,18 @@ def _write_outputs(training: Training, params: Params, name: str, state: Path, h
     write_json(state / "timing.json", _timing(training, params, held_out, seconds))
     started, device = time.time() - seconds, str(training.device)
     write_json(
-        state / "manifest.json", runtime.manifest(params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=device)
+        state / "manifest.json",
+        runtime.manifest(
+            params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=device
+        ),
     )
     write_json(state / DIGESTS, {name: runtime.file_digest(state / name) for name in OUTPUTS})
 
 
 def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
-    """Losses are those of the weights that were kept: of the last step, or of the step with the lowest dev loss."""
+    """Losses are those of the weights that were kept: of the last step, or of the step with the
+    lowest dev loss.
+    """
     progress = training.progress
     last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
     best = progress.best_train_loss, progress.best_dev_loss, progress.best_dev_loss_off
@@ -203,7 +305,7 @@ def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "parameters": count_parameters(training.model),
         "steps": progress.step,
-        "pieces_seen": progress.pieces,
+        "tokens_seen": progress.tokens,
         "train_loss": train,
         "dev_loss_on": on,
         "dev_loss_off": off,
@@ -214,13 +316,15 @@ def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
 
 
 def _timing(training: Training, params: Params, held_out: int, total: float) -> dict[str, Any]:
-    """Seconds, medians over the steps of one process; a validation step scores as many pieces as a training step has, entities given."""
+    """Seconds, medians over the steps of one process; a validation step scores as many tokens as a
+    training step has, entities given.
+    """
     median, validation = training.progress.median_step_seconds, training.progress.validation_seconds
-    pieces = training.progress.pieces / max(1, training.progress.step)
+    tokens = training.progress.tokens / max(1, training.progress.step)
     return {
         "seconds_per_step": median,
-        "pieces_per_second": pieces / median if median else None,
-        "seconds_validation_step": None if validation is None else validation / held_out * pieces,
+        "tokens_per_second": tokens / median if median else None,
+        "seconds_validation_step": None if validation is None else validation / held_out * tokens,
         "device": str(training.device),
         "processes": training.world.size,
         "threads": params.run.threads,
@@ -229,7 +333,9 @@ def _timing(training: Training, params: Params, held_out: int, total: float) -> 
 
 
 class CurveFile:
-    """The learning curve as CSV, one line at a time; writing row i again drops what came after it (a resumed run)."""
+    """The learning curve as CSV, one line at a time; writing row i again drops what came after it
+    (a resumed run).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -240,7 +346,11 @@ class CurveFile:
 
     def _lines(self) -> list[str]:
         header = ",".join(CURVE_COLUMNS) + "\n"
-        return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else [header]
+        return (
+            self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            if self.path.exists()
+            else [header]
+        )
 
     def write_row(self, index: int, row: CurveRow) -> None:
         """Append ``row`` as row ``index`` (0-based, the header not counted)."""
@@ -254,14 +364,18 @@ class CurveFile:
 
 
 class Board:
-    """The curve in ``folder`` as TensorBoard's scalars. Each one that is opened draws the curve anew: what is there counts no more.
+    """The curve in ``folder`` as TensorBoard's scalars. Each one that is opened draws the curve
+    anew: what is there counts no more.
 
     Without the package tensorboard: ValueError.
     """
 
     def __init__(self, folder: Path) -> None:
         if importlib.util.find_spec("tensorboard") is None:
-            raise ValueError("--tensorboard needs the package tensorboard: pip install 'entity-transformers[tensorboard]', or leave it out")
+            raise ValueError(
+                "--tensorboard needs the package tensorboard: pip install"
+                " 'entity-transformers[tensorboard]', or leave it out"
+            )
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = SummaryWriter(str(folder), purge_step=0)

@@ -8,30 +8,43 @@ from typing import Any
 
 import numpy as np
 
-from .. import runtime
-from ..artifacts import read_arrays, write_arrays, write_csv, write_json
-from ..ner.dataset import TaggedSentences, build_sentences, list_labels
-from ..ner.scoring import count_spans, score
-from ..ner.tagger import load_tagger, state_arrays
-from ..ner.training import Epoch, predict, train_tagger
-from ..params import Params
-from .documents import read_documents
+from entity_transformers import runtime
+from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
+from entity_transformers.cli.documents import read_documents
+from entity_transformers.study.params import Params
+from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences, list_labels
+from entity_transformers.tasks.ner.scoring import count_spans, score
+from entity_transformers.tasks.ner.tagger import load_tagger, state_arrays
+from entity_transformers.tasks.ner.training import Epoch, predict, train_tagger
 
 log = logging.getLogger(__name__)
 DOCUMENT_COLUMNS = ("split", "document", "correct", "predicted", "gold")
 
 
-def train_ner(params: Params, corpus: Path, embeddings: Path, model: str, seed: int, output: Path) -> None:
+def train_ner(
+    params: Params, corpus: Path, embeddings: Path, model: str, seed: int, output: Path
+) -> None:
     """The best tagger and its history."""
     device = runtime.start(params.run.device, params.run.threads, seed)
     vectors, (train, dev) = _read_sentences(corpus, embeddings, ("train", "dev"))
     if not len(train):
-        log.warning("no sentence of train has named entities: nothing to learn, every score will be of 0 spans")
-        facts = {"labels": [], "best_epoch": 0, "epochs": 0, "train_sentences": 0, "left_out": train.left_out}
+        log.warning(
+            "no sentence of train has named entities: nothing to learn, every score will be of 0"
+            " spans"
+        )
+        facts = {
+            "labels": [],
+            "best_epoch": 0,
+            "epochs": 0,
+            "train_sentences": 0,
+            "left_out": train.left_out,
+        }
         write_arrays(output / "tagger.safetensors", {}, facts)
         write_csv(output / "history.csv", [], tuple(Epoch.__annotations__))
         return
-    trained = train_tagger(train, dev, vectors, params.ner, seed=seed, device=device, progress=_log_epoch)
+    trained = train_tagger(
+        train, dev, vectors, params.ner, seed=seed, device=device, progress=_log_epoch
+    )
     facts = {
         "labels": list(train.labels),
         "best_epoch": trained.best_epoch,
@@ -47,7 +60,15 @@ def _log_epoch(row: Epoch) -> None:
     log.info("epoch %d  loss %.3f  dev F1 %.4f", row["epoch"], row["train_loss"], row["dev_f1"])
 
 
-def score_ner(params: Params, corpus: Path, embeddings: Path, tagger: Path, model: str, seed: int, output: Path) -> None:
+def score_ner(
+    params: Params,
+    corpus: Path,
+    embeddings: Path,
+    tagger: Path,
+    model: str,
+    seed: int,
+    output: Path,
+) -> None:
     """Scores of the tagger on dev and test."""
     runtime.start("cpu", params.run.threads, seed)
     arrays, facts = read_arrays(tagger)
@@ -57,28 +78,56 @@ def score_ner(params: Params, corpus: Path, embeddings: Path, tagger: Path, mode
         guesses = [predict(loaded, gold, batch=params.ner.batch) for gold in sentences]
     else:
         guesses = [np.zeros_like(gold.tags) for gold in sentences]
-    scores = {split: score(gold, guess) for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)}
-    counts = {f"{split}_sentences": len(gold) for split, gold in zip(("dev", "test"), sentences, strict=True)}
-    left_out = {"train": facts["left_out"]} | {split: gold.left_out for split, gold in zip(("dev", "test"), sentences, strict=True)}
-    rows = [_document_rows(split, gold, guess) for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)]
-    write_csv(output / "documents.csv", [row for split_rows in rows for row in split_rows], DOCUMENT_COLUMNS)
+    scores = {
+        split: score(gold, guess)
+        for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)
+    }
+    counts = {
+        f"{split}_sentences": len(gold)
+        for split, gold in zip(("dev", "test"), sentences, strict=True)
+    }
+    left_out = {"train": facts["left_out"]} | {
+        split: gold.left_out for split, gold in zip(("dev", "test"), sentences, strict=True)
+    }
+    rows = [
+        _document_rows(split, gold, guess)
+        for split, gold, guess in zip(("dev", "test"), sentences, guesses, strict=True)
+    ]
+    write_csv(
+        output / "documents.csv",
+        [row for split_rows in rows for row in split_rows],
+        DOCUMENT_COLUMNS,
+    )
     write_json(
         output / "metrics.json",
         {"model": model, "seed": seed, "epochs": facts["epochs"], "best_epoch": facts["best_epoch"]}
         | {"train_sentences": facts["train_sentences"], **counts, "sentences_left_out": left_out}
-        | {"vectors": {"context": params.embeddings.ner_context, "pooling": params.embeddings.pooling}, **scores},
+        | {
+            "vectors": {
+                "context": params.embeddings.ner_context,
+                "pooling": params.embeddings.pooling,
+            },
+            **scores,
+        },
     )
 
 
 def _document_rows(split: str, gold: TaggedSentences, guess: np.ndarray) -> list[dict[str, Any]]:
     counts = zip(gold.documents, count_spans(gold, guess).tolist(), strict=True)
-    return [{"split": split, "document": name, **dict(zip(DOCUMENT_COLUMNS[2:], row, strict=True))} for name, row in counts]
+    return [
+        {"split": split, "document": name, **dict(zip(DOCUMENT_COLUMNS[2:], row, strict=True))}
+        for name, row in counts
+    ]
 
 
 def _read_sentences(
     corpus: Path, embeddings: Path, splits: tuple[str, str], labels: list[str] | None = None
 ) -> tuple[np.ndarray, list[TaggedSentences]]:
     arrays, _ = read_arrays(embeddings / "words.safetensors")
-    documents: dict[str, Any] = {split: read_documents(corpus / f"{split}.jsonl") for split in splits}
+    documents: dict[str, Any] = {
+        split: read_documents(corpus / f"{split}.jsonl") for split in splits
+    }
     known = list_labels(documents[splits[0]]) if labels is None else tuple(labels)
-    return arrays["vectors"], [build_sentences(documents[split], arrays[split], known) for split in splits]
+    return arrays["vectors"], [
+        build_sentences(documents[split], arrays[split], known) for split in splits
+    ]

@@ -8,14 +8,29 @@ from typing import Any, TypeVar
 
 from tokenizers import Tokenizer
 
-from ..artifacts import atomic, read_arrays, read_json, read_json_lines, read_tokenizer, write_text
-from ..corpus.alignment import AlignedCorpus
-from ..corpus.document import Document
-from ..params import Params
-from ..report import figures, page, tables
-from ..report.results import Results, Run, parse_curve, parse_documents, parse_probe, parse_spans, take_mentions
-from ..report.spans import name_entities, take_example
-from .documents import read_documents
+from entity_transformers.artifacts import (
+    atomic,
+    read_arrays,
+    read_json,
+    read_json_lines,
+    read_tokenizer,
+    write_text,
+)
+from entity_transformers.cli.documents import read_documents
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import Document
+from entity_transformers.report import figures, page, tables
+from entity_transformers.report.results import (
+    Results,
+    Run,
+    parse_curve,
+    parse_documents,
+    parse_probe,
+    parse_spans,
+    take_mentions,
+)
+from entity_transformers.report.spans import name_entities, take_example
+from entity_transformers.study.params import Params
 
 Parsed = TypeVar("Parsed")
 
@@ -26,7 +41,10 @@ def build_tables(params: Params, results: Path, output: Path) -> None:
     for name, table in built.items():
         write_text(output / f"{name}.md", tables.render_markdown(table))
         write_text(output / f"{name}.csv", tables.render_csv(table))
-    write_text(output / "tables.txt", "\n\n".join(tables.render_text(built[name]) for name in tables.TERMINAL) + "\n")
+    write_text(
+        output / "tables.txt",
+        "\n\n".join(tables.render_text(built[name]) for name in tables.TERMINAL) + "\n",
+    )
 
 
 def build_figures(params: Params, results: Path, output: Path) -> None:
@@ -53,10 +71,18 @@ def show_tables(tables: Path) -> None:
 def gather(params: Params, results: Path) -> Results:
     """All that the steps left behind under ``results``."""
     corpus = results / "corpus"
-    documents = [d for split in params.embeddings.splits for d in read_documents(corpus / f"{split}.jsonl")]
-    aligned = [AlignedCorpus.load(corpus / f"{split}.safetensors") for split in params.embeddings.splits]
+    documents = [
+        d for split in params.embeddings.splits for d in read_documents(corpus / f"{split}.jsonl")
+    ]
+    aligned = [
+        AlignedCorpus.load(corpus / f"{split}.safetensors") for split in params.embeddings.splits
+    ]
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    runs = tuple(_read_run(results, model, seed) for model in params.study.models for seed in params.study.seeds)
+    runs = tuple(
+        _read_run(results, model, seed)
+        for model in params.study.models
+        for seed in params.study.seeds
+    )
     return Results(
         title=params.report.title,
         models=params.study.models,
@@ -66,10 +92,10 @@ def gather(params: Params, results: Path) -> Results:
         alignment=read_json(corpus / "alignment.json"),
         lambada_passages=sum(1 for _ in read_json_lines(corpus / "lambada.jsonl")),
         lambada_tags=read_json(corpus / "lambada_tags.json"),
-        planted=read_json(results / "planted" / "accuracy.json")["runs"],
+        recall=read_json(results / "recall" / "accuracy.json")["runs"],
         entity_names=name_all_entities(documents, aligned),
         example=_take_example(params, corpus, tokenizer),
-        riddles=read_json(results / "riddles" / "riddles.json")["candidates"],
+        anomalies=read_json(results / "anomalies" / "anomalies.json")["candidates"],
         manifest=_manifest(params, results),
         pictured_entities=params.report.pictured_entities,
         bootstrap_samples=params.report.bootstrap_samples,
@@ -86,8 +112,13 @@ def name_all_entities(documents: list[Document], aligned: list[AlignedCorpus]) -
 
 
 def _take_example(params: Params, corpus: Path, tokenizer: Tokenizer) -> Any:
-    aligned, documents = AlignedCorpus.load(corpus / "dev.safetensors"), read_documents(corpus / "dev.jsonl")
-    return take_example(documents, aligned, lambda piece: tokenizer.decode([piece]), params.report.example_words)
+    aligned, documents = (
+        AlignedCorpus.load(corpus / "dev.safetensors"),
+        read_documents(corpus / "dev.jsonl"),
+    )
+    return take_example(
+        documents, aligned, lambda token: tokenizer.decode([token]), params.report.example_words
+    )
 
 
 def _read_run(results: Path, model: str, seed: int) -> Run:
@@ -120,8 +151,12 @@ def _parse(parser: Callable[[str, str], Parsed], path: Path) -> Parsed:
 
 
 def _manifest(params: Params, results: Path) -> dict[str, Any]:
-    run = read_json(results / "lm" / params.study.models[0] / str(params.study.seeds[0]) / "manifest.json")
+    run = read_json(
+        results / "lm" / params.study.models[0] / str(params.study.seeds[0]) / "manifest.json"
+    )
     made = {"git commit": run["git_commit"], "code": run["code"], "device": run["device"]}
     return (
-        made | {"versions": run["versions"], "inputs (sha256)": run["inputs"]} | params.model_dump(mode="json", exclude={"report", "root"})
+        made
+        | {"versions": run["versions"], "inputs (sha256)": run["inputs"]}
+        | params.model_dump(mode="json", exclude={"report", "root"})
     )

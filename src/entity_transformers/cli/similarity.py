@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..artifacts import read_arrays, write_json
-from ..params import Params
-from ..similarity import summarise_similarity
+from entity_transformers.artifacts import read_arrays, write_json
+from entity_transformers.study.params import Params
+from entity_transformers.tasks.similarity import summarise_similarity
 
 
 def score_similarity(params: Params, embeddings: Path, model: str, seed: int, output: Path) -> None:

@@ -1,7 +1,8 @@
-"""Chains -> byte-pair pieces (section 4.2, table 1): each piece carries the entity of its word.
+"""Chains -> byte-pair tokens (section 4.2, table 1): each token carries the entity of its word.
 
-Words are encoded one by one, with a leading space where running text has one, so that no piece straddles two words. A
-document starts with ``<|endoftext|>``, from which its first piece is predicted.
+Words are encoded one by one, with a leading space where running text has one, so that no token
+straddles two words. A document starts with ``<|endoftext|>``, from which its first token is
+predicted.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import Any, cast
 import numpy as np
 from tokenizers import AddedToken, Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ..artifacts import read_arrays
-from .document import Document
-from .mentions import Nesting, flatten
+from entity_transformers.artifacts import read_arrays
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.mentions import Nesting, flatten
 
 END = "<|endoftext|>"
 QUOTES = {"``": '"', "''": '"'}
-NO_SPACE_BEFORE = frozenset(", . : ; ? ! % ) ] } '' ... 's 'S 'm 'M 're 'RE 've 'VE 'd 'D 'll 'LL n't N'T '".split())
+NO_SPACE_BEFORE = frozenset(
+    ", . : ; ? ! % ) ] } '' ... 's 'S 'm 'M 're 'RE 've 'VE 'd 'D 'll 'LL n't N'T '".split()
+)
 NO_SPACE_AFTER = frozenset("( [ { `` $ # US$ C$ A$ HK$".split())
 
 
@@ -34,7 +37,8 @@ def _byte_level(model: models.BPE) -> Tokenizer:
 
 
 def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
-    """GPT-2's own byte-pair encoder from its vocabulary and merges; FileNotFoundError names what the folder lacks.
+    """GPT-2's own byte-pair encoder from its vocabulary and merges; FileNotFoundError names what
+    the folder lacks.
 
     Files that can't be read as such raise ValueError.
     """
@@ -43,37 +47,54 @@ def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
     try:
         return _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
     except Exception as error:  # tokenizers raises nothing narrower
-        raise ValueError(f"{vocabulary}, {merges}: not GPT-2's two files, or cut ({error}): fetch them again") from error
+        raise ValueError(
+            f"{vocabulary}, {merges}: not GPT-2's two files, or cut ({error}): fetch them again"
+        ) from error
 
 
 def _first_file(folder: Path, *names: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise FileNotFoundError(f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with GPT-2's two files")
+    raise FileNotFoundError(
+        f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with GPT-2's"
+        " two files"
+    )
 
 
 def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
-    """A byte-level BPE of at most ``vocabulary`` pieces, 256 bytes and ``<|endoftext|>`` included, learnt from spaced words."""
+    """A byte-level BPE of at most ``vocabulary`` tokens, 256 bytes and ``<|endoftext|>`` included,
+    learnt from spaced words.
+    """
     tokenizer = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=[END], initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+        vocab_size=vocabulary,
+        special_tokens=[END],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
     )
-    tokenizer.train_from_iterator((spaced_words(document, spacing) for document in documents), trainer)
+    tokenizer.train_from_iterator(
+        (spaced_words(document, spacing) for document in documents), trainer
+    )
     return tokenizer
 
 
 def spaced_words(document: Document, spacing: str) -> list[str]:
-    """The document's words as they are encoded, each with a leading space where one precedes it; joined they are the text.
+    """The document's words as they are encoded, each with a leading space where one precedes it;
+    joined they are the text.
 
-    ``natural``: spaces as in the source where it tells (``space_after``), else by the Penn Treebank's conventions, whose
-    double backquotes and apostrophes become ``"``. ``every_word``: a space before each word but the first.
+    ``natural``: spaces as in the source where it tells (``space_after``), else by the Penn
+    Treebank's conventions, whose double backquotes and apostrophes become ``"``. ``every_word``: a
+    space before each word but the first.
     """
     if spacing == "every_word":
         return [word if i == 0 else " " + word for i, word in enumerate(document.words)]
     if document.space_after is not None:
         spaces = (False, *document.space_after[:-1])
-        return [" " + word if space else word for word, space in zip(document.words, spaces, strict=True)]
+        return [
+            " " + word if space else word
+            for word, space in zip(document.words, spaces, strict=True)
+        ]
     return _spaced_by_convention(document.words)
 
 
@@ -90,21 +111,22 @@ def _spaced_by_convention(words: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class AlignedCorpus:
-    """One split as parallel arrays over its N pieces, document after document.
+    """One split as parallel arrays over its N tokens, document after document.
 
-    pieces    int32 [N]    piece ids; every document starts with ``<|endoftext|>``
-    entities  int32 [N]    entity of the piece's word, numbered 1.. by first appearance in the document; 0: none
-    mentions  int32 [N]    index of the piece's mention among the document's kept mentions; -1: none
-    words     int32 [N]    index of the piece's word in the document; -1 for ``<|endoftext|>``
+    tokens    int32 [N]    token ids; every document starts with ``<|endoftext|>``
+    entities  int32 [N]    entity of the token's word, numbered 1.. by first appearance in the
+              document; 0: none
+    mentions  int32 [N]    index of the token's mention among the document's kept mentions; -1: none
+    words     int32 [N]    index of the token's word in the document; -1 for ``<|endoftext|>``
     tags      uint16 [N]   index of the word's Penn Treebank tag in ``tag_names`` ("" where unknown)
-    bytes     uint16 [N]   UTF-8 bytes of the piece; 0 for ``<|endoftext|>``
+    bytes     uint16 [N]   UTF-8 bytes of the token; 0 for ``<|endoftext|>``
     offsets   int64 [D+1]  document d is ``[offsets[d], offsets[d + 1])``
     """
 
     split: str
     names: tuple[str, ...]
     tag_names: tuple[str, ...]
-    pieces: np.ndarray
+    tokens: np.ndarray
     entities: np.ndarray
     mentions: np.ndarray
     words: np.ndarray
@@ -124,16 +146,18 @@ class AlignedCorpus:
         if documents is None or documents >= len(self):
             return self
         end = int(self.offsets[documents])
-        cut = {name: getattr(self, name)[:end] for name in PIECE_ARRAYS}
-        return replace(self, names=self.names[:documents], offsets=self.offsets[: documents + 1], **cut)
+        cut = {name: getattr(self, name)[:end] for name in TOKEN_ARRAYS}
+        return replace(
+            self, names=self.names[:documents], offsets=self.offsets[: documents + 1], **cut
+        )
 
     def with_entities(self, entities: np.ndarray) -> AlignedCorpus:
-        """The same pieces under other entity labels."""
+        """The same tokens under other entity labels."""
         return replace(self, entities=entities)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata for `artifacts.write_arrays`; `load` is the way back."""
-        arrays = {name: getattr(self, name) for name in PIECE_ARRAYS} | {"documents": self.offsets}
+        arrays = {name: getattr(self, name) for name in TOKEN_ARRAYS} | {"documents": self.offsets}
         return arrays, {"split": self.split, "names": self.names, "tags": self.tag_names}
 
     @classmethod
@@ -142,33 +166,63 @@ class AlignedCorpus:
         arrays, metadata = read_arrays(path)
         try:
             offsets = arrays.pop("documents")
-            return cls(metadata["split"], tuple(metadata["names"]), tuple(metadata["tags"]), offsets=offsets, **arrays)
+            return cls(
+                metadata["split"],
+                tuple(metadata["names"]),
+                tuple(metadata["tags"]),
+                offsets=offsets,
+                **arrays,
+            )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{path}: no aligned corpus of this version ({error}): run align-corpus again") from error
+            raise ValueError(
+                f"{path}: no aligned corpus of this version ({error}): run align-corpus again"
+            ) from error
 
 
-PIECE_ARRAYS = ("pieces", "entities", "mentions", "words", "tags", "bytes")
+TOKEN_ARRAYS = ("tokens", "entities", "mentions", "words", "tags", "bytes")
 
 
-def align_split(documents: Sequence[Document], tokenizer: Tokenizer, *, split: str, policy: Nesting, spacing: str) -> AlignedCorpus:
-    """Encode the documents of one split and carry chains, mentions and tags over to the pieces."""
+def align_split(
+    documents: Sequence[Document],
+    tokenizer: Tokenizer,
+    *,
+    split: str,
+    policy: Nesting,
+    spacing: str,
+) -> AlignedCorpus:
+    """Encode the documents of one split and carry chains, mentions and tags over to the tokens."""
     tag_names = tuple(sorted({tag for document in documents for tag in document.tags or ("",)}))
-    columns = [_align_document(document, tokenizer, policy, spacing, tag_names) for document in documents]
-    joined = {name: np.concatenate([c[name] for c in columns]) if columns else np.zeros(0, np.int32) for name in PIECE_ARRAYS[:-1]}
-    joined["bytes"] = _piece_bytes(tokenizer)[joined["pieces"]]
-    offsets = np.cumsum([0, *(len(c["pieces"]) for c in columns)], dtype=np.int64)
-    return AlignedCorpus(split, tuple(d.id for d in documents), tag_names, offsets=offsets, **joined)
+    columns = [
+        _align_document(document, tokenizer, policy, spacing, tag_names) for document in documents
+    ]
+    joined = {
+        name: np.concatenate([c[name] for c in columns]) if columns else np.zeros(0, np.int32)
+        for name in TOKEN_ARRAYS[:-1]
+    }
+    joined["bytes"] = _token_bytes(tokenizer)[joined["tokens"]]
+    offsets = np.cumsum([0, *(len(c["tokens"]) for c in columns)], dtype=np.int64)
+    return AlignedCorpus(
+        split, tuple(d.id for d in documents), tag_names, offsets=offsets, **joined
+    )
 
 
 def _align_document(
-    document: Document, tokenizer: Tokenizer, policy: Nesting, spacing: str, tag_names: tuple[str, ...]
+    document: Document,
+    tokenizer: Tokenizer,
+    policy: Nesting,
+    spacing: str,
+    tag_names: tuple[str, ...],
 ) -> dict[str, np.ndarray]:
     encoding = _encode(spaced_words(document, spacing), tokenizer)
     words = np.array([-1, *cast(list[int], encoding.word_ids)], np.int32)
     entity, mention = word_labels(document, policy)
-    tag = np.searchsorted(tag_names, document.tags) if document.tags else np.full(len(document.words), tag_names.index(""))
+    tag = (
+        np.searchsorted(tag_names, document.tags)
+        if document.tags
+        else np.full(len(document.words), tag_names.index(""))
+    )
     return {
-        "pieces": np.array([tokenizer.token_to_id(END), *encoding.ids], np.int32),
+        "tokens": np.array([tokenizer.token_to_id(END), *encoding.ids], np.int32),
         "entities": np.where(words < 0, 0, entity[words]).astype(np.int32),
         "mentions": np.where(words < 0, -1, mention[words]).astype(np.int32),
         "words": words,
@@ -192,8 +246,13 @@ def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
-    """Entity (1.. by first appearance, 0 none) and kept mention (-1 none) of each word: two int32 arrays [words]."""
-    entity, mention = np.zeros(len(document.words), np.int32), np.full(len(document.words), -1, np.int32)
+    """Entity (1.. by first appearance, 0 none) and kept mention (-1 none) of each word: two int32
+    arrays [words].
+    """
+    entity, mention = (
+        np.zeros(len(document.words), np.int32),
+        np.full(len(document.words), -1, np.int32),
+    )
     numbers: dict[int, int] = {}
     for i, kept in enumerate(flatten(document.mentions, len(document.words), policy)[0]):
         entity[kept.start : kept.end] = numbers.setdefault(kept.chain, len(numbers) + 1)
@@ -201,17 +260,21 @@ def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.nda
     return entity, mention
 
 
-def _piece_bytes(tokenizer: Tokenizer) -> np.ndarray:
-    """UTF-8 bytes of every piece; in a byte-level vocabulary each character of a piece's name stands for one byte."""
+def _token_bytes(tokenizer: Tokenizer) -> np.ndarray:
+    """UTF-8 bytes of every token; in a byte-level vocabulary each character of a token's name
+    stands for one byte.
+    """
     vocabulary = tokenizer.get_vocab()
     lengths = np.zeros(max(vocabulary.values()) + 1, np.uint16)
-    for piece, index in vocabulary.items():
-        lengths[index] = 0 if piece == END else len(piece)
+    for token, index in vocabulary.items():
+        lengths[index] = 0 if token == END else len(token)
     return lengths
 
 
 def summarise(corpus: AlignedCorpus) -> dict[str, int]:
-    """Counts of an aligned split: documents, words, pieces (without ``<|endoftext|>``), pieces in mentions, entities, mentions."""
+    """Counts of an aligned split: documents, words, tokens (without ``<|endoftext|>``), tokens in
+    mentions, entities, mentions.
+    """
     inside = corpus.entities > 0
     firsts = [corpus.entities[corpus.document(d)].max(initial=0) for d in range(len(corpus))]
     mentions = [corpus.mentions[corpus.document(d)].max(initial=-1) + 1 for d in range(len(corpus))]
@@ -219,8 +282,8 @@ def summarise(corpus: AlignedCorpus) -> dict[str, int]:
     return {
         "documents": len(corpus),
         "words": int(sum(words)),
-        "pieces": len(corpus.pieces) - len(corpus),
-        "pieces_in_mentions": int(inside.sum()),
+        "tokens": len(corpus.tokens) - len(corpus),
+        "tokens_in_mentions": int(inside.sum()),
         "entities": int(sum(firsts)),
         "mentions": int(sum(mentions)),
     }

@@ -1,4 +1,6 @@
-"""Unpacking archives that nobody vouches for: no path outside the folder, no link, no device, and not too much."""
+"""Unpacking archives that nobody vouches for: no path outside the folder, no link, no device, and
+not too much.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,47 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from .document import CorpusError
-from .lines import shown
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.lines import shown
 
 MOST_BYTES = 8_000_000_000
 MOST_FILES = 500_000
 _CHUNK = 1 << 20
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError, RuntimeError)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+)
 
 Member = tuple[str, int, IO[bytes]]
 """Name, size in bytes, and an open stream."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or a tar archive (compressed or not); one cut within its first header is not."""
+    """Whether a file is a zip or a tar archive (compressed or not); one cut within its first header
+    is not.
+    """
     try:
-        return path.is_file() and path.suffix != ".parquet" and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
+        return (
+            path.is_file()
+            and path.suffix != ".parquet"
+            and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
+        )
     except _DAMAGED:
         return False
 
 
-def extract(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> Path:
-    """Unpack a zip or tar archive below ``target``; CorpusError, before anything is written for it, at a bad member."""
+def extract(
+    archive: Path, target: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES
+) -> Path:
+    """Unpack a zip or tar archive below ``target``; CorpusError, before anything is written for it,
+    at a bad member.
+    """
     members = _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive)
     total = count = 0
     try:
@@ -39,17 +60,24 @@ def extract(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES, most_f
             total, count = total + size, count + 1
             if total > most_bytes or count > most_files:
                 limit = f"more than {most_bytes} bytes or {most_files} files"
-                raise CorpusError(f"{archive}: {limit} once unpacked: unpack it yourself and give the folder")
+                raise CorpusError(
+                    f"{archive}: {limit} once unpacked: unpack it yourself and give the folder"
+                )
             _write(stream, _inside(name, target, archive), size, archive)
     except _DAMAGED as error:
-        raise CorpusError(f"{archive}: not a whole archive ({shown(str(error))}): fetch it again") from None
+        raise CorpusError(
+            f"{archive}: not a whole archive ({shown(str(error))}): fetch it again"
+        ) from None
     return target
 
 
 def _inside(name: str, target: Path, archive: Path) -> Path:
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not parts or parts[0].startswith("/") or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise CorpusError(f"{archive}: member {shown(name)} would leave the folder it is unpacked in: do not use this archive")
+        raise CorpusError(
+            f"{archive}: member {shown(name)} would leave the folder it is unpacked in: do not use"
+            " this archive"
+        )
     return target.joinpath(*parts)
 
 
@@ -59,7 +87,10 @@ def _write(stream: IO[bytes], path: Path, size: int, archive: Path) -> None:
         while chunk := stream.read(_CHUNK):
             size -= len(chunk)
             if size < 0:
-                raise CorpusError(f"{archive}: member {shown(path.name)} is longer than the archive says: do not use this archive")
+                raise CorpusError(
+                    f"{archive}: member {shown(path.name)} is longer than the archive says: do not"
+                    " use this archive"
+                )
             file.write(chunk)
 
 
@@ -68,7 +99,10 @@ def _zip_members(archive: Path) -> Iterator[Member]:
         for info in file.infolist():
             kind = info.external_attr >> 28
             if kind not in (0, 0o4, 0o10):
-                raise CorpusError(f"{archive}: member {shown(info.filename)} is a link or device, expected files: do not use this archive")
+                raise CorpusError(
+                    f"{archive}: member {shown(info.filename)} is a link or device, expected files:"
+                    " do not use this archive"
+                )
             if not info.is_dir():
                 with file.open(info) as stream:
                     yield info.filename, info.file_size, stream
@@ -78,9 +112,13 @@ def _tar_members(archive: Path) -> Iterator[Member]:
     with tarfile.open(archive) as file:
         for info in file:
             if not (info.isreg() or info.isdir()):
-                raise CorpusError(f"{archive}: member {shown(info.name)} is a link or device, expected files: do not use this archive")
+                raise CorpusError(
+                    f"{archive}: member {shown(info.name)} is a link or device, expected files: do"
+                    " not use this archive"
+                )
             if info.isreg() and (stream := file.extractfile(info)):
                 with stream:
                     yield info.name, info.size, stream
         if file.fileobj:
-            file.fileobj.read(_CHUNK)  # to the end, where the checksum of a compressed archive stands
+            # to the end, where the checksum of a compressed archive stands
+            file.fileobj.read(_CHUNK)

@@ -1,4 +1,6 @@
-"""Bracketed annotations: chains ``(12|(3``, ``12)``, ``(7)`` (one stack a chain) and flat typed spans ``(ORG*``, ``*)``."""
+"""Bracketed annotations: chains ``(12|(3``, ``12)``, ``(7)`` (one stack a chain) and flat typed
+spans ``(ORG*``, ``*)``.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from .document import CorpusError, Mention, NamedEntity
-from .lines import shown
+from entity_transformers.corpus.document import CorpusError, Mention, NamedEntity
+from entity_transformers.corpus.lines import shown
 
 ONTONOTES_TYPES = [
     "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL",
@@ -32,7 +34,8 @@ class BracketError(CorpusError):
 
 @lru_cache(1 << 16)
 def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
-    """The brackets of one word in the order they are written; ``separator`` None: none between them (OntoGUM).
+    """The brackets of one word in the order they are written; ``separator`` None: none between them
+    (OntoGUM).
 
     ValueError where anything is left over.
     """
@@ -51,14 +54,19 @@ def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
 
 
 def _cell_fault(cell: str, separator: str | None) -> ValueError:
-    return ValueError(f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by {separator or 'nothing'}")
+    return ValueError(
+        f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by"
+        f" {separator or 'nothing'}"
+    )
 
 
-def match_chains(cells: Iterable[tuple[int, str]], separator: str | None) -> tuple[list[Mention], list[BracketError]]:
+def match_chains(
+    cells: Iterable[tuple[int, str]], separator: str | None
+) -> tuple[list[Mention], list[BracketError]]:
     """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
 
-    One stack a chain, so chains may cross and a chain may nest in itself (the inner span closes first).
-    A cell that is no bracket expression raises BracketError.
+    One stack a chain, so chains may cross and a chain may nest in itself (the inner span closes
+    first). A cell that is no bracket expression raises BracketError.
     """
     stacks: dict[int, list[int]] = {}
     mentions: list[Mention] = []
@@ -76,9 +84,19 @@ def match_chains(cells: Iterable[tuple[int, str]], separator: str | None) -> tup
             elif stacks.get(chain):
                 mentions.append(Mention(stacks[chain].pop(), word + 1, chain))
             else:
-                unmatched.append(BracketError(word, f"{chain}) closes a mention of chain {chain} that was never opened in this document"))
+                unmatched.append(
+                    BracketError(
+                        word,
+                        f"{chain}) closes a mention of chain {chain} that was never opened in this"
+                        " document",
+                    )
+                )
     unmatched += [
-        BracketError(word, f"({chain} opens a mention of chain {chain} that is never closed in this document (none crosses documents)")
+        BracketError(
+            word,
+            f"({chain} opens a mention of chain {chain} that is never closed in this document (none"
+            " crosses documents)",
+        )
         for chain, words in stacks.items()
         for word in words
     ]
@@ -91,17 +109,26 @@ def _reading_order(mention: Mention) -> tuple[int, int, int]:
 
 @lru_cache(1 << 10)
 def _parse_type_cell(cell: str) -> tuple[str, bool]:
-    """The type that opens at a word ("" for none), and whether a span closes there. ValueError for any other shape or type."""
+    """The type that opens at a word ("" for none), and whether a span closes there. ValueError for
+    any other shape or type.
+    """
     match = _TYPE.fullmatch(cell)
     if not match or not (match[2] or match[4]) or not (match[3] or match[4]):
-        raise ValueError(f"named-entity brackets {shown(cell)}: expected such as (ORG*, *), (ORG) or *")
+        raise ValueError(
+            f"named-entity brackets {shown(cell)}: expected such as (ORG*, *), (ORG) or *"
+        )
     if match[2] and match[2] not in ONTONOTES_TYPES:
-        raise ValueError(f"named-entity type {shown(match[2])}: expected one of {', '.join(sorted(ONTONOTES_TYPES))}")
+        raise ValueError(
+            f"named-entity type {shown(match[2])}: expected one of"
+            f" {', '.join(sorted(ONTONOTES_TYPES))}"
+        )
     return match[2] or "", bool(match[4])
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
-    """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. BracketError for any other shape, type or nesting."""
+    """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. BracketError for any other
+    shape, type or nesting.
+    """
     entities: list[NamedEntity] = []
     opened: tuple[int, str] | None = None
     for word, cell in cells:
@@ -110,14 +137,21 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
         except ValueError as error:
             raise BracketError(word, str(error)) from None
         if label and opened:
-            raise BracketError(word, f"({label} opens inside ({opened[1]} of word {opened[0] + 1}: expected flat spans")
+            raise BracketError(
+                word,
+                f"({label} opens inside ({opened[1]} of word {opened[0] + 1}: expected flat spans",
+            )
         if label:
             opened = (word, label)
         if closes:
             if not opened:
-                raise BracketError(word, f"{shown(cell)} closes a named entity that was never opened")
+                raise BracketError(
+                    word, f"{shown(cell)} closes a named entity that was never opened"
+                )
             entities.append(NamedEntity(opened[0], word + 1, opened[1]))
             opened = None
     if opened:
-        raise BracketError(opened[0], f"({opened[1]} opens a named entity that is never closed in this document")
+        raise BracketError(
+            opened[0], f"({opened[1]} opens a named entity that is never closed in this document"
+        )
     return entities

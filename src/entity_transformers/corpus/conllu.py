@@ -1,4 +1,6 @@
-"""CoNLL-U rows as GUM writes them: words, tags, spaces, sentences, and the bracket expressions of ``Entity=``."""
+"""CoNLL-U rows as GUM writes them: words, tags, spaces, sentences, and the bracket expressions of
+``Entity=``.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .brackets import BracketError
-from .document import CorpusError
-from .lines import check_lines, is_html, shown
+from entity_transformers.corpus.brackets import BracketError
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.lines import check_lines, is_html, shown
 
 _COLUMNS = 10
 _WORD_ID = re.compile(r"[0-9]{1,6}")
@@ -20,7 +22,9 @@ _OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
 
 @dataclass
 class Table:
-    """The words of one CoNLL-U document. ``lines[i]`` is the number of word i's line, ``entities`` its non-empty cells."""
+    """The words of one CoNLL-U document. ``lines[i]`` is the number of word i's line, ``entities``
+    its non-empty cells.
+    """
 
     source: str
     name: str = ""
@@ -48,12 +52,20 @@ class TypedMention:
 
 
 def read_table(lines: Sequence[str], source: str) -> Table:
-    """The table of one document's lines. CorpusError names line, column and value of whatever is wrong."""
+    """The table of one document's lines. CorpusError names line, column and value of whatever is
+    wrong.
+    """
     check_lines(lines, source, 1)
     if lines and is_html(lines[0]):
-        raise CorpusError(f"{source}, line 1: a web page ({shown(lines[0])}), expected CoNLL-U: download the file itself")
+        raise CorpusError(
+            f"{source}, line 1: a web page ({shown(lines[0])}), expected CoNLL-U: download the file"
+            " itself"
+        )
     if lines and not lines[-1].endswith("\n"):
-        raise CorpusError(f"{source}, line {len(lines)}: the last line has no end: the file was cut, fetch it again")
+        raise CorpusError(
+            f"{source}, line {len(lines)}: the last line has no end: the file was cut, fetch it"
+            " again"
+        )
     table = Table(source)
     fresh, joined_until, space = True, 0, True
     for number, line in enumerate(lines, 1):
@@ -71,16 +83,25 @@ def read_table(lines: Sequence[str], source: str) -> Table:
                     fresh = False
                 _add_word(table, fields, number, joined_until, space)
     if not table.words:
-        raise CorpusError(f"{source}: no words in this document: remove the file or leave it out with corpus.exclude")
+        raise CorpusError(
+            f"{source}: no words in this document: remove the file or leave it out with"
+            " corpus.exclude"
+        )
     return table
 
 
 def _split_row(line: str, source: str, number: int) -> list[str]:
     fields = line[:-1].split("\t")
     if len(fields) != _COLUMNS:
-        raise CorpusError(f"{source}, line {number}, column {len(fields)}: {len(fields)} columns ({shown(line)}), expected {_COLUMNS}")
+        raise CorpusError(
+            f"{source}, line {number}, column {len(fields)}: {len(fields)} columns ({shown(line)}),"
+            f" expected {_COLUMNS}"
+        )
     if not any(pattern.fullmatch(fields[0]) for pattern in (_WORD_ID, _RANGE_ID, _EMPTY_ID)):
-        raise CorpusError(f"{source}, line {number}, column 1: {shown(fields[0])}, expected a word number such as 3, 3-4 or 3.1")
+        raise CorpusError(
+            f"{source}, line {number}, column 1: {shown(fields[0])}, expected a word number such as"
+            " 3, 3-4 or 3.1"
+        )
     return fields
 
 
@@ -88,7 +109,10 @@ def _read_comment(table: Table, line: str) -> None:
     key, _, value = line[1:].partition("=")
     if key.strip() == "newdoc id":
         if table.name:
-            raise CorpusError(f"{table.source}: holds the documents {table.name} and {shown(value.strip())}, expected one a file")
+            raise CorpusError(
+                f"{table.source}: holds the documents {table.name} and {shown(value.strip())},"
+                " expected one a file"
+            )
         table.name = value.strip()
     elif key.strip() == "global.Entity":
         table.entity_fields = tuple(value.strip().split("-"))
@@ -98,53 +122,90 @@ def _has_space(misc: str) -> bool:
     return "SpaceAfter=No" not in misc.split("|")
 
 
-def _add_word(table: Table, fields: Sequence[str], number: int, joined_until: int, space: bool) -> None:
-    """Words of a joined form (``3-4 Mecca's``) have no space between them; the form's own row tells what follows its last."""
+def _add_word(
+    table: Table, fields: Sequence[str], number: int, joined_until: int, space: bool
+) -> None:
+    """Words of a joined form (``3-4 Mecca's``) have no space between them; the form's own row tells
+    what follows its last.
+    """
     word, tag, misc = fields[1], fields[4], fields[9]
     if word.split() != [word]:
-        raise CorpusError(f"{table.source}, line {number}, column 2: the word is {shown(word)}, expected one without white space")
+        raise CorpusError(
+            f"{table.source}, line {number}, column 2: the word is {shown(word)}, expected one"
+            " without white space"
+        )
     if tag.split() != [tag] or tag == "_":
-        raise CorpusError(f"{table.source}, line {number}, column 5: the tag is {shown(tag)}, expected a Penn Treebank tag")
+        raise CorpusError(
+            f"{table.source}, line {number}, column 5: the tag is {shown(tag)}, expected a Penn"
+            " Treebank tag"
+        )
     if match := _ENTITY.search(misc):
         table.entities.append((len(table.words), match[1]))
     position = int(fields[0])
     table.words.append(word)
     table.tags.append(tag)
     table.lines.append(number)
-    table.space_after.append(_has_space(misc) if position > joined_until else space and position == joined_until)
+    table.space_after.append(
+        _has_space(misc) if position > joined_until else space and position == joined_until
+    )
 
 
 def match_typed(table: Table) -> list[TypedMention]:
-    """Mentions of the GUM layer with type and head, one stack a chain. BracketError for anything else."""
+    """Mentions of the GUM layer with type and head, one stack a chain. BracketError for anything
+    else.
+    """
     order = {name: index for index, name in enumerate(table.entity_fields)}
     if not {"GRP", "etype", "minspan"} <= order.keys():
         fields = shown("-".join(table.entity_fields))
-        raise CorpusError(f"{table.source}: # global.Entity is {fields}, expected GRP, etype and minspan among its fields")
+        raise CorpusError(
+            f"{table.source}: # global.Entity is {fields}, expected GRP, etype and minspan among"
+            " its fields"
+        )
     stacks: dict[str, list[tuple[int, list[str]]]] = {}
     mentions: list[TypedMention] = []
     for word, cell in table.entities:
         if _OPENING.sub("", cell):
-            raise BracketError(word, f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6)")
+            raise BracketError(
+                word, f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6)"
+            )
         for opening, closed, closing in _OPENING.findall(cell):
             values = opening.split("-")
             if opening and len(values) <= max(order["etype"], order["minspan"]):
-                raise BracketError(word, f"Entity=({shown(opening)}: {len(values)} fields, expected {'-'.join(table.entity_fields)}")
+                raise BracketError(
+                    word,
+                    f"Entity=({shown(opening)}: {len(values)} fields, expected"
+                    f" {'-'.join(table.entity_fields)}",
+                )
             if opening:
                 stacks.setdefault(values[order["GRP"]], []).append((word, values))
             if closed or closing:
                 key = values[order["GRP"]] if opening else closing
                 if not stacks.get(key):
-                    raise BracketError(word, f"Entity={shown(cell)}: {shown(key)}) was never opened")
+                    raise BracketError(
+                        word, f"Entity={shown(cell)}: {shown(key)}) was never opened"
+                    )
                 mentions.append(_typed(*stacks[key].pop(), word + 1, order))
     for key, opened in stacks.items():
         if opened:
-            raise BracketError(opened[0][0], f"Entity=({shown(key)} is never closed in this document")
+            raise BracketError(
+                opened[0][0], f"Entity=({shown(key)} is never closed in this document"
+            )
     return mentions
 
 
 def _typed(start: int, values: Sequence[str], end: int, order: dict[str, int]) -> TypedMention:
     minspan = values[order["minspan"]]
-    heads = [start + int(position) - 1 for position in minspan.split(",") if _WORD_ID.fullmatch(position)]
-    if not heads or len(heads) != minspan.count(",") + 1 or not start <= min(heads) <= max(heads) < end:
-        raise BracketError(start, f"minspan {shown(minspan)} of a mention of {end - start} words, expected positions inside it")
+    heads = [
+        start + int(position) - 1 for position in minspan.split(",") if _WORD_ID.fullmatch(position)
+    ]
+    if (
+        not heads
+        or len(heads) != minspan.count(",") + 1
+        or not start <= min(heads) <= max(heads) < end
+    ):
+        raise BracketError(
+            start,
+            f"minspan {shown(minspan)} of a mention of {end - start} words, expected positions"
+            " inside it",
+        )
     return TypedMention(start, end, values[order["etype"]].upper(), tuple(heads))

@@ -1,7 +1,9 @@
-"""What every reader returns and every later step reads: words, tags, chains and named entities of one document.
+"""What every reader returns and every later step reads: words, tags, chains and named entities of
+one document.
 
-Positions are word indices into the whole document, spans are half-open ``[start, end)``. The unit of a CoNLL-2012
-corpus is one *part* of a document, so ``(name, part)`` identifies a `Document` and chain ids are local to it.
+Positions are word indices into the whole document, spans are half-open ``[start, end)``. The unit
+of a CoNLL-2012 corpus is one *part* of a document, so ``(name, part)`` identifies a `Document` and
+chain ids are local to it.
 """
 
 from __future__ import annotations
@@ -11,12 +13,16 @@ from dataclasses import dataclass
 
 
 class CorpusError(ValueError):
-    """A corpus file that can't be read: the message names file, line, column and value, what was expected, what to do."""
+    """A corpus file that can't be read: the message names file, line, column and value, what was
+    expected, what to do.
+    """
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mention:
-    """A span of words that refers to the entity ``chain`` (any integer, unique to the entity within the document)."""
+    """A span of words that refers to the entity ``chain`` (any integer, unique to the entity within
+    the document).
+    """
 
     start: int
     end: int
@@ -25,7 +31,9 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, order=True)
 class NamedEntity:
-    """A typed span of words (18 OntoNotes types for CoNLL-2012, 10 GUM types for OntoGUM); spans never overlap."""
+    """A typed span of words (18 OntoNotes types for CoNLL-2012, 10 GUM types for OntoGUM); spans
+    never overlap.
+    """
 
     start: int
     end: int
@@ -38,10 +46,13 @@ class Document:
 
     words           n surface forms, no white space inside
     tags            n Penn Treebank tags, or None where the corpus has no gold part of speech
-    space_after     n flags, does a space follow the word in the source text; None where the source does not tell
+    space_after     n flags, does a space follow the word in the source text; None where the source
+                    does not tell
     sentence_starts s first-word indices, ascending, the first is 0
-    mentions        gold mentions in reading order (by start, then longest first); may nest, may cross
-    named_entities  flat typed spans, or None where the document is not annotated (genre ``pt`` of OntoNotes)
+    mentions        gold mentions in reading order (by start, then longest first); may nest, may
+                    cross
+    named_entities  flat typed spans, or None where the document is not annotated (genre ``pt`` of
+                    OntoNotes)
     """
 
     name: str

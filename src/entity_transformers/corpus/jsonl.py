@@ -1,7 +1,7 @@
 """Documents as JSON lines: the pipeline's own form, and the way in for a user's text with chains.
 
-A user's row needs ``name`` and ``words``; everything else has a default:
-{"name": "letter-1", "split": "train", "words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
+A user's row needs ``name`` and ``words``; everything else has a default: {"name": "letter-1",
+"split": "train", "words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ..sections import SPLITS
-from .document import CorpusError, Document, Mention, NamedEntity
-from .ledger import Ledger
-from .lines import check_text, is_html, shown
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import check_text, is_html, shown
+from entity_transformers.study.sections import SPLITS
 
 _OPTIONAL: dict[str, Any] = {
     "part": 0, "split": "train", "genre": "", "sentence_starts": [0], "mentions": [],
@@ -38,18 +38,28 @@ def to_row(document: Document) -> dict[str, Any]:
         "sentence_starts": list(document.sentence_starts),
         "mentions": [[m.start, m.end, m.chain] for m in document.mentions],
         "tags": None if document.tags is None else list(document.tags),
-        "space_after": None if document.space_after is None else [int(space) for space in document.space_after],
-        "named_entities": None if entities is None else [[e.start, e.end, e.label] for e in entities],
+        "space_after": (
+            None if document.space_after is None else [int(space) for space in document.space_after]
+        ),
+        "named_entities": (
+            None if entities is None else [[e.start, e.end, e.label] for e in entities]
+        ),
     }
 
 
-def read_rows(lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None) -> Iterator[Document]:
-    """Documents of one file given as lines; ``split`` is for rows without one. A bad row raises CorpusError or is written down."""
+def read_rows(
+    lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
+) -> Iterator[Document]:
+    """Documents of one file given as lines; ``split`` is for rows without one. A bad row raises
+    CorpusError or is written down.
+    """
     ledger = ledger or Ledger()
     return ledger.accept(_read_lines(lines, source, split, ledger), source)
 
 
-def _read_lines(lines: Iterable[str], source: str, split: str, ledger: Ledger) -> Iterator[Document]:
+def _read_lines(
+    lines: Iterable[str], source: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
     empty = True
     for number, line in enumerate(lines, 1):
         if line == "\n":
@@ -64,7 +74,10 @@ def _read_lines(lines: Iterable[str], source: str, split: str, ledger: Ledger) -
         except CorpusError as error:
             ledger.reject(where, error)
     if empty:
-        ledger.reject(source, CorpusError(f"{source}: no document in this file, expected one JSON object a line"))
+        ledger.reject(
+            source,
+            CorpusError(f"{source}: no document in this file, expected one JSON object a line"),
+        )
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:
@@ -72,26 +85,39 @@ def _parse(line: str, where: str) -> dict[str, Any]:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         what = "a web page" if is_html(line) else f"not JSON ({error.msg})"
-        raise CorpusError(f"{where}, character {error.pos + 1}: {what}: {shown(line[error.pos :])}, expected one object a line") from None
+        raise CorpusError(
+            f"{where}, character {error.pos + 1}: {what}: {shown(line[error.pos :])}, expected one"
+            " object a line"
+        ) from None
     except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{where}: not JSON that can be read ({shown(str(error))}): {shown(line)}") from None
+        raise CorpusError(
+            f"{where}: not JSON that can be read ({shown(str(error))}): {shown(line)}"
+        ) from None
     if not isinstance(row, dict):
-        raise CorpusError(f"{where}: {shown(line)} is a JSON {type(row).__name__}, expected an object")
+        raise CorpusError(
+            f"{where}: {shown(line)} is a JSON {type(row).__name__}, expected an object"
+        )
     return row
 
 
 def from_row(row: Mapping[str, Any], where: str) -> Document:
-    """The document of a JSON object; ``where`` names it in errors. CorpusError for any key, type, length or span that does not fit."""
+    """The document of a JSON object; ``where`` names it in errors. CorpusError for any key, type,
+    length or span that does not fit.
+    """
     _check_keys(row, where)
     row = {**_OPTIONAL, **row}
     words = _texts(row["words"], f"{where}, words")
     if not words:
         raise CorpusError(f"{where}, words: none, expected at least one: remove the document")
     tags = None if row["tags"] is None else _texts(row["tags"], f"{where}, tags")
-    spaces = None if row["space_after"] is None else _flags(row["space_after"], f"{where}, space_after")
+    spaces = (
+        None if row["space_after"] is None else _flags(row["space_after"], f"{where}, space_after")
+    )
     for key, values in (("tags", tags), ("space_after", spaces)):
         if values is not None and len(values) != len(words):
-            raise CorpusError(f"{where}, {key}: {len(values)} values, expected {len(words)} as many as words")
+            raise CorpusError(
+                f"{where}, {key}: {len(values)} values, expected {len(words)} as many as words"
+            )
     return Document(
         name=_text(row["name"], f"{where}, name", empty=False),
         part=_integer(row["part"], 0, 2**31 - 1, f"{where}, part"),
@@ -102,14 +128,21 @@ def from_row(row: Mapping[str, Any], where: str) -> Document:
         mentions=_mentions(row["mentions"], len(words), f"{where}, mentions"),
         tags=tags,
         space_after=spaces,
-        named_entities=None if row["named_entities"] is None else _entities(row["named_entities"], len(words), f"{where}, named_entities"),
+        named_entities=(
+            None
+            if row["named_entities"] is None
+            else _entities(row["named_entities"], len(words), f"{where}, named_entities")
+        ),
     )
 
 
 def _check_keys(row: Mapping[str, Any], where: str) -> None:
     for key in ("name", "words"):
         if key not in row:
-            raise CorpusError(f"{where}: no key {key!r}, expected at least name and words (and any of {', '.join(_OPTIONAL)})")
+            raise CorpusError(
+                f"{where}: no key {key!r}, expected at least name and words (and any of"
+                f" {', '.join(_OPTIONAL)})"
+            )
     for key in row:
         if key not in KEYS:
             raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
@@ -117,7 +150,9 @@ def _check_keys(row: Mapping[str, Any], where: str) -> None:
 
 def _text(value: Any, where: str, *, empty: bool = True) -> str:
     if not isinstance(value, str) or not (value or empty):
-        raise CorpusError(f"{where}: {shown(value)}, expected a text{'' if empty else ' that is not empty'}")
+        raise CorpusError(
+            f"{where}: {shown(value)}, expected a text{'' if empty else ' that is not empty'}"
+        )
     check_text(value, where, LONGEST_ROW)
     return value
 
@@ -127,7 +162,9 @@ def _texts(values: Any, where: str) -> tuple[str, ...]:
         raise CorpusError(f"{where}: {shown(values)}, expected a list of texts")
     for index, value in enumerate(values):
         if not isinstance(value, str) or value.split() != [value]:
-            raise CorpusError(f"{where}[{index}]: {shown(value)}, expected a text without white space")
+            raise CorpusError(
+                f"{where}[{index}]: {shown(value)}, expected a text without white space"
+            )
     check_text("".join(values), where, LONGEST_ROW)
     return tuple(values)
 
@@ -156,9 +193,13 @@ def _split(value: Any, where: str) -> str:
 def _starts(values: Any, n_words: int, where: str) -> tuple[int, ...]:
     if not isinstance(values, list) or not values:
         raise CorpusError(f"{where}: {shown(values)}, expected a list that begins with 0")
-    starts = [_integer(value, 0, n_words - 1, f"{where}[{index}]") for index, value in enumerate(values)]
+    starts = [
+        _integer(value, 0, n_words - 1, f"{where}[{index}]") for index, value in enumerate(values)
+    ]
     if starts[0] != 0 or any(first >= second for first, second in pairwise(starts)):
-        raise CorpusError(f"{where}: {shown(values)}, expected ascending word indices that begin with 0")
+        raise CorpusError(
+            f"{where}: {shown(values)}, expected ascending word indices that begin with 0"
+        )
     return tuple(starts)
 
 
@@ -166,23 +207,39 @@ def _triples(values: Any, n_words: int, third: str, where: str) -> Iterator[tupl
     if not isinstance(values, list):
         raise CorpusError(f"{where}: {shown(values)}, expected a list of [start, end, {third}]")
     for index, value in enumerate(values):
-        whole = isinstance(value, list) and len(value) == 3 and type(value[0]) is int and type(value[1]) is int
+        whole = (
+            isinstance(value, list)
+            and len(value) == 3
+            and type(value[0]) is int
+            and type(value[1]) is int
+        )
         if not whole or not 0 <= value[0] < value[1] <= n_words:
-            message = f"expected [start, end, {third}] with 0 <= start < end <= {n_words} (the end is not part of the span)"
+            message = (
+                f"expected [start, end, {third}] with 0 <= start < end <= {n_words} (the end is not"
+                " part of the span)"
+            )
             raise CorpusError(f"{where}[{index}]: {shown(value)}, {message}")
         yield value[0], value[1], value[2]
 
 
 def _mentions(values: Any, n_words: int, where: str) -> tuple[Mention, ...]:
     spans = _triples(values, n_words, "chain", where)
-    mentions = [Mention(start, end, _integer(chain, -(2**63), 2**63 - 1, where)) for start, end, chain in spans]
+    mentions = [
+        Mention(start, end, _integer(chain, -(2**63), 2**63 - 1, where))
+        for start, end, chain in spans
+    ]
     return tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain)))
 
 
 def _entities(values: Any, n_words: int, where: str) -> tuple[NamedEntity, ...]:
     spans = _triples(values, n_words, "label", where)
-    entities = sorted(NamedEntity(start, end, _text(label, where, empty=False)) for start, end, label in spans)
+    entities = sorted(
+        NamedEntity(start, end, _text(label, where, empty=False)) for start, end, label in spans
+    )
     for first, second in pairwise(entities):
         if second.start < first.end:
-            raise CorpusError(f"{where}: {shown(second)} overlaps {shown(first)}, expected spans that share no word")
+            raise CorpusError(
+                f"{where}: {shown(second)} overlaps {shown(first)}, expected spans that share no"
+                " word"
+            )
     return tuple(entities)

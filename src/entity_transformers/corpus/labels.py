@@ -1,10 +1,10 @@
-"""Other entity labels on the same pieces: what the controls are trained and scored with."""
+"""Other entity labels on the same tokens: what the controls are trained and scored with."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus
 
 
 def drop_labels(corpus: AlignedCorpus) -> np.ndarray:
@@ -13,15 +13,21 @@ def drop_labels(corpus: AlignedCorpus) -> np.ndarray:
 
 
 def shuffle_labels(corpus: AlignedCorpus, seed: int) -> np.ndarray:
-    """The entities permuted among each document's mentions: same spans, same label counts over mentions, int32 [N]."""
+    """The entities permuted among each document's mentions: same spans, same label counts over
+    mentions, int32 [N].
+    """
     shuffled = np.zeros_like(corpus.entities)
     for d in range(len(corpus)):
         part = corpus.document(d)
-        shuffled[part] = _permute(corpus.entities[part], corpus.mentions[part], np.random.default_rng([seed, d]))
+        shuffled[part] = _permute(
+            corpus.entities[part], corpus.mentions[part], np.random.default_rng([seed, d])
+        )
     return shuffled
 
 
-def _permute(entities: np.ndarray, mentions: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _permute(
+    entities: np.ndarray, mentions: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
     inside = mentions >= 0
     if not inside.any():
         return np.zeros_like(entities)
@@ -36,8 +42,8 @@ def drop_first_mentions(corpus: AlignedCorpus) -> np.ndarray:
 
 
 def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
-    """Is the piece in the first mention of its entity in the document: bool [N]."""
-    first = np.zeros(len(corpus.pieces), bool)
+    """Is the token in the first mention of its entity in the document: bool [N]."""
+    first = np.zeros(len(corpus.tokens), bool)
     for d in range(len(corpus)):
         part = corpus.document(d)
         entities, mentions = corpus.entities[part], corpus.mentions[part]

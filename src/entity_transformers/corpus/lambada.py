@@ -1,7 +1,8 @@
-"""LAMBADA passages (section 4.2): the original release (tokenised, lower case) and OpenAI's text, told apart and never mixed.
+"""LAMBADA passages (section 4.2): the original release (tokenised, lower case) and OpenAI's text,
+told apart and never mixed.
 
-The target is what follows the last space, as in the harness that published scores come from: in 7 of OpenAI's 5,153
-passages that is a word, a line break and the last word.
+The target is what follows the last space, as in the harness that published scores come from: in 7
+of OpenAI's 5,153 passages that is a word, a line break and the last word.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Literal
 
-from .document import CorpusError, Document
-from .ledger import Ledger
-from .lines import LONGEST_LINE, check_lines, check_text, is_html, shown
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import LONGEST_LINE, check_lines, check_text, is_html, shown
 
 Text = Literal["original", "openai"]
 Row = dict[str, Any]
@@ -23,16 +24,22 @@ _FEWEST = 20
 """Passages that tell the two texts apart by their capitals; fewer may be anything."""
 
 
-def read_passages(lines: Iterable[str], source: str, text: Text, ledger: Ledger | None = None) -> Iterator[Row]:
-    """Rows {"text": whole passage, "target_start": character offset of the target word} of one file given as lines.
+def read_passages(
+    lines: Iterable[str], source: str, text: Text, ledger: Ledger | None = None
+) -> Iterator[Row]:
+    """Rows {"text": whole passage, "target_start": character offset of the target word} of one file
+    given as lines.
 
-    A passage of the other kind, damaged or without a word raises CorpusError with its line, or is written down in the ledger.
-    A file without any passage, or whose capitals are those of the other text, raises CorpusError under every policy; the first
-    200 passages are looked at before any is given. A passage of one word is its target, at offset 0.
+    A passage of the other kind, damaged or without a word raises CorpusError with its line, or is
+    written down in the ledger. A file without any passage, or whose capitals are those of the other
+    text, raises CorpusError under every policy; the first 200 passages are looked at before any is
+    given. A passage of one word is its target, at offset 0.
     """
     if text not in _FILES:
         raise CorpusError(f"lambada.text is {text!r}, expected one of {', '.join(_FILES)}")
-    rows = _read_lines(lines, source, _parse_original if text == "original" else _parse_openai, ledger or Ledger())
+    rows = _read_lines(
+        lines, source, _parse_original if text == "original" else _parse_openai, ledger or Ledger()
+    )
     first = list(islice(rows, _SAMPLE))
     if not first:
         raise CorpusError(f"{source}: no passage in this file, expected one a line")
@@ -46,7 +53,9 @@ def read_passages(lines: Iterable[str], source: str, text: Text, ledger: Ledger 
     _check_case(capitals, count, source, text)
 
 
-def _read_lines(lines: Iterable[str], source: str, parse: Callable[[str, str], str], ledger: Ledger) -> Iterator[Row]:
+def _read_lines(
+    lines: Iterable[str], source: str, parse: Callable[[str, str], str], ledger: Ledger
+) -> Iterator[Row]:
     for number, line in enumerate(lines, 1):
         if line == "\n":
             continue
@@ -65,9 +74,14 @@ def _has_capitals(row: Row) -> bool:
 
 def _parse_original(line: str, where: str) -> str:
     if is_html(line):
-        raise CorpusError(f"{where}: a web page ({shown(line)}), expected a passage: download the file itself")
+        raise CorpusError(
+            f"{where}: a web page ({shown(line)}), expected a passage: download the file itself"
+        )
     if line.startswith('{"'):
-        raise CorpusError(f"{where}: {shown(line)} is a passage of OpenAI's text, expected the original one: set lambada.text to openai")
+        raise CorpusError(
+            f"{where}: {shown(line)} is a passage of OpenAI's text, expected the original one: set"
+            " lambada.text to openai"
+        )
     return line.strip(" ")
 
 
@@ -76,7 +90,10 @@ def _parse_openai(line: str, where: str) -> str:
         row = json.loads(line)
     except (ValueError, RecursionError):
         hint = "set lambada.text to original if this is the original text"
-        raise CorpusError(f'{where}: {shown(line)}, expected a JSON object {{"text": ...}} of OpenAI\'s text: {hint}') from None
+        raise CorpusError(
+            f'{where}: {shown(line)}, expected a JSON object {{"text": ...}} of OpenAI\'s text:'
+            f" {hint}"
+        ) from None
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         raise CorpusError(f'{where}: {shown(line)}, expected a JSON object {{"text": ...}}')
     check_text(row["text"], where, LONGEST_LINE)
@@ -86,12 +103,17 @@ def _parse_openai(line: str, where: str) -> str:
 def _target_start(passage: str, where: str) -> int:
     start = passage.rfind(" ") + 1
     if not passage[start:].strip():
-        raise CorpusError(f"{where}: {shown(passage)} has no last word, expected a context and the word to be predicted: remove the line")
+        raise CorpusError(
+            f"{where}: {shown(passage)} has no last word, expected a context and the word to be"
+            " predicted: remove the line"
+        )
     return start
 
 
 def _check_case(capitals: int, count: int, source: str, text: Text) -> None:
-    """The original is in lower case throughout, OpenAI's text has capitals in every passage: most decide."""
+    """The original is in lower case throughout, OpenAI's text has capitals in every passage: most
+    decide.
+    """
     if count < _FEWEST:
         return
     if text == "original" and 2 * capitals > count:
@@ -100,7 +122,10 @@ def _check_case(capitals: int, count: int, source: str, text: Text) -> None:
         kind = "the original text in lower case, expected OpenAI's"
     else:
         return
-    raise CorpusError(f"{source}: {capitals} of the first {count} passages have capitals: this is {kind} ({_FILES[text]})")
+    raise CorpusError(
+        f"{source}: {capitals} of the first {count} passages have capitals: this is {kind}"
+        f" ({_FILES[text]})"
+    )
 
 
 def tell_text(first: str) -> Text:
@@ -108,7 +133,16 @@ def tell_text(first: str) -> Text:
     return "openai" if first.startswith("{") else "original"
 
 
-def read_documents(lines: Iterable[str], source: str, text: Text, split: str, ledger: Ledger | None = None) -> Iterator[Document]:
+def read_documents(
+    lines: Iterable[str], source: str, text: Text, split: str, ledger: Ledger | None = None
+) -> Iterator[Document]:
     """Each passage as a document without chains, to be counted like any corpus."""
     for number, row in enumerate(read_passages(lines, source, text, ledger)):
-        yield Document(name="lambada", part=number, split=split, genre="", words=tuple(row["text"].split()), sentence_starts=(0,))
+        yield Document(
+            name="lambada",
+            part=number,
+            split=split,
+            genre="",
+            words=tuple(row["text"].split()),
+            sentence_starts=(0,),
+        )

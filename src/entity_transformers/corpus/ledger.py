@@ -1,4 +1,6 @@
-"""What a reading leaves out, and why: the one place that decides about excluded, bad and repeated documents."""
+"""What a reading leaves out, and why: the one place that decides about excluded, bad and repeated
+documents.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from .document import CorpusError, Document
+from entity_transformers.corpus.document import CorpusError, Document
 
 Policy = Literal["strict", "skip"]
 
@@ -18,12 +20,14 @@ Policy = Literal["strict", "skip"]
 class Ledger:
     """Record of one pass over a corpus.
 
-    policy    ``strict``: the first bad document stops the reading; ``skip``: it is left out and written down here
+    policy    ``strict``: the first bad document stops the reading; ``skip``: it is left out and
+              written down here
     exclude   glob patterns of document names that are left out before anything of them is read
     excluded  ids (or names, where a whole file is passed over) left out by a pattern
     bad       id of each document left out because it can't be read: the reason
     unmatched exclude patterns that matched nothing, known once `check_exclude` was called
-    counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``, ``files_in_other_languages``, ...)
+    counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``,
+              ``files_in_other_languages``, ...)
     """
 
     policy: Policy = "strict"
@@ -37,7 +41,9 @@ class Ledger:
 
     def __post_init__(self) -> None:
         if self.policy not in get_args(Policy):
-            raise CorpusError(f"bad_documents is {self.policy!r}, expected one of {', '.join(get_args(Policy))}")
+            raise CorpusError(
+                f"bad_documents is {self.policy!r}, expected one of {', '.join(get_args(Policy))}"
+            )
 
     def admits(self, name: str, part: int | None = None) -> bool:
         """Whether no exclude pattern matches the document's name; one that does is written down."""
@@ -61,17 +67,27 @@ class Ledger:
         """Reject, unless excluded, each document that ``listed`` and no file of the folder holds."""
         for name in sorted(names):
             if self.admits(name):
-                message = f"{folder}: no file of {name}, which {listed}: add it, or name it in corpus.exclude"
+                message = (
+                    f"{folder}: no file of {name}, which {listed}: add it, or name it in"
+                    " corpus.exclude"
+                )
                 self.reject(f"{name}#0", CorpusError(message))
 
     def check_exclude(self) -> None:
-        """To be called when all is read: stop at a pattern that matched nothing (strict) or write it down (skip)."""
+        """To be called when all is read: stop at a pattern that matched nothing (strict) or write
+        it down (skip).
+        """
         self.unmatched = [pattern for pattern in self.exclude if pattern not in self._matched]
         if self.unmatched and self.policy == "strict":
-            raise CorpusError(f"corpus.exclude: {self.unmatched[0]!r} matches no document: correct the pattern or leave it out")
+            raise CorpusError(
+                f"corpus.exclude: {self.unmatched[0]!r} matches no document: correct the pattern or"
+                " leave it out"
+            )
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
-        """The documents of one source, without those whose (name, part) was read before; a fault of the whole source counts as one."""
+        """The documents of one source, without those whose (name, part) was read before; a fault of
+        the whole source counts as one.
+        """
         try:
             for document in documents:
                 if document.id in self._sources:
@@ -85,10 +101,15 @@ class Ledger:
     def _repeated(self, document: Document, source: str) -> CorpusError:
         earlier = self._sources[document.id]
         where = "twice in this file" if earlier == source else f"also in {earlier}"
-        return CorpusError(f"{source}: document {document.id} stands {where}: keep one copy, or give the folder of one release")
+        return CorpusError(
+            f"{source}: document {document.id} stands {where}: keep one copy, or give the folder of"
+            " one release"
+        )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad``, ``unmatched`` and the counts by kind."""
+        """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad``, ``unmatched`` and
+        the counts by kind.
+        """
         return {
             "documents_read": len(self._sources),
             "excluded": list(self.excluded),

@@ -1,4 +1,6 @@
-"""Lines of untrusted text files: opened the same way for every format and checked before anything is made of them."""
+"""Lines of untrusted text files: opened the same way for every format and checked before anything
+is made of them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from .document import CorpusError
+from entity_transformers.corpus.document import CorpusError
 
 LONGEST_LINE = 1_000_000
-"""Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand."""
+"""Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand.
+"""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -20,12 +23,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def open_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     """The lines of a UTF-8 text file, ``.gz`` or not, with their line ends as they stand.
 
-    Bytes that are no UTF-8 come back as surrogates, and of a line of more than ``longest`` characters the first
-    ``longest + 1``: `check_lines`, which knows document and line, refuses both.
+    Bytes that are no UTF-8 come back as surrogates, and of a line of more than ``longest``
+    characters the first ``longest + 1``: `check_lines`, which knows document and line, refuses
+    both.
     """
     try:
         opened = gzip.open if path.suffix == ".gz" else open
-        with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
+        with opened(
+            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n"
+        ) as file:
             yield from _bounded_lines(file, longest + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CorpusError(f"{path}: not a whole gzip file ({error}): fetch it again") from None
@@ -44,10 +50,13 @@ def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
 def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LONGEST_LINE) -> None:
     """Refuse what no corpus file may hold; ``first`` is the number of the first line.
 
-    CorpusError for bytes that are not UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.
+    CorpusError for bytes that are not UTF-8, NUL, a carriage return, or a line of more than
+    ``longest`` characters.
     """
     text = "".join(lines)
-    clean = "\0" not in text and "\r" not in text and (text.isascii() or not _SURROGATE.search(text))
+    clean = (
+        "\0" not in text and "\r" not in text and (text.isascii() or not _SURROGATE.search(text))
+    )
     if clean and (len(text) <= longest or max(map(len, lines)) <= longest):
         return
     for number, line in enumerate(lines, first):
@@ -57,15 +66,31 @@ def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LO
 def check_text(line: str, where: str, longest: int) -> None:
     """`check_lines` of one text at the place ``where``."""
     if len(line) > longest:
-        raise CorpusError(f"{where}, character {longest + 1}: a line of more than {longest} characters: not a corpus?")
+        raise CorpusError(
+            f"{where}, character {longest + 1}: a line of more than {longest} characters: not a"
+            " corpus?"
+        )
     if (column := line.find("\0")) >= 0:
-        raise CorpusError(f"{where}, character {column + 1}: a NUL byte, expected UTF-8 text: the file is damaged or UTF-16")
+        raise CorpusError(
+            f"{where}, character {column + 1}: a NUL byte, expected UTF-8 text: the file is damaged"
+            " or UTF-16"
+        )
     if match := _SURROGATE.search(line):
         code = ord(match[0])
-        shown = f"byte 0x{code - 0xDC00:02x} is" if 0xDC80 <= code <= 0xDCFF else f"surrogate U+{code:04X} is"
-        raise CorpusError(f"{where}, character {match.start() + 1}: {shown} not UTF-8: convert the file (iconv -t UTF-8)")
+        shown = (
+            f"byte 0x{code - 0xDC00:02x} is"
+            if 0xDC80 <= code <= 0xDCFF
+            else f"surrogate U+{code:04X} is"
+        )
+        raise CorpusError(
+            f"{where}, character {match.start() + 1}: {shown} not UTF-8: convert the file (iconv -t"
+            " UTF-8)"
+        )
     if (column := line.find("\r")) >= 0:
-        raise CorpusError(f"{where}, character {column + 1}: a carriage return, expected LF line ends: convert the file (dos2unix)")
+        raise CorpusError(
+            f"{where}, character {column + 1}: a carriage return, expected LF line ends: convert"
+            " the file (dos2unix)"
+        )
 
 
 def is_html(text: str) -> bool:
@@ -75,5 +100,9 @@ def is_html(text: str) -> bool:
 
 def shown(value: object, longest: int = 60) -> str:
     """A value as an error message quotes it: never longer than ``longest`` characters."""
-    text = value if isinstance(value, str) and len(value) < 10 * longest else str(value)[: 10 * longest]
+    text = (
+        value
+        if isinstance(value, str) and len(value) < 10 * longest
+        else str(value)[: 10 * longest]
+    )
     return ascii(text) if len(text) <= longest else ascii(text[:longest]) + "..."

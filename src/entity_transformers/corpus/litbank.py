@@ -1,4 +1,6 @@
-"""LitBank: CoNLL-2012 rows (`ontonotes`), one novel's opening a file, with the splits of the first of its ten folds."""
+"""LitBank: CoNLL-2012 rows (`ontonotes`), one novel's opening a file, with the splits of the first
+of its ten folds.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,32 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from .document import CorpusError, Document
-from .files import find_root
-from .ledger import Ledger
-from .lines import open_lines
-from .ontonotes import read_rows
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.files import find_root
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import open_lines
+from entity_transformers.corpus.ontonotes import read_rows
 
 FOLD = 0
-"""LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test documents."""
+"""LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test
+documents.
+"""
 
 
 def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a LitBank folder (``coref/conll/``, ``splits/0/``), by name. Singletons are kept, as annotated."""
+    """Documents of a LitBank folder (``coref/conll/``, ``splits/0/``), by name. Singletons are
+    kept, as annotated.
+    """
     root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
-    files = sorted(path for path in folder.glob("*.conll*") if path.name.endswith((".conll", ".conll.gz")))
+    files = sorted(
+        path for path in folder.glob("*.conll*") if path.name.endswith((".conll", ".conll.gz"))
+    )
     if not files:
-        raise CorpusError(f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release (corpus.path)")
+        raise CorpusError(
+            f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release"
+            " (corpus.path)"
+        )
     splits = {
         name: split
         for split in ("train", "dev", "test")
@@ -36,7 +47,9 @@ def read_ids(lines: Iterable[str]) -> list[str]:
     return [name.removesuffix(".tsv") for line in lines if (name := line.strip())]
 
 
-def _read_files(folder: Path, files: Iterable[Path], splits: dict[str, str], ledger: Ledger) -> Iterator[Document]:
+def _read_files(
+    folder: Path, files: Iterable[Path], splits: dict[str, str], ledger: Ledger
+) -> Iterator[Document]:
     found = set()
     for path in files:
         found.add(path.name.partition(".conll")[0])
@@ -45,6 +58,9 @@ def _read_files(folder: Path, files: Iterable[Path], splits: dict[str, str], led
             if document.name in splits:
                 yield replace(document, split=splits[document.name])
             else:
-                message = f"{path}: {document.name} is in no list of splits/{FOLD}: add it there, or name it in corpus.exclude"
+                message = (
+                    f"{path}: {document.name} is in no list of splits/{FOLD}: add it there, or name"
+                    " it in corpus.exclude"
+                )
                 ledger.reject(document.id, CorpusError(message))
     ledger.reject_missing(splits.keys() - found, folder, f"splits/{FOLD} lists")

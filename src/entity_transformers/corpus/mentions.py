@@ -9,26 +9,35 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Literal, get_args
 
-from .document import CorpusError, Document, Mention
+from entity_transformers.corpus.document import CorpusError, Document, Mention
 
 Nesting = Literal["outermost", "innermost", "drop"]
 
 
-def flatten(mentions: Sequence[Mention], n_words: int, policy: Nesting) -> tuple[tuple[Mention, ...], Counter[str]]:
+def flatten(
+    mentions: Sequence[Mention], n_words: int, policy: Nesting
+) -> tuple[tuple[Mention, ...], Counter[str]]:
     """Mentions of which no two share a word, in reading order, and what that cost.
 
-    Chains that hold the same span are one entity: they are merged under the smallest of their ids. Then, by policy,
-    ``outermost``: a mention that overlaps an earlier, or longer, kept one is lost; ``innermost``: one that overlaps
-    a mention that ends earlier, or is shorter; ``drop``: every mention that overlaps another one. Cost: a sort.
+    Chains that hold the same span are one entity: they are merged under the smallest of their ids.
+    Then, by policy, ``outermost``: a mention that overlaps an earlier, or longer, kept one is lost;
+    ``innermost``: one that overlaps a mention that ends earlier, or is shorter; ``drop``: every
+    mention that overlaps another one. Cost: a sort.
 
-    The counter has ``mentions``, ``chains`` (those left without a mention), ``words`` (left without an entity),
-    ``merged_spans`` and ``merged_chains``. CorpusError for a span outside the ``n_words`` words or another policy.
+    The counter has ``mentions``, ``chains`` (those left without a mention), ``words`` (left without
+    an entity), ``merged_spans`` and ``merged_chains``. CorpusError for a span outside the
+    ``n_words`` words or another policy.
     """
     if policy not in get_args(Nesting):
-        raise CorpusError(f"nested_mentions is {policy!r}, expected one of {', '.join(get_args(Nesting))}")
+        raise CorpusError(
+            f"nested_mentions is {policy!r}, expected one of {', '.join(get_args(Nesting))}"
+        )
     for mention in mentions:
         if not 0 <= mention.start < mention.end <= n_words:
-            raise CorpusError(f"{mention} does not lie inside a document of {n_words} words: check the corpus file")
+            raise CorpusError(
+                f"{mention} does not lie inside a document of {n_words} words: check the corpus"
+                " file"
+            )
     merged, merged_chains = merge_chains(mentions)
     kept = _KEEP[policy](merged)
     lost = Counter(
@@ -42,7 +51,9 @@ def flatten(mentions: Sequence[Mention], n_words: int, policy: Nesting) -> tuple
 
 
 def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
-    """One mention a span, in reading order (longest first); the number of chains that were merged into another."""
+    """One mention a span, in reading order (longest first); the number of chains that were merged
+    into another.
+    """
     parents: dict[int, int] = {}
     spans: dict[tuple[int, int], int] = {}
     for start, end, chain in ((m.start, m.end, m.chain) for m in mentions):
@@ -81,7 +92,9 @@ def _innermost(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def _disjoint(mentions: Sequence[Mention]) -> list[Mention]:
-    """Mentions that share no word with any other: each starts after all earlier ones ended and ends before the next starts."""
+    """Mentions that share no word with any other: each starts after all earlier ones ended and ends
+    before the next starts.
+    """
     kept, furthest = [], 0
     for mention, following in zip(mentions, [*(m.start for m in mentions[1:]), None], strict=False):
         if mention.start >= furthest and (following is None or mention.end <= following):
@@ -108,13 +121,16 @@ def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:
     """How the annotated mentions lie in one another: ``nested``, ``crossing`` and ``same_span``.
 
     nested     mentions inside a longer one
-    crossing   mentions that start inside an earlier one and end after it (the later of each crossing pair)
+    crossing   mentions that start inside an earlier one and end after it (the later of each
+               crossing pair)
     same_span  mentions whose span another mention, of whatever chain, has already
     """
     counts: Counter[str] = Counter(nested=0, crossing=0, same_span=0)
     active: list[int] = []
     previous: tuple[int, int] | None = None
-    for start, end in sorted(((m.start, m.end) for m in mentions), key=lambda span: (span[0], -span[1])):
+    for start, end in sorted(
+        ((m.start, m.end) for m in mentions), key=lambda span: (span[0], -span[1])
+    ):
         if (start, end) == previous:
             counts["same_span"] += 1
             continue
@@ -129,4 +145,7 @@ def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:
 def drop_singletons(document: Document) -> Document:
     """The document without chains of a single mention, which OntoNotes does not annotate."""
     sizes = Counter(mention.chain for mention in document.mentions)
-    return replace(document, mentions=tuple(mention for mention in document.mentions if sizes[mention.chain] > 1))
+    return replace(
+        document,
+        mentions=tuple(mention for mention in document.mentions if sizes[mention.chain] > 1),
+    )

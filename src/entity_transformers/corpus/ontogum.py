@@ -1,17 +1,19 @@
-"""GUM and OntoGUM: words, tags, spaces and typed entities from ``dep/``, OntoNotes-scheme chains from ``coref/ontogum/conllu/``."""
+"""GUM and OntoGUM: words, tags, spaces and typed entities from ``dep/``, OntoNotes-scheme chains
+from ``coref/ontogum/conllu/``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..sections import SPLITS
-from .brackets import BracketError, match_chains
-from .conllu import Table, TypedMention, match_typed, read_table
-from .document import CorpusError, Document, Mention, NamedEntity
-from .files import find_root
-from .ledger import Ledger
-from .lines import open_lines, shown
+from entity_transformers.corpus.brackets import BracketError, match_chains
+from entity_transformers.corpus.conllu import Table, TypedMention, match_typed, read_table
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.files import find_root
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import open_lines, shown
+from entity_transformers.study.sections import SPLITS
 
 _NAMES = frozenset(("NNP", "NNPS"))
 
@@ -19,22 +21,30 @@ _NAMES = frozenset(("NNP", "NNPS"))
 def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a GUM folder, by name. An excluded document is not even opened.
 
-    CorpusError for a folder without documents or ``splits.md``; a bad document raises it or is written down.
+    CorpusError for a folder without documents or ``splits.md``; a bad document raises it or is
+    written down.
     """
     root = root if (root / "dep").is_dir() else find_root(root)
     files = _find_tables(root / "dep")
     if not files:
-        raise CorpusError(f"{root / 'dep'}: no file matches *.conllu or *.conllu.gz: give the folder of a GUM release (corpus.path)")
+        raise CorpusError(
+            f"{root / 'dep'}: no file matches *.conllu or *.conllu.gz: give the folder of a GUM"
+            " release (corpus.path)"
+        )
     splits = read_splits(open_lines(root / "splits.md"), str(root / "splits.md"))
     return ledger.accept(_read_documents(root, files, splits, ledger), str(root))
 
 
 def _find_tables(folder: Path) -> dict[str, Path]:
-    paths = sorted(path for path in folder.glob("*.conllu*") if path.name.endswith((".conllu", ".conllu.gz")))
+    paths = sorted(
+        path for path in folder.glob("*.conllu*") if path.name.endswith((".conllu", ".conllu.gz"))
+    )
     return {path.name.partition(".conllu")[0]: path for path in paths}
 
 
-def _read_documents(root: Path, files: Mapping[str, Path], splits: Mapping[str, str], ledger: Ledger) -> Iterator[Document]:
+def _read_documents(
+    root: Path, files: Mapping[str, Path], splits: Mapping[str, str], ledger: Ledger
+) -> Iterator[Document]:
     folder = root / "coref" / "ontogum" / "conllu"
     layer = _find_tables(folder)
     for name, path in files.items():
@@ -44,11 +54,24 @@ def _read_documents(root: Path, files: Mapping[str, Path], splits: Mapping[str, 
             dep = read_table(list(open_lines(path)), str(path))
             check_text(name, dep)
             if name not in layer:
-                raise CorpusError(f"{folder / name}.conllu: no such file, so {name} has no chains: add it, or name it in corpus.exclude")
-            yield make_document(name, splits, dep, read_table(list(open_lines(layer[name])), str(layer[name])), ledger)
+                raise CorpusError(
+                    f"{folder / name}.conllu: no such file, so {name} has no chains: add it, or"
+                    " name it in corpus.exclude"
+                )
+            yield make_document(
+                name,
+                splits,
+                dep,
+                read_table(list(open_lines(layer[name])), str(layer[name])),
+                ledger,
+            )
         except CorpusError as error:
             ledger.reject(f"{name}#0", error)
-    ledger.reject_missing((splits.keys() | layer.keys()) - files.keys(), root / "dep", "splits.md or coref/ontogum names")
+    ledger.reject_missing(
+        (splits.keys() | layer.keys()) - files.keys(),
+        root / "dep",
+        "splits.md or coref/ontogum names",
+    )
 
 
 def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
@@ -60,17 +83,28 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
             split = line.strip("# \r\n")
         elif (item := line.strip()).startswith("* "):
             if split not in SPLITS:
-                raise CorpusError(f"{source}, line {number}: {shown(item)} below the heading {shown(split)}, expected {', '.join(SPLITS)}")
+                raise CorpusError(
+                    f"{source}, line {number}: {shown(item)} below the heading {shown(split)},"
+                    f" expected {', '.join(SPLITS)}"
+                )
             splits[item[2:].strip()] = split
     if not splits:
-        raise CorpusError(f"{source}: no document is listed, expected bullet lists below ## train, ## dev and ## test")
+        raise CorpusError(
+            f"{source}: no document is listed, expected bullet lists below ## train, ## dev and ##"
+            " test"
+        )
     return splits
 
 
-def make_document(name: str, splits: Mapping[str, str], dep: Table, chains: Table, ledger: Ledger) -> Document:
+def make_document(
+    name: str, splits: Mapping[str, str], dep: Table, chains: Table, ledger: Ledger
+) -> Document:
     """The document of its two tables. CorpusError where they differ or the name is in no split."""
     if name not in splits:
-        raise CorpusError(f"{dep.source}: {name} is in no split of splits.md: add it there, or name it in corpus.exclude")
+        raise CorpusError(
+            f"{dep.source}: {name} is in no split of splits.md: add it there, or name it in"
+            " corpus.exclude"
+        )
     _check_alignment(dep, chains)
     try:
         named = select_named(match_typed(dep), dep.tags)
@@ -93,10 +127,15 @@ def _genre(name: str) -> str:
 def check_text(name: str, dep: Table) -> None:
     """Refuse a table of another document and a text that was blanked."""
     if dep.name != name:
-        raise CorpusError(f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name")
+        raise CorpusError(
+            f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name"
+        )
     for word, form in enumerate(dep.words):
         if len(form) > 1 and not form.strip("_"):
-            message = f"the word is {shown(form)}: a blanked text (GUM publishes reddit without its words)"
+            message = (
+                f"the word is {shown(form)}: a blanked text (GUM publishes reddit without its"
+                " words)"
+            )
             raise dep.fault(word, f"{message}: name it in corpus.exclude, e.g. GUM_reddit_*", 2)
 
 
@@ -104,25 +143,40 @@ def _check_alignment(dep: Table, chains: Table) -> None:
     """Both layers must have the same words and sentences."""
     for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
         if ours != theirs:
-            raise chains.fault(word, f"the word is {shown(theirs)}, expected {shown(ours)} as in {dep.source}, line {dep.lines[word]}", 2)
+            raise chains.fault(
+                word,
+                f"the word is {shown(theirs)}, expected {shown(ours)} as in {dep.source}, line"
+                f" {dep.lines[word]}",
+                2,
+            )
     if len(dep.words) != len(chains.words):
-        raise CorpusError(f"{chains.source}: {len(chains.words)} words, expected {len(dep.words)} as in {dep.source}: was the file cut?")
+        raise CorpusError(
+            f"{chains.source}: {len(chains.words)} words, expected {len(dep.words)} as in"
+            f" {dep.source}: was the file cut?"
+        )
     if dep.sentence_starts != chains.sentence_starts:
-        raise CorpusError(f"{chains.source}: other sentences than in {dep.source}: take both layers from one release")
+        raise CorpusError(
+            f"{chains.source}: other sentences than in {dep.source}: take both layers from one"
+            " release"
+        )
 
 
 def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
     """Mentions of the OntoGUM layer.
 
-    A bracket without a partner raises CorpusError; where the ledger says skip only the bracket is dropped, and
-    counted as ``unmatched_brackets``, as the one document that has any (GENTLE_poetry_road, upstream's slip) is fine else.
+    A bracket without a partner raises CorpusError; where the ledger says skip only the bracket is
+    dropped, and counted as ``unmatched_brackets``, as the one document that has any
+    (GENTLE_poetry_road, upstream's slip) is fine else.
     """
     try:
         mentions, unmatched = match_chains(table.entities, None)
     except BracketError as error:
         raise table.fault(error.word, str(error), 10) from None
     if unmatched and ledger.policy == "strict":
-        message = f"{unmatched[0]}: correct the file, name it in corpus.exclude, or set corpus.bad_documents to skip to drop the bracket"
+        message = (
+            f"{unmatched[0]}: correct the file, name it in corpus.exclude, or set"
+            " corpus.bad_documents to skip to drop the bracket"
+        )
         raise table.fault(unmatched[0].word, message, 10)
     if unmatched:
         ledger.counts["unmatched_brackets"] += len(unmatched)

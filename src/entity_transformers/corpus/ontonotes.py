@@ -1,7 +1,7 @@
 """CoNLL-2012 / OntoNotes 5.0 rows, and the corpora that are written in them (WinoBias, LitBank).
 
-Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, the last one coreference. There
-are at least 12 and as many more as a sentence has predicates.
+Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, the last one
+coreference. There are at least 12 and as many more as a sentence has predicates.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .brackets import BracketError, match_chains, match_types
-from .document import CorpusError, Document, Mention, NamedEntity
-from .ledger import Ledger
-from .lines import check_lines, is_html, shown
+from entity_transformers.corpus.brackets import BracketError, match_chains, match_types
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import check_lines, is_html, shown
 
 FEWEST_COLUMNS = 12
 SKELETON = "[WORD]"
@@ -23,7 +23,9 @@ _ODD_SPACES = (
     "\t\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""White space to `str.split` that is none to the format, and tabs, which keep empty fields; `check_lines` has refused carriage returns."""
+"""White space to `str.split` that is none to the format, and tabs, which keep empty fields;
+`check_lines` has refused carriage returns.
+"""
 
 _UNKNOWN = frozenset(("-", "_"))
 _ORIGINALS = {
@@ -37,7 +39,9 @@ def _is_blank(line: str) -> bool:
 
 @dataclass
 class Block:
-    """The lines of one document as they stand in a file: ``first`` is the number of the header's line."""
+    """The lines of one document as they stand in a file: ``first`` is the number of the header's
+    line.
+    """
 
     source: str
     first: int
@@ -47,7 +51,9 @@ class Block:
 
     def line_of(self, word: int) -> int:
         """Number of the line that holds the word."""
-        rows = (number for number, line in enumerate(self.lines, self.first + 1) if not _is_blank(line))
+        rows = (
+            number for number, line in enumerate(self.lines, self.first + 1) if not _is_blank(line)
+        )
         return next(number for index, number in enumerate(rows) if index == word)
 
     def fault(self, word: int, message: str, column: int | str) -> CorpusError:
@@ -55,13 +61,17 @@ class Block:
         return CorpusError(f"{self.source}, line {self.line_of(word)}, column {column}: {message}")
 
 
-def read_rows(lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None) -> Iterator[Document]:
+def read_rows(
+    lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
+) -> Iterator[Document]:
     """Documents of one CoNLL-2012 file given as lines; ``source`` names it in errors.
 
     A bad document raises CorpusError or, where the ledger says skip, is written down and left out.
     """
     ledger = ledger or Ledger()
-    return ledger.accept(_read_blocks(split_documents(lines, source, ledger), split, ledger), source)
+    return ledger.accept(
+        _read_blocks(split_documents(lines, source, ledger), split, ledger), source
+    )
 
 
 def _read_blocks(blocks: Iterable[Block], split: str, ledger: Ledger) -> Iterator[Document]:
@@ -101,7 +111,13 @@ def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterat
     if block:
         yield block
     elif not found and not strayed:
-        ledger.reject(source, CorpusError(f"{source}: no document in this file, expected a line #begin document (NAME); part N"))
+        ledger.reject(
+            source,
+            CorpusError(
+                f"{source}: no document in this file, expected a line #begin document (NAME);"
+                " part N"
+            ),
+        )
 
 
 def _stray(line: str, source: str, number: int) -> CorpusError:
@@ -111,8 +127,14 @@ def _stray(line: str, source: str, number: int) -> CorpusError:
         return error
     where = f"{source}, line {number}"
     if is_html(line):
-        return CorpusError(f"{where}: a web page ({shown(line)}), expected CoNLL-2012 rows: download the file itself")
-    return CorpusError(f"{where}: {shown(line)} stands outside any document, expected #begin document (NAME); part N first")
+        return CorpusError(
+            f"{where}: a web page ({shown(line)}), expected CoNLL-2012 rows: download the file"
+            " itself"
+        )
+    return CorpusError(
+        f"{where}: {shown(line)} stands outside any document, expected #begin document (NAME); part"
+        " N first"
+    )
 
 
 def parse_header(block: Block) -> tuple[str, int]:
@@ -120,19 +142,29 @@ def parse_header(block: Block) -> tuple[str, int]:
     check_lines([block.header], block.source, block.first)
     match = _HEADER.fullmatch(block.header)
     if not match:
-        raise CorpusError(f"{block.source}, line {block.first}: {shown(block.header)}, expected #begin document (NAME); part N")
+        raise CorpusError(
+            f"{block.source}, line {block.first}: {shown(block.header)}, expected #begin document"
+            " (NAME); part N"
+        )
     return match[1], int(match[2] or 0)
 
 
 def parse_block(block: Block, name: str, part: int, split: str) -> Document:
-    """The document of a block; CorpusError names line, column and value of whatever is wrong with it."""
+    """The document of a block; CorpusError names line, column and value of whatever is wrong with
+    it.
+    """
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:
         last = block.first + len(block.lines)
-        raise CorpusError(f"{block.source}, line {last}: document {name} has no #end document: the file was cut, fetch it again")
+        raise CorpusError(
+            f"{block.source}, line {last}: document {name} has no #end document: the file was cut,"
+            " fetch it again"
+        )
     rows, starts = split_rows(block)
     if not rows:
-        raise CorpusError(f"{block.source}, line {block.first}: document {name} has no words: remove it")
+        raise CorpusError(
+            f"{block.source}, line {block.first}: document {name} has no words: remove it"
+        )
     _check_rows(block, rows, starts)
     words = _words(block, rows)
     tags = _tags(block, rows)
@@ -145,7 +177,9 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
 
 
 def split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
-    """The fields of every word, and the index of each sentence's first word. Tabs keep empty fields, spaces do not."""
+    """The fields of every word, and the index of each sentence's first word. Tabs keep empty
+    fields, spaces do not.
+    """
     text = "".join(block.lines)
     split = _split_row if any(space in text for space in _ODD_SPACES) else str.split
     rows: list[list[str]] = []
@@ -175,7 +209,10 @@ def _check_rows(block: Block, rows: Sequence[Sequence[str]], starts: Sequence[in
     widths = [len(row) for row in rows]
     if min(widths) < FEWEST_COLUMNS:
         word = next(i for i, width in enumerate(widths) if width < FEWEST_COLUMNS)
-        message = f"a row of {widths[word]} columns ({shown(' '.join(rows[word]))}), expected at least {FEWEST_COLUMNS}: was the row cut?"
+        message = (
+            f"a row of {widths[word]} columns ({shown(' '.join(rows[word]))}), expected at least"
+            f" {FEWEST_COLUMNS}: was the row cut?"
+        )
         raise block.fault(word, message, widths[word])
     if len(set(widths)) > 1:
         _check_widths(block, widths, starts)
@@ -183,19 +220,29 @@ def _check_rows(block: Block, rows: Sequence[Sequence[str]], starts: Sequence[in
         values = [row[column] for row in rows]
         if values.count(values[0]) != len(values):
             word = next(i for i, value in enumerate(values) if value != values[0])
-            message = f"{shown(values[word])} after {shown(values[0])}, expected one document and part between #begin and #end"
+            message = (
+                f"{shown(values[word])} after {shown(values[0])}, expected one document and part"
+                " between #begin and #end"
+            )
             raise block.fault(word, message, column + 1)
     numbers = [row[2] for row in rows]
     if not all(numbers) or not "".join(numbers).isdigit():
         word = next(i for i, number in enumerate(numbers) if not number.isdigit())
-        raise block.fault(word, f"word number {shown(numbers[word])}, expected digits: has the row lost a column?", 3)
+        raise block.fault(
+            word,
+            f"word number {shown(numbers[word])}, expected digits: has the row lost a column?",
+            3,
+        )
 
 
 def _check_widths(block: Block, widths: Sequence[int], starts: Sequence[int]) -> None:
     for start, end in zip(starts, (*starts[1:], len(widths)), strict=True):
         for word in range(start + 1, end):
             if widths[word] != widths[start]:
-                message = f"a row of {widths[word]} columns, expected {widths[start]} as in the sentence's first row"
+                message = (
+                    f"a row of {widths[word]} columns, expected {widths[start]} as in the"
+                    " sentence's first row"
+                )
                 raise block.fault(word, message, widths[word])
 
 
@@ -204,23 +251,36 @@ def _words(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     try:
         return restore_words(words, block.source)
     except CorpusError:
-        word = next(i for i, value in enumerate(words) if value == SKELETON or value.split() != [value])
+        word = next(
+            i for i, value in enumerate(words) if value == SKELETON or value.split() != [value]
+        )
         raise block.fault(word, _word_fault(words[word]), 4) from None
 
 
 def restore_words(words: Sequence[str], where: str) -> tuple[str, ...]:
-    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for. A word may hold no white space."""
+    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for. A word may
+    hold no white space.
+    """
     kinds = list(dict.fromkeys(words))
-    restored = words if _ORIGINALS.keys().isdisjoint(kinds) else [_ORIGINALS.get(word, word) for word in words]
+    restored = (
+        words
+        if _ORIGINALS.keys().isdisjoint(kinds)
+        else [_ORIGINALS.get(word, word) for word in words]
+    )
     if SKELETON in kinds or " ".join(kinds).split() != kinds:
-        word = next(i for i, value in enumerate(restored) if value == SKELETON or value.split() != [value])
+        word = next(
+            i for i, value in enumerate(restored) if value == SKELETON or value.split() != [value]
+        )
         raise CorpusError(f"{where}, word {word + 1}: {_word_fault(restored[word])}")
     return tuple(restored)
 
 
 def _word_fault(word: str) -> str:
     if word == SKELETON:
-        return f"the word is {SKELETON}, a skeleton without text: run skeleton2conll with the LDC's OntoNotes release first"
+        return (
+            f"the word is {SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
+            " OntoNotes release first"
+        )
     return f"the word is {shown(word)}, expected one without white space"
 
 
@@ -234,14 +294,20 @@ def _tags(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None
 
 
 def restore_tags(tags: Sequence[str], where: str) -> tuple[str, ...] | None:
-    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are. A tag may hold no white space."""
+    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are. A tag
+    may hold no white space.
+    """
     kinds = set(tags)
     if kinds <= _UNKNOWN:
         return None
     if any(tag.split() != [tag] for tag in kinds):
         word = _find_spaced(tags)
         raise CorpusError(f"{where}, word {word + 1}: {_tag_fault(tags[word])}")
-    return tuple(tags) if kinds.isdisjoint(_UNKNOWN) else tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
+    return (
+        tuple(tags)
+        if kinds.isdisjoint(_UNKNOWN)
+        else tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
+    )
 
 
 def _find_spaced(values: Sequence[str]) -> int:
@@ -253,7 +319,9 @@ def _tag_fault(tag: str) -> str:
 
 
 def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...]:
-    cells = [(word, cell) for word, row in enumerate(rows) if (cell := row[-1]) not in {"-", "", "_"}]
+    cells = [
+        (word, cell) for word, row in enumerate(rows) if (cell := row[-1]) not in {"-", "", "_"}
+    ]
     try:
         mentions, unmatched = match_chains(cells, "|")
     except BracketError as error:
@@ -263,7 +331,9 @@ def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...
     return tuple(mentions)
 
 
-def _named_entities(block: Block, rows: Sequence[Sequence[str]], *, annotated: bool) -> tuple[NamedEntity, ...] | None:
+def _named_entities(
+    block: Block, rows: Sequence[Sequence[str]], *, annotated: bool
+) -> tuple[NamedEntity, ...] | None:
     if not annotated:
         return None
     cells = [(word, cell) for word, row in enumerate(rows) if (cell := row[10]) != "*"]

@@ -1,7 +1,9 @@
-"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`): one row a document, its sentences a list of records.
+"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`): one row a document, its
+sentences a list of records.
 
-Fields of a sentence: part_id, words, pos_tags (label numbers), named_entities (label numbers, BIO), coref_spans
-([chain, first, last], both inclusive, within the sentence). Chains are numbered per part.
+Fields of a sentence: part_id, words, pos_tags (label numbers), named_entities (label numbers, BIO),
+coref_spans ([chain, first, last], both inclusive, within the sentence). Chains are numbered per
+part.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from .brackets import ONTONOTES_TYPES
-from .document import CorpusError, Document, Mention, NamedEntity
-from .ledger import Ledger
-from .lines import LONGEST_LINE, check_text, shown
-from .ontonotes import restore_tags, restore_words
+from entity_transformers.corpus.brackets import ONTONOTES_TYPES
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import LONGEST_LINE, check_text, shown
+from entity_transformers.corpus.ontonotes import restore_tags, restore_words
 
 _FIELDS = {
     "part_id": (0, ("int",)), "words": (1, ("string",)), "pos_tags": (1, ("int", "string")), "named_entities": (1, ("int", "string")),
@@ -37,7 +39,9 @@ _LABELS = ["O", *(f"{prefix}-{label}" for label in ONTONOTES_TYPES for prefix in
 
 
 def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
-    """Documents of one parquet file, part by part. A bad part raises CorpusError or is written down in the ledger."""
+    """Documents of one parquet file, part by part. A bad part raises CorpusError or is written down
+    in the ledger.
+    """
     return ledger.accept(_read_parts(path, split, ledger), str(path))
 
 
@@ -47,11 +51,15 @@ def _read_parts(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
         empty = False
         yield from _read_document(name, sentences, names, split, str(path), ledger)
     if empty:
-        ledger.reject(str(path), CorpusError(f"{path}: no document in this file, expected one a row"))
+        ledger.reject(
+            str(path), CorpusError(f"{path}: no document in this file, expected one a row")
+        )
 
 
 def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
-    """Document id, sentences and label names of each row; whatever pyarrow says of a damaged file becomes a CorpusError."""
+    """Document id, sentences and label names of each row; whatever pyarrow says of a damaged file
+    becomes a CorpusError.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -66,21 +74,30 @@ def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CorpusError(f"{path}: not a parquet file of conll2012_raw ({reason[:120]}): fetch it again") from None
+        raise CorpusError(
+            f"{path}: not a parquet file of conll2012_raw ({reason[:120]}): fetch it again"
+        ) from None
 
 
 def label_names(metadata: Mapping[bytes, bytes], source: str) -> Names:
-    """Names of the numbers in pos_tags and named_entities: the file's own (Hugging Face feature metadata), else the card's order."""
+    """Names of the numbers in pos_tags and named_entities: the file's own (Hugging Face feature
+    metadata), else the card's order.
+    """
     tags, labels = (_TAGS_V12 if "v12" in source else _TAGS_V4), _LABELS
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))
     except (ValueError, RecursionError):
         return tags, labels
-    return _find_names(features, "pos_tags") or tags, _find_names(features, "named_entities") or labels
+    return (
+        _find_names(features, "pos_tags") or tags,
+        _find_names(features, "named_entities") or labels,
+    )
 
 
 def _find_names(features: Any, key: str) -> list[str] | None:
-    """The first ``names`` list below ``key``, however deep: the layout of the metadata changed with datasets' versions."""
+    """The first ``names`` list below ``key``, however deep: the layout of the metadata changed with
+    datasets' versions.
+    """
     if isinstance(features, list):
         return next((found for item in features if (found := _find_names(item, key))), None)
     if not isinstance(features, dict):
@@ -95,30 +112,48 @@ def _find_names(features: Any, key: str) -> list[str] | None:
 
 
 def _check_types(schema: Any, source: str) -> None:
-    """Refuse a file without the columns and fields that are read, or with other types than they have."""
+    """Refuse a file without the columns and fields that are read, or with other types than they
+    have.
+    """
     from pyarrow import types
 
     absent = [name for name in ("document_id", "sentences") if schema.get_field_index(name) < 0]
     if absent:
-        raise CorpusError(f"{source}: no column {', '.join(absent)}, expected the form of coref-data/conll2012_raw")
+        raise CorpusError(
+            f"{source}: no column {', '.join(absent)}, expected the form of"
+            " coref-data/conll2012_raw"
+        )
     kind = schema.field("sentences").type
     record: Any = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
-    missing = [name for name in _FIELDS if record is None or not types.is_struct(record) or record.get_field_index(name) < 0]
+    missing = [
+        name
+        for name in _FIELDS
+        if record is None or not types.is_struct(record) or record.get_field_index(name) < 0
+    ]
     if missing:
-        raise CorpusError(f"{source}, column sentences: no field {', '.join(missing)}, expected the form of coref-data/conll2012_raw")
+        raise CorpusError(
+            f"{source}, column sentences: no field {', '.join(missing)}, expected the form of"
+            " coref-data/conll2012_raw"
+        )
     _check_type(schema.field("document_id").type, 0, ("string",), f"{source}, column document_id")
     for name, (depth, leaves) in _FIELDS.items():
-        _check_type(record.field(name).type, depth, leaves, f"{source}, column sentences, field {name}")
+        _check_type(
+            record.field(name).type, depth, leaves, f"{source}, column sentences, field {name}"
+        )
 
 
 def _check_type(kind: Any, depth: int, leaves: Sequence[str], where: str) -> None:
     if not _fits(kind, depth, leaves):
         expected = "list of " * depth + " or ".join(leaves)
-        raise CorpusError(f"{where}: {shown(str(kind))}, expected {expected} as in coref-data/conll2012_raw")
+        raise CorpusError(
+            f"{where}: {shown(str(kind))}, expected {expected} as in coref-data/conll2012_raw"
+        )
 
 
 def _fits(kind: Any, depth: int, leaves: Sequence[str]) -> bool:
-    """Whether an Arrow type is ``depth`` lists of one of ``leaves``; null, which has no values, is anything."""
+    """Whether an Arrow type is ``depth`` lists of one of ``leaves``; null, which has no values, is
+    anything.
+    """
     from pyarrow import types
 
     if types.is_null(kind):
@@ -126,7 +161,9 @@ def _fits(kind: Any, depth: int, leaves: Sequence[str]) -> bool:
     if depth:
         listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
         return listed and _fits(kind.value_type, depth - 1, leaves)
-    return ("int" in leaves and types.is_integer(kind)) or ("string" in leaves and (types.is_string(kind) or types.is_large_string(kind)))
+    return ("int" in leaves and types.is_integer(kind)) or (
+        "string" in leaves and (types.is_string(kind) or types.is_large_string(kind))
+    )
 
 
 def _split_batch(batch: Any) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
@@ -143,13 +180,27 @@ def _split_batch(batch: Any) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
 
 
 def _read_document(
-    name: Any, sentences: Sequence[Mapping[str, Any]], names: Names, split: str, source: str, ledger: Ledger
+    name: Any,
+    sentences: Sequence[Mapping[str, Any]],
+    names: Names,
+    split: str,
+    source: str,
+    ledger: Ledger,
 ) -> Iterator[Document]:
-    parts = groupby(sentences, key=lambda sentence: sentence["part_id"]) if sentences else [(0, iter(()))]
+    parts = (
+        groupby(sentences, key=lambda sentence: sentence["part_id"])
+        if sentences
+        else [(0, iter(()))]
+    )
     for part, group in parts:
         where = f"{source}, document {shown(name)}, part {shown(part)}"
         try:
-            if not isinstance(name, str) or not name or not isinstance(part, int) or not 0 <= part < 2**31:
+            if (
+                not isinstance(name, str)
+                or not name
+                or not isinstance(part, int)
+                or not 0 <= part < 2**31
+            ):
                 raise CorpusError(f"{where}: expected a document_id and a part_id")
             check_text(name, f"{where}, document_id", LONGEST_LINE)
             if ledger.admits(name, part):
@@ -158,7 +209,14 @@ def _read_document(
             ledger.reject(f"{name}#{part}", error)
 
 
-def make_document(name: str, part: int, sentences: Sequence[Mapping[str, Any]], names: Names, split: str, where: str) -> Document:
+def make_document(
+    name: str,
+    part: int,
+    sentences: Sequence[Mapping[str, Any]],
+    names: Names,
+    split: str,
+    where: str,
+) -> Document:
     """The document of one part's sentences; CorpusError names sentence, field and value."""
     words: list[str] = []
     tags: list[str] = []
@@ -198,21 +256,30 @@ def _check_lengths(sentence: Mapping[str, Any], where: str) -> int:
 
 def _name(numbers: Sequence[Any], names: Sequence[str], where: str) -> list[str]:
     for number in numbers:
-        if not isinstance(number, int | str) or (isinstance(number, int) and not 0 <= number < len(names)):
+        if not isinstance(number, int | str) or (
+            isinstance(number, int) and not 0 <= number < len(names)
+        ):
             raise CorpusError(f"{where}: label {shown(number)}, expected 0 to {len(names) - 1}")
     return [number if isinstance(number, str) else names[number] for number in numbers]
 
 
 def _spans(spans: Sequence[Any], offset: int, size: int, where: str) -> Iterator[Mention]:
     for span in spans:
-        whole = span is not None and len(span) == 3 and all(isinstance(value, int) for value in span)
+        whole = (
+            span is not None and len(span) == 3 and all(isinstance(value, int) for value in span)
+        )
         if not whole or not 0 <= span[0] < 2**63 or not 0 <= span[1] <= span[2] < size:
-            raise CorpusError(f"{where}, coref_spans: {shown(span)}, expected [chain, first, last] inside the {size} words of the sentence")
+            raise CorpusError(
+                f"{where}, coref_spans: {shown(span)}, expected [chain, first, last] inside the"
+                f" {size} words of the sentence"
+            )
         yield Mention(offset + span[1], offset + span[2] + 1, span[0])
 
 
 def spans_of_labels(labels: Sequence[str], where: str) -> tuple[NamedEntity, ...]:
-    """Typed spans of BIO labels. An I- without its B- raises CorpusError: the label numbers would mean something else."""
+    """Typed spans of BIO labels. An I- without its B- raises CorpusError: the label numbers would
+    mean something else.
+    """
     entities: list[NamedEntity] = []
     start, kind = 0, ""
     for word, label in enumerate([*labels, "O"]):
@@ -222,7 +289,13 @@ def spans_of_labels(labels: Sequence[str], where: str) -> tuple[NamedEntity, ...
         if kind:
             entities.append(NamedEntity(start, word, kind))
         if (prefix, current) != ("O", "") and (prefix != "B" or current not in ONTONOTES_TYPES):
-            message = f"label {shown(label)} after {shown(labels[word - 1] if word else 'O')}, expected O, B-TYPE or I- of the same type"
-            raise CorpusError(f"{where}, word {word + 1}, named_entities: {message}: is the order of the labels another one?")
+            message = (
+                f"label {shown(label)} after {shown(labels[word - 1] if word else 'O')}, expected"
+                " O, B-TYPE or I- of the same type"
+            )
+            raise CorpusError(
+                f"{where}, word {word + 1}, named_entities: {message}: is the order of the labels"
+                " another one?"
+            )
         start, kind = word, current
     return tuple(entities)

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from . import jsonl, lambada, litbank, ontogum, ontonotes
-from .document import CorpusError, Document
-from .files import find_files, find_root, find_rows, split_of
-from .ledger import Ledger, Policy
-from .lines import open_lines, shown
+from entity_transformers.corpus import jsonl, lambada, litbank, ontogum, ontonotes
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.files import find_files, find_root, find_rows, split_of
+from entity_transformers.corpus.ledger import Ledger, Policy
+from entity_transformers.corpus.lines import open_lines, shown
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that is read while it is iterated over, once; then ``ledger`` holds what was left out and why."""
+    """A corpus that is read while it is iterated over, once; then ``ledger`` holds what was left
+    out and why.
+    """
 
     documents: Iterable[Document]
     ledger: Ledger
@@ -38,11 +40,14 @@ class Corpus:
         return "; ".join([*reasons[:3], *rest]) or "check corpus.path and corpus.exclude"
 
 
-def read_corpus(format: str, path: Path, *, exclude: Iterable[str] = (), bad_documents: Policy = "strict") -> Corpus:
+def read_corpus(
+    format: str, path: Path, *, exclude: Iterable[str] = (), bad_documents: Policy = "strict"
+) -> Corpus:
     """The documents of a local file or folder in one of `FORMATS`.
 
-    ``exclude``: glob patterns of document names, left out before they are read. ``bad_documents``: strict raises
-    CorpusError at the first bad one, skip leaves it out; either way nothing is dropped that the ledger does not name.
+    ``exclude``: glob patterns of document names, left out before they are read. ``bad_documents``:
+    strict raises CorpusError at the first bad one, skip leaves it out; either way nothing is
+    dropped that the ledger does not name.
     """
     if format not in FORMATS:
         raise CorpusError(f"corpus.format is {format!r}, expected one of {', '.join(FORMATS)}")
@@ -59,7 +64,7 @@ def _read_ontonotes(path: Path, ledger: Ledger) -> Iterator[Document]:
 
 def _read_rows(file: Path, split: str, ledger: Ledger) -> Iterator[Document]:
     if file.suffix == ".parquet":
-        from .parquet import read_parquet
+        from entity_transformers.corpus.parquet import read_parquet
 
         return read_parquet(file, split, ledger)
     return ontonotes.read_rows(open_lines(file), str(file), split, ledger)
@@ -68,17 +73,28 @@ def _read_rows(file: Path, split: str, ledger: Ledger) -> Iterator[Document]:
 def _read_jsonl(path: Path, ledger: Ledger) -> Iterator[Document]:
     files = [path] if path.is_file() else find_files(path, ("*.jsonl", "*.jsonl.gz"))
     if not files:
-        raise CorpusError(f"{path}: no file matches *.jsonl: give a file or a folder of them (corpus.path)")
+        raise CorpusError(
+            f"{path}: no file matches *.jsonl: give a file or a folder of them (corpus.path)"
+        )
     sources = [(file, split_of(PurePath(file.name))) for file in files]
     opened = ((open_lines(file, jsonl.LONGEST_ROW), str(file), split) for file, split in sources)
-    return (document for lines, source, split in opened for document in jsonl.read_rows(lines, source, split, ledger))
+    return (
+        document
+        for lines, source, split in opened
+        for document in jsonl.read_rows(lines, source, split, ledger)
+    )
 
 
 def _read_lambada(path: Path, ledger: Ledger) -> Iterator[Document]:
     if not path.is_file():
-        raise CorpusError(f"{path}: a folder, expected one file of LAMBADA (lambada_test_plain_text.txt or lambada_test.jsonl)")
+        raise CorpusError(
+            f"{path}: a folder, expected one file of LAMBADA (lambada_test_plain_text.txt or"
+            " lambada_test.jsonl)"
+        )
     text = lambada.tell_text(next(open_lines(path), ""))
-    documents = lambada.read_documents(open_lines(path), str(path), text, split_of(PurePath(path.name)), ledger)
+    documents = lambada.read_documents(
+        open_lines(path), str(path), text, split_of(PurePath(path.name)), ledger
+    )
     return ledger.accept(documents, str(path))
 
 
@@ -93,7 +109,9 @@ FORMATS: dict[str, Callable[[Path, Ledger], Iterator[Document]]] = {
 
 
 def detect_format(path: Path) -> str:
-    """Key of `FORMATS` for a path, from its names and, for a single file, its first line. CorpusError where none fits."""
+    """Key of `FORMATS` for a path, from its names and, for a single file, its first line.
+    CorpusError where none fits.
+    """
     if path.is_file():
         return _detect_file(path)
     if not path.is_dir():
@@ -107,7 +125,10 @@ def detect_format(path: Path) -> str:
         return "ontonotes"
     if files := find_files(path, ("*.jsonl", "*.jsonl.gz")):
         return _detect_row(_first_line(files[0]))
-    raise CorpusError(f"{path}: no corpus file in this folder, expected GUM, LitBank, *_conll, *.parquet or *.jsonl: name the format")
+    raise CorpusError(
+        f"{path}: no corpus file in this folder, expected GUM, LitBank, *_conll, *.parquet or"
+        " *.jsonl: name the format"
+    )
 
 
 def _detect_file(path: Path) -> str:
@@ -122,7 +143,10 @@ def _detect_file(path: Path) -> str:
         return "ontonotes"
     if path.suffix == ".txt":
         return "lambada"
-    raise CorpusError(f"{path}, line 1: {shown(first)}, expected CoNLL-2012 rows, JSON lines, parquet or LAMBADA: name the format")
+    raise CorpusError(
+        f"{path}, line 1: {shown(first)}, expected CoNLL-2012 rows, JSON lines, parquet or LAMBADA:"
+        " name the format"
+    )
 
 
 def _first_line(path: Path) -> str:
@@ -135,4 +159,8 @@ def _detect_row(line: str) -> str:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return "jsonl"
-    return "lambada" if isinstance(row, dict) and "text" in row and row.keys().isdisjoint(jsonl.KEYS) else "jsonl"
+    return (
+        "lambada"
+        if isinstance(row, dict) and "text" in row and row.keys().isdisjoint(jsonl.KEYS)
+        else "jsonl"
+    )

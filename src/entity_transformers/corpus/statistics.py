@@ -1,4 +1,6 @@
-"""Counts of a corpus (section 4.2), document by document, and their comparison with CoNLL-2012's known sizes."""
+"""Counts of a corpus (section 4.2), document by document, and their comparison with CoNLL-2012's
+known sizes.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from .document import Document
-from .mentions import Nesting, count_covered, count_overlaps, flatten
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.mentions import Nesting, count_covered, count_overlaps, flatten
 
 _GROUPS = {
     **dict.fromkeys(("NN", "NNS"), "nouns"),
@@ -26,14 +28,17 @@ CONLL2012 = {
     "dev": {"documents": 343, "chains": 4545, "mentions": 19156},
     "test": {"documents": 348, "chains": 4532, "mentions": 19764},
 }
-"""Known sizes of CoNLL-2012 English; a document is a part. The paper's "mentions" are these chains."""
+"""Known sizes of CoNLL-2012 English; a document is a part. The paper's "mentions" are these chains.
+"""
 POLICIES: tuple[Nesting, ...] = get_args(Nesting)
 LOSSES = ("mentions", "chains", "words")
 
 
 @dataclass
 class Tally:
-    """Counts of the documents seen so far; tallies of two halves of a corpus add up to the tally of the whole."""
+    """Counts of the documents seen so far; tallies of two halves of a corpus add up to the tally of
+    the whole.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     ne_spans: Counter[str] = field(default_factory=Counter)
@@ -44,7 +49,10 @@ class Tally:
         """Count one document; ``policy`` is for the counts of what is kept of nested mentions."""
         overlaps = count_overlaps(document.mentions)
         covered, several = count_covered(document.mentions)
-        flat = {name: flatten(document.mentions, len(document.words), name) for name in dict.fromkeys((policy, *POLICIES))}
+        flat = {
+            name: flatten(document.mentions, len(document.words), name)
+            for name in dict.fromkeys((policy, *POLICIES))
+        }
         kept = flat[policy][0]
         self.counts.update(
             documents=1,
@@ -64,7 +72,9 @@ class Tally:
         )
         self.ne_spans.update(entity.label for entity in document.named_entities or ())
         self.pos.update(_count_groups(document))
-        self.lost.update({(name, loss): flat[name][1][loss] for name in POLICIES for loss in LOSSES})
+        self.lost.update(
+            {(name, loss): flat[name][1][loss] for name in POLICIES for loss in LOSSES}
+        )
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
@@ -74,12 +84,16 @@ class Tally:
         self.lost.update(other.lost)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values: every key of `COUNTS`, ``ne_spans`` by type, ``pos`` by group and ``lost`` by nesting policy."""
+        """Plain values: every key of `COUNTS`, ``ne_spans`` by type, ``pos`` by group and ``lost``
+        by nesting policy.
+        """
         return {
             **{key: self.counts[key] for key in COUNTS},
             "ne_spans": dict(sorted(self.ne_spans.items())),
             "pos": {group: self.pos[group] for group in POS_GROUPS},
-            "lost": {policy: {loss: self.lost[policy, loss] for loss in LOSSES} for policy in POLICIES},
+            "lost": {
+                policy: {loss: self.lost[policy, loss] for loss in LOSSES} for policy in POLICIES
+            },
         }
 
 
@@ -98,11 +112,13 @@ def find_group(tag: str) -> str:
 
 
 def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
-    """{"total": counts, "splits": {split: counts}, "nesting": policy} of the documents, read once and not kept.
+    """{"total": counts, "splits": {split: counts}, "nesting": policy} of the documents, read once
+    and not kept.
 
-    nested_mentions lie inside a longer one, crossing_mentions start inside an earlier one and end after it,
-    merged_spans have the span of another mention; kept_* are what the nesting policy leaves for the entity ids. ``lost``
-    is, for each policy, what it would cost: mentions, chains left without any, and words left without an entity.
+    nested_mentions lie inside a longer one, crossing_mentions start inside an earlier one and end
+    after it, merged_spans have the span of another mention; kept_* are what the nesting policy
+    leaves for the entity ids. ``lost`` is, for each policy, what it would cost: mentions, chains
+    left without any, and words left without an entity.
     """
     tallies: dict[str, Tally] = {}
     for document in documents:
@@ -111,12 +127,17 @@ def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
     for tally in tallies.values():
         total.merge(tally)
     order = ("train", "dev", "test", "test2")
-    splits = {split: tallies[split].as_dict() for split in sorted(tallies, key=lambda s: (order.index(s) if s in order else 9, s))}
+    splits = {
+        split: tallies[split].as_dict()
+        for split in sorted(tallies, key=lambda s: (order.index(s) if s in order else 9, s))
+    }
     return {"total": total.as_dict(), "splits": splits, "nesting": policy}
 
 
 def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row a split and size: {"split", "size", "known", "found", "same"}; found is None where the split is absent."""
+    """One row a split and size: {"split", "size", "known", "found", "same"}; found is None where
+    the split is absent.
+    """
     return [
         {"split": split, "size": size, "known": known, "found": found, "same": found == known}
         for split, sizes in CONLL2012.items()
@@ -129,28 +150,56 @@ def format_comparison(rows: Iterable[Mapping[str, Any]]) -> str:
     """The comparison as text: the sizes that differ, or that none does."""
     rows = list(rows)
     lines = [
-        f"  {row['split']} {row['size']}: {'absent' if row['found'] is None else format(row['found'], ',')}, known {row['known']:,}"
+        f"  {row['split']} {row['size']}:"
+        f" {'absent' if row['found'] is None else format(row['found'], ',')}, known"
+        f" {row['known']:,}"
         for row in rows
         if not row["same"]
     ]
     if not lines:
         return f"All {len(rows)} sizes equal those known of CoNLL-2012."
-    return "\n".join([f"{len(lines)} of {len(rows)} sizes differ from those known of CoNLL-2012:", *lines])
+    return "\n".join(
+        [f"{len(lines)} of {len(rows)} sizes differ from those known of CoNLL-2012:", *lines]
+    )
 
 
 def format_table(statistics: Mapping[str, Any]) -> str:
-    """A readable table: one column a split, shares of the words in per cent (section 4.2), and what was left out."""
-    columns = {**statistics["splits"], "total": statistics["total"]} if len(statistics["splits"]) != 1 else dict(statistics["splits"])
+    """A readable table: one column a split, shares of the words in per cent (section 4.2), and what
+    was left out.
+    """
+    columns = (
+        {**statistics["splits"], "total": statistics["total"]}
+        if len(statistics["splits"]) != 1
+        else dict(statistics["splits"])
+    )
     rows = [["", *columns]]
-    rows += [[key.replace("_", " "), *(f"{stats[key]:,}" for stats in columns.values())] for key in COUNTS]
-    rows += [[f"{group.replace('_', ' ')} (% of words)", *(_share(stats, group) for stats in columns.values())] for group in POS_GROUPS]
     rows += [
-        [f"lost by {policy}: {loss}", *(f"{stats['lost'][policy][loss]:,}" for stats in columns.values())]
+        [key.replace("_", " "), *(f"{stats[key]:,}" for stats in columns.values())]
+        for key in COUNTS
+    ]
+    rows += [
+        [
+            f"{group.replace('_', ' ')} (% of words)",
+            *(_share(stats, group) for stats in columns.values()),
+        ]
+        for group in POS_GROUPS
+    ]
+    rows += [
+        [
+            f"lost by {policy}: {loss}",
+            *(f"{stats['lost'][policy][loss]:,}" for stats in columns.values()),
+        ]
         for policy in POLICIES
         for loss in LOSSES
     ]
     types = sorted({label for stats in columns.values() for label in stats["ne_spans"]})
-    rows += [[f"named entities {label}", *(f"{stats['ne_spans'].get(label, 0):,}" for stats in columns.values())] for label in types]
+    rows += [
+        [
+            f"named entities {label}",
+            *(f"{stats['ne_spans'].get(label, 0):,}" for stats in columns.values()),
+        ]
+        for label in types
+    ]
     return "\n".join([*_align(rows), *_left_out(statistics.get("left_out", {}))])
 
 
@@ -162,11 +211,33 @@ def _share(stats: Mapping[str, Any], group: str) -> str:
 
 def _align(rows: list[list[str]]) -> list[str]:
     first, *others = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))]) for row in rows]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(first),
+                *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True)),
+            ]
+        )
+        for row in rows
+    ]
 
 
 def _left_out(left_out: Mapping[str, Any]) -> list[str]:
-    lines = [f"excluded by pattern: {len(left_out['excluded'])}"] if left_out.get("excluded") else []
-    lines += [f"left out, bad: {name}: {reason}" for name, reason in left_out.get("bad", {}).items()]
-    lines += [f"exclude pattern that matches no document: {pattern}" for pattern in left_out.get("unmatched", [])]
-    return [*lines, *(f"{kind.replace('_', ' ')}: {number:,}" for kind, number in left_out.get("counts", {}).items() if number)]
+    lines = (
+        [f"excluded by pattern: {len(left_out['excluded'])}"] if left_out.get("excluded") else []
+    )
+    lines += [
+        f"left out, bad: {name}: {reason}" for name, reason in left_out.get("bad", {}).items()
+    ]
+    lines += [
+        f"exclude pattern that matches no document: {pattern}"
+        for pattern in left_out.get("unmatched", [])
+    ]
+    return [
+        *lines,
+        *(
+            f"{kind.replace('_', ' ')}: {number:,}"
+            for kind, number in left_out.get("counts", {}).items()
+            if number
+        ),
+    ]

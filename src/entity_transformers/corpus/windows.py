@@ -1,8 +1,10 @@
-"""Which pieces a training step sees: a pure function of (corpus, seed, step), so that resuming needs no loader state.
+"""Which tokens a training step sees: a pure function of (corpus, seed, step), so that resuming
+needs no loader state.
 
-Each of B lanes reads documents one after another, in an order drawn anew each epoch, and is cut into windows without a
-gap, so nothing is padded. Where a document ends inside a window the next one begins: positions restart at 0, attention
-stays within a document, and its entities get rows of the memory that no other document of the window uses.
+Each of B streams reads documents one after another, in an order drawn anew each epoch, and is cut
+into windows without a gap, so nothing is padded. Where a document ends inside a window the next one
+begins: positions restart at 0, attention stays within a document, and its entities get rows of the
+memory that no other document of the window uses.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus
 
 
 @dataclass(frozen=True)
-class Lane:
-    """The documents that one lane reads: K document indices, where each starts in the lane and its first memory row less 1."""
+class Stream:
+    """The documents that one stream reads: K document indices, where each starts in the stream and
+    its first memory row less 1.
+    """
 
     documents: np.ndarray
     starts: np.ndarray
@@ -26,19 +30,22 @@ class Lane:
 
 @dataclass(frozen=True)
 class Window:
-    """One window of B lanes side by side; T pieces each.
+    """One window of B streams side by side; T tokens each.
 
-    pieces, targets  int64 [B, T]: inputs and the pieces that follow them
-    entities         int64 [B, T]: rows of the lane's memory, 0 for none
+    tokens, targets  int64 [B, T]: inputs and the tokens that follow them
+    entities         int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
-    starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0 elsewhere
-    ending           int64 [B, rows + 1]: chains whose document ends in this window, by row; 0 elsewhere
-    documents        names of the documents read, lane by lane
+    starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
+                     elsewhere
+    ending           int64 [B, rows + 1]: chains whose document ends in this window, by row; 0
+                     elsewhere
+    documents        names of the documents read, stream by stream
 
-    Chains are numbered from 1 through the whole split. A chain that a lane reads to its end twice in a window ends once, the second time.
+    Chains are numbered from 1 through the whole split. A chain that a stream reads to its end twice
+    in a window ends once, the second time.
     """
 
-    pieces: np.ndarray
+    tokens: np.ndarray
     targets: np.ndarray
     entities: np.ndarray
     positions: np.ndarray
@@ -48,28 +55,45 @@ class Window:
 
     @property
     def packed(self) -> bool:
-        """Does a lane hold pieces of more than one document?"""
+        """Does a stream hold tokens of more than one document?"""
         return bool((self.positions[:, 1:] == 0).any())
 
     @property
     def new_rows(self) -> np.ndarray:
-        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew before it is read."""
+        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew before
+        it is read.
+        """
         return self.starting > 0
 
 
 class WindowPlan:
-    """The windows of a training run: ``plan[i]`` is the i-th window of all lanes."""
+    """The windows of a training run: ``plan[i]`` is the i-th window of all streams."""
 
-    def __init__(self, corpus: AlignedCorpus, *, lanes: int, window: int, windows: int, seed: int) -> None:
+    def __init__(
+        self, corpus: AlignedCorpus, *, streams: int, window: int, windows: int, seed: int
+    ) -> None:
         self.corpus, self.window = corpus, window
         self.lengths = np.diff(corpus.offsets) - 1
         if not (self.lengths > 0).any():
-            raise ValueError(f"split {corpus.split!r} holds no document with words: nothing to train on")
-        entities = [int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
+            raise ValueError(
+                f"split {corpus.split!r} holds no document with words: nothing to train on"
+            )
+        entities = [
+            int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))
+        ]
         self.entities = np.array(entities, np.int64)
         self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
-        self.lanes = plan_lanes(self.lengths, self.entities, lanes=lanes, window=window, pieces=windows * window, seed=seed)
-        self.rows = max(int((lane.rows + self.entities[lane.documents]).max()) for lane in self.lanes)
+        self.streams = plan_streams(
+            self.lengths,
+            self.entities,
+            streams=streams,
+            window=window,
+            tokens=windows * window,
+            seed=seed,
+        )
+        self.rows = max(
+            int((stream.rows + self.entities[stream.documents]).max()) for stream in self.streams
+        )
 
     @property
     def chains(self) -> int:
@@ -77,17 +101,27 @@ class WindowPlan:
         return int(self.entities.sum())
 
     def __getitem__(self, index: int) -> Window:
-        lanes = [self._lane_window(lane, index * self.window) for lane in self.lanes]
-        stacked = {name: np.stack([lane[name] for lane in lanes]) for name in lanes[0] if name != "documents"}
-        return Window(**stacked, documents=tuple(name for lane in lanes for name in lane["documents"]))
+        streams = [self._stream_window(stream, index * self.window) for stream in self.streams]
+        stacked = {
+            name: np.stack([stream[name] for stream in streams])
+            for name in streams[0]
+            if name != "documents"
+        }
+        return Window(
+            **stacked, documents=tuple(name for stream in streams for name in stream["documents"])
+        )
 
-    def _lane_window(self, lane: Lane, start: int) -> dict:
+    def _stream_window(self, stream: Stream, start: int) -> dict:
         end, corpus = start + self.window, self.corpus
-        first, last = np.searchsorted(lane.starts, [start, end - 1], side="right") - 1
+        first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
         spans, entities, positions = [], [], []
         starting, ending = np.zeros((2, self.rows + 1), np.int64)
         for k in range(first, last + 1):
-            document, row, begin = int(lane.documents[k]), int(lane.rows[k]), int(lane.starts[k])
+            document, row, begin = (
+                int(stream.documents[k]),
+                int(stream.rows[k]),
+                int(stream.starts[k]),
+            )
             low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
             source = int(corpus.offsets[document]) + low - begin
             spans.append(np.arange(source, source + high - low))
@@ -103,40 +137,49 @@ class WindowPlan:
                 ending[rows] = chains
         where = np.concatenate(spans)
         return {
-            "pieces": corpus.pieces[where].astype(np.int64),
-            "targets": corpus.pieces[where + 1].astype(np.int64),
+            "tokens": corpus.tokens[where].astype(np.int64),
+            "targets": corpus.tokens[where + 1].astype(np.int64),
             "entities": np.concatenate(entities),
             "positions": np.concatenate(positions),
             "starting": starting,
             "ending": ending,
-            "documents": [corpus.names[d] for d in lane.documents[first : last + 1]],
+            "documents": [corpus.names[d] for d in stream.documents[first : last + 1]],
         }
 
 
-def plan_lanes(lengths: np.ndarray, entities: np.ndarray, *, lanes: int, window: int, pieces: int, seed: int) -> list[Lane]:
-    """Deal documents to lanes, epoch after epoch, each to the shortest lane, until every lane holds ``pieces`` predictions."""
-    dealt: list[list[int]] = [[] for _ in range(lanes)]
-    totals = [(0, lane) for lane in range(lanes)]
+def plan_streams(
+    lengths: np.ndarray, entities: np.ndarray, *, streams: int, window: int, tokens: int, seed: int
+) -> list[Stream]:
+    """Deal documents to streams, epoch after epoch, each to the shortest stream, until every stream
+    holds ``tokens`` predictions.
+    """
+    dealt: list[list[int]] = [[] for _ in range(streams)]
+    totals = [(0, stream) for stream in range(streams)]
     epoch = 0
-    while totals[0][0] < pieces:
+    while totals[0][0] < tokens:
         for document in np.random.default_rng([seed, epoch]).permutation(len(lengths)):
             if lengths[document] > 0:
-                total, lane = heapq.heappop(totals)
-                dealt[lane].append(int(document))
-                heapq.heappush(totals, (total + int(lengths[document]), lane))
+                total, stream = heapq.heappop(totals)
+                dealt[stream].append(int(document))
+                heapq.heappush(totals, (total + int(lengths[document]), stream))
         epoch += 1
     return [_place(np.array(documents), lengths, entities, window) for documents in dealt]
 
 
-def _place(documents: np.ndarray, lengths: np.ndarray, entities: np.ndarray, window: int) -> Lane:
-    """Starts of a lane's documents, and for each the lowest memory rows free in the window where it starts."""
+def _place(documents: np.ndarray, lengths: np.ndarray, entities: np.ndarray, window: int) -> Stream:
+    """Starts of a stream's documents, and for each the lowest memory rows free in the window where
+    it starts.
+    """
     starts = np.concatenate([[0], np.cumsum(lengths[documents])[:-1]])
     rows = np.zeros(len(documents), np.int64)
-    taken: list[tuple[int, int, int]] = []  # (row, end row, end position) of the documents that the present window holds
+    # (row, end row, end position) of the documents that the present window holds
+    taken: list[tuple[int, int, int]] = []
     for k, (document, start) in enumerate(zip(documents, starts, strict=True)):
         taken = sorted(t for t in taken if t[2] > start // window * window)
         for low, high, _ in taken:
             if rows[k] + entities[document] > low and rows[k] < high:
                 rows[k] = high
-        taken.append((int(rows[k]), int(rows[k] + entities[document]), int(start + lengths[document])))
-    return Lane(documents, starts, rows)
+        taken.append(
+            (int(rows[k]), int(rows[k] + entities[document]), int(start + lengths[document]))
+        )
+    return Stream(documents, starts, rows)

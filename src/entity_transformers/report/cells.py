@@ -44,7 +44,11 @@ class Number:
         text, unit = self._write(self.value), "%" if self.percent else ""
         if self.std is not None and (self.std or self.digits):  # equal counts need no deviation
             text += f" ± {self._write(self.std, plain=True)}"
-        bounds = "" if self.low is None or self.high is None else f" [{self._write(self.low)}, {self._write(self.high)}]"
+        bounds = (
+            ""
+            if self.low is None or self.high is None
+            else f" [{self._write(self.low)}, {self._write(self.high)}]"
+        )
         return text + unit + bounds
 
     def _write(self, value: float, plain: bool = False) -> str:
@@ -63,7 +67,9 @@ Cell = str | Number
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. ``measures`` is the sentence before it, ``note`` what to know when reading it, ``marked`` rows to stress."""
+    """One table. ``measures`` is the sentence before it, ``note`` what to know when reading it,
+    ``marked`` rows to stress.
+    """
 
     name: str
     title: str
@@ -76,7 +82,10 @@ class Table:
     def __post_init__(self) -> None:
         wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
         if wrong:
-            raise ValueError(f"table {self.name}: rows {wrong} do not have {len(self.columns)} cells, one for each of {self.columns}")
+            raise ValueError(
+                f"table {self.name}: rows {wrong} do not have {len(self.columns)} cells, one for"
+                f" each of {self.columns}"
+            )
 
 
 def show(statistic: Statistic, digits: int = 2, percent: bool = False) -> Number:
@@ -85,9 +94,13 @@ def show(statistic: Statistic, digits: int = 2, percent: bool = False) -> Number
 
 
 def is_numeric(table: Table, column: int) -> bool:
-    """Does the column hold numbers only (dashes and blanks aside), so that it is aligned to the right?"""
+    """Does the column hold numbers only (dashes and blanks aside), so that it is aligned to the
+    right?
+    """
     cells = [row[column] for row in table.rows]
-    return any(isinstance(cell, Number) for cell in cells) and all(isinstance(cell, Number) or cell in ("", MISSING) for cell in cells)
+    return any(isinstance(cell, Number) for cell in cells) and all(
+        isinstance(cell, Number) or cell in ("", MISSING) for cell in cells
+    )
 
 
 def is_paper(column: str) -> bool:
@@ -100,9 +113,13 @@ def render_text(table: Table) -> str:
     grid = [[str(cell) for cell in row] for row in table.rows]
     for index in table.marked:
         grid[index][0] += " *"
-    widths = [_text_width(heading, [row[i] for row in grid]) for i, heading in enumerate(table.columns)]
+    widths = [
+        _text_width(heading, [row[i] for row in grid]) for i, heading in enumerate(table.columns)
+    ]
     numeric = [is_numeric(table, i) for i in range(len(widths))]
-    lines = [_align(row, widths, numeric) for row in [*_break_headings(table.columns, widths), *grid]]
+    lines = [
+        _align(row, widths, numeric) for row in [*_break_headings(table.columns, widths), *grid]
+    ]
     rule = "─" * max(map(len, lines))
     head = len(lines) - len(grid)
     note = textwrap.wrap(table.note, max(len(rule), 100))
@@ -115,23 +132,41 @@ def _text_width(heading: str, cells: Sequence[str]) -> int:
 
 def _break_headings(columns: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
     """The lines of the heading, each with a text a column; short headings stand in the last line."""
-    broken = [textwrap.wrap(column, max(width, 1)) for column, width in zip(columns, widths, strict=True)]
+    broken = [
+        textwrap.wrap(column, max(width, 1)) for column, width in zip(columns, widths, strict=True)
+    ]
     height = max(map(len, broken))
-    return [[("", *lines)[max(0, i - height + len(lines) + 1)] for lines in broken] for i in range(height)]
+    return [
+        [("", *lines)[max(0, i - height + len(lines) + 1)] for lines in broken]
+        for i in range(height)
+    ]
 
 
 def _align(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    cells = (text.rjust(width) if to_right else text.ljust(width) for text, width, to_right in zip(row, widths, right, strict=True))
+    cells = (
+        text.rjust(width) if to_right else text.ljust(width)
+        for text, width, to_right in zip(row, widths, right, strict=True)
+    )
     return "  ".join(cells).rstrip()
 
 
 def render_markdown(table: Table) -> str:
-    """A heading, the sentence about what it measures, a GitHub table (stressed rows in bold) and the note."""
+    """A heading, the sentence about what it measures, a GitHub table (stressed rows in bold) and
+    the note.
+    """
     rule = ["---:" if is_numeric(table, i) else "---" for i in range(len(table.columns))]
-    rows = [[_markdown(cell, index in table.marked) for cell in row] for index, row in enumerate(table.rows)]
+    rows = [
+        [_markdown(cell, index in table.marked) for cell in row]
+        for index, row in enumerate(table.rows)
+    ]
     grid = [[_markdown(column, False) for column in table.columns], rule, *rows]
     body = "\n".join("| " + " | ".join(row) + " |" for row in grid)
-    return "\n\n".join(part for part in (f"## {table.title}", table.measures, body, table.note) if part) + "\n"
+    return (
+        "\n\n".join(
+            part for part in (f"## {table.title}", table.measures, body, table.note) if part
+        )
+        + "\n"
+    )
 
 
 def _markdown(cell: Cell, strong: bool) -> str:
@@ -142,40 +177,74 @@ def _markdown(cell: Cell, strong: bool) -> str:
 
 
 def render_csv(table: Table) -> str:
-    """The numbers as they were measured, unrounded; deviations and intervals have columns of their own, a missing number is empty."""
-    extras = [[key for key in ("std", "low", "high") if _uses(table, i, key)] for i in range(len(table.columns))]
-    header = [name for column, keys in zip(table.columns, extras, strict=True) for name in (column, *(f"{column} {k}" for k in keys))]
+    """The numbers as they were measured, unrounded; deviations and intervals have columns of their
+    own, a missing number is empty.
+    """
+    extras = [
+        [key for key in ("std", "low", "high") if _uses(table, i, key)]
+        for i in range(len(table.columns))
+    ]
+    header = [
+        name
+        for column, keys in zip(table.columns, extras, strict=True)
+        for name in (column, *(f"{column} {k}" for k in keys))
+    ]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(header)
     for row in table.rows:
-        writer.writerow([value for cell, keys in zip(row, extras, strict=True) for value in _values(cell, keys)])
+        writer.writerow(
+            [value for cell, keys in zip(row, extras, strict=True) for value in _values(cell, keys)]
+        )
     return file.getvalue()
 
 
 def _uses(table: Table, column: int, key: str) -> bool:
-    return any(isinstance(row[column], Number) and getattr(row[column], key) is not None for row in table.rows)
+    return any(
+        isinstance(row[column], Number) and getattr(row[column], key) is not None
+        for row in table.rows
+    )
 
 
 def _values(cell: Cell, extras: Sequence[str]) -> list[str]:
     if isinstance(cell, str):
         return ["" if cell == MISSING else cell, *("" for _ in extras)]
-    return ["" if value is None else _plain(value) for value in (cell.value, *(getattr(cell, key) for key in extras))]
+    return [
+        "" if value is None else _plain(value)
+        for value in (cell.value, *(getattr(cell, key) for key in extras))
+    ]
 
 
 def _plain(value: float) -> str:
-    return repr(int(value)) if float(value).is_integer() and abs(value) < 2**53 else repr(float(value))
+    return (
+        repr(int(value)) if float(value).is_integer() and abs(value) < 2**53 else repr(float(value))
+    )
 
 
 def render_html(table: Table) -> Markup:
-    """The bare <table> without its title, numbers to the right, the paper's columns and stressed rows by class."""
-    kinds = [_class(number=is_numeric(table, i), paper=is_paper(name)) for i, name in enumerate(table.columns)]
-    head = Markup("").join(Markup("<th{}>{}</th>").format(k, c) for k, c in zip(kinds, table.columns, strict=True))
+    """The bare <table> without its title, numbers to the right, the paper's columns and stressed
+    rows by class.
+    """
+    kinds = [
+        _class(number=is_numeric(table, i), paper=is_paper(name))
+        for i, name in enumerate(table.columns)
+    ]
+    head = Markup("").join(
+        Markup("<th{}>{}</th>").format(k, c) for k, c in zip(kinds, table.columns, strict=True)
+    )
     rows = []
     for index, row in enumerate(table.rows):
-        cells = Markup("").join(Markup("<td{}>{}</td>").format(k, str(c)) for k, c in zip(kinds, row, strict=True))
-        rows.append(Markup("<tr{}>{}</tr>").format(_class(marked=index in table.marked, start=_starts(table, index)), cells))
-    return Markup('<table id="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>').format(table.name, head, Markup("\n").join(rows))
+        cells = Markup("").join(
+            Markup("<td{}>{}</td>").format(k, str(c)) for k, c in zip(kinds, row, strict=True)
+        )
+        rows.append(
+            Markup("<tr{}>{}</tr>").format(
+                _class(marked=index in table.marked, start=_starts(table, index)), cells
+            )
+        )
+    return Markup('<table id="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>').format(
+        table.name, head, Markup("\n").join(rows)
+    )
 
 
 def _class(**on: bool) -> Markup:
@@ -184,6 +253,8 @@ def _class(**on: bool) -> Markup:
 
 
 def _starts(table: Table, index: int) -> bool:
-    """Does a block of rows with one first cell start here? Only in a table that consists of such blocks of three rows or more."""
+    """Does a block of rows with one first cell start here? Only in a table that consists of such
+    blocks of three rows or more.
+    """
     blocks = [len(list(rows)) for _, rows in itertools.groupby(str(row[0]) for row in table.rows)]
     return min(blocks) >= 3 and index in itertools.accumulate(blocks[:-1])

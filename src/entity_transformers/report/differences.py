@@ -1,4 +1,6 @@
-"""Differences between two models with their intervals: a paired bootstrap over documents, or Student's interval over seeds."""
+"""Differences between two models with their intervals: a paired bootstrap over documents, or
+Student's interval over seeds.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_transformers.bootstrap import compare_f1, compare_losses
+from entity_transformers.report.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Number
 from entity_transformers.report.results import Documents, Results, Value, attempt, uses_entities
 
@@ -20,10 +22,12 @@ BOOTSTRAP_SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Loss of ``model`` minus loss of ``against`` in nats a piece, with the interval and p of a paired bootstrap over documents.
+    """Loss of ``model`` minus loss of ``against`` in nats a token, with the interval and p of a
+    paired bootstrap over documents.
 
-    Conditions are "on" or "off": entities given or not. ``low``, ``high`` and ``p`` are None where documents are too few.
-    ``over_seeds`` is Student's interval over the ``seeds`` that both models have, None for fewer than two.
+    Conditions are "on" or "off": entities given or not. ``low``, ``high`` and ``p`` are None where
+    documents are too few. ``over_seeds`` is Student's interval over the ``seeds`` that both models
+    have, None for fewer than two.
     """
 
     split: str
@@ -41,12 +45,20 @@ class Difference:
 
     @property
     def widest(self) -> Interval | None:
-        """The interval that claims are judged by: over documents and over seeds both; None where documents are too few."""
-        return None if self.low is None or self.high is None else cover((self.low, self.high), self.over_seeds)
+        """The interval that claims are judged by: over documents and over seeds both; None where
+        documents are too few.
+        """
+        return (
+            None
+            if self.low is None or self.high is None
+            else cover((self.low, self.high), self.over_seeds)
+        )
 
     @property
     def beats(self) -> bool:
-        """Is ``model`` better beyond the interval over documents and, with several seeds, the one over seeds?"""
+        """Is ``model`` better beyond the interval over documents and, with several seeds, the one
+        over seeds?
+        """
         return self.widest is not None and self.widest[1] < 0
 
     @property
@@ -62,8 +74,15 @@ def cover(interval: Interval, other: Interval | None) -> Interval:
 
 
 def judged_split(results: Results) -> str | None:
-    """The split that claims are judged on: test, else dev, else the first that has scores per document."""
-    splits = [split for run in results.runs if run.documents is not None for split in np.unique(run.documents.split).tolist()]
+    """The split that claims are judged on: test, else dev, else the first that has scores per
+    document.
+    """
+    splits = [
+        split
+        for run in results.runs
+        if run.documents is not None
+        for split in np.unique(run.documents.split).tolist()
+    ]
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
@@ -71,42 +90,72 @@ Scored = tuple[list[str], np.ndarray, np.ndarray]
 
 
 def scores_by_seed(results: Results, model: str, split: str, condition: str) -> dict[int, Scored]:
-    """Names, predicted pieces and nats of each document, for every seed that was scored.
+    """Names, predicted tokens and nats of each document, for every seed that was scored.
 
-    Split "lambada" stands for the passages, each with one piece: its last word.
+    Split "lambada" stands for the passages, each with one token: its last word.
     """
-    tables = {run.seed: run.passages if split == "lambada" else run.documents for run in results.of(model)}
-    cuts = {seed: _cut(table, split, condition) for seed, table in tables.items() if table is not None}
+    tables = {
+        run.seed: run.passages if split == "lambada" else run.documents for run in results.of(model)
+    }
+    cuts = {
+        seed: _cut(table, split, condition) for seed, table in tables.items() if table is not None
+    }
     scored = {seed: cut for seed, cut in cuts.items() if cut is not None}
     if len({tuple(names) for names, *_ in scored.values()}) > 1:
-        raise ValueError(f"documents.csv: seeds of {model} scored different documents of {split}: score them again")
+        raise ValueError(
+            f"documents.csv: seeds of {model} scored different documents of {split}: score them"
+            " again"
+        )
     return scored
 
 
 def average(scored: Sequence[Scored]) -> Scored | None:
-    """One seed's scores after another with the nats averaged over them; None where nothing was scored."""
+    """One seed's scores after another with the nats averaged over them; None where nothing was
+    scored.
+    """
     if not scored:
         return None
-    names, pieces, _ = scored[0]
-    return names, pieces, np.mean([nll for *_, nll in scored], axis=0)
+    names, tokens, _ = scored[0]
+    return names, tokens, np.mean([nll for *_, nll in scored], axis=0)
 
 
 def _cut(table: Documents, split: str, condition: str) -> Scored | None:
     nll, at = getattr(table, f"nll_{condition}"), table.split == split
-    return None if nll is None or not at.any() else (table.document[at].tolist(), table.pieces[at], nll[at])
+    return (
+        None
+        if nll is None or not at.any()
+        else (table.document[at].tolist(), table.tokens[at], nll[at])
+    )
 
 
-def compare(results: Results, split: str, model: str, condition: str, against: str, against_condition: str) -> Difference | None:
-    """Paired difference of two models on one split over the seeds that both have; None where there is no such document."""
-    scored = [scores_by_seed(results, *side) for side in ((model, split, condition), (against, split, against_condition))]
+def compare(
+    results: Results, split: str, model: str, condition: str, against: str, against_condition: str
+) -> Difference | None:
+    """Paired difference of two models on one split over the seeds that both have; None where there
+    is no such document.
+    """
+    scored = [
+        scores_by_seed(results, *side)
+        for side in ((model, split, condition), (against, split, against_condition))
+    ]
     seeds = sorted(scored[0].keys() & scored[1].keys())
     ours, theirs = (average([scores[seed] for seed in seeds]) for scores in scored)
     if ours is None or theirs is None:
         return None
-    (names, pieces, nll), (other_names, other_pieces, other_nll) = ours, theirs
-    if names != other_names or not np.array_equal(pieces, other_pieces):
-        raise ValueError(f"documents.csv: {model} and {against} scored different documents or pieces of {split}: score them again")
-    found = compare_losses(nll, other_nll, pieces, samples=results.bootstrap_samples, seed=BOOTSTRAP_SEED, confidence=LEVEL)
+    (names, tokens, nll), (other_names, other_tokens, other_nll) = ours, theirs
+    if names != other_names or not np.array_equal(tokens, other_tokens):
+        raise ValueError(
+            f"documents.csv: {model} and {against} scored different documents or tokens of {split}:"
+            " score them again"
+        )
+    found = compare_losses(
+        nll,
+        other_nll,
+        tokens,
+        samples=results.bootstrap_samples,
+        seed=BOOTSTRAP_SEED,
+        confidence=LEVEL,
+    )
     if found["difference"] is None:
         return None
     low, high = found["interval"] or (None, None)
@@ -117,55 +166,94 @@ def compare(results: Results, split: str, model: str, condition: str, against: s
 
 
 def _gap(ours: Scored, theirs: Scored) -> float:
-    """Difference of the mean loss per piece."""
+    """Difference of the mean loss per token."""
     return float((ours[2] - theirs[2]).sum() / max(ours[1].sum(), 1))
 
 
 def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] | None:
-    """Micro-F1 of strict spans on test, ``model`` less ``against``, by a paired bootstrap over documents; None where one was not scored.
+    """Micro-F1 of strict spans on test, ``model`` less ``against``, by a paired bootstrap over
+    documents; None where one was not scored.
 
-    The spans of the seeds that both have are added up. Keys: difference, interval (or None), p, documents.
+    The spans of the seeds that both have are added up. Keys: difference, interval (or None), p,
+    documents.
     """
-    scored = [{run.seed: run.ner_spans for run in results.of(name) if run.ner_spans is not None} for name in (model, against)]
+    scored = [
+        {run.seed: run.ner_spans for run in results.of(name) if run.ner_spans is not None}
+        for name in (model, against)
+    ]
     seeds = sorted(scored[0].keys() & scored[1].keys())
     ours, theirs = ([spans[seed] for seed in seeds] for spans in scored)
     if not ours or not theirs:
         return None
     if any(spans.document != ours[0].document for spans in (*ours, *theirs)):
-        raise ValueError(f"documents.csv of ner: {model} and {against} scored different documents: score them again")
+        raise ValueError(
+            f"documents.csv of ner: {model} and {against} scored different documents: score them"
+            " again"
+        )
     one, other = (np.sum([spans.counts for spans in side], axis=0) for side in (ours, theirs))
-    return compare_f1(one, other, samples=results.bootstrap_samples, seed=BOOTSTRAP_SEED, confidence=LEVEL)
+    return compare_f1(
+        one, other, samples=results.bootstrap_samples, seed=BOOTSTRAP_SEED, confidence=LEVEL
+    )
 
 
 def better_condition(results: Results, model: str, split: str) -> str:
-    """The condition, entities on or off, in which a model has the lower loss: a control is met at its best."""
+    """The condition, entities on or off, in which a model has the lower loss: a control is met at
+    its best.
+    """
     if not uses_entities(model):
         return "off"
-    scores = {condition: average(list(scores_by_seed(results, model, split, condition).values())) for condition in ("on", "off")}
-    return min(scores, key=lambda condition: math.inf if scores[condition] is None else float(scores[condition][2].sum()))  # type: ignore[index]
+    scores = {
+        condition: average(list(scores_by_seed(results, model, split, condition).values()))
+        for condition in ("on", "off")
+    }
+    return min(
+        scores,
+        key=lambda condition: (
+            math.inf if scores[condition] is None else float(scores[condition][2].sum())
+        ),
+    )  # type: ignore[index]
 
 
 def compare_all(results: Results, split: str) -> tuple[Difference, ...]:
-    """GPT2E with entities against GPT2, against itself without entities and with shuffled ids, against every control at its best."""
+    """GPT2E with entities against GPT2, against itself without entities and with shuffled ids,
+    against every control at its best.
+    """
     pairs = [("gpt2", "off"), ("gpt2e", "off"), ("gpt2e", "shuffled")]
-    pairs += [(model, better_condition(results, model, split)) for model in results.trained if model not in ("gpt2", "gpt2e")]
-    found = [compare(results, split, "gpt2e", "on", against, condition) for against, condition in pairs]
+    pairs += [
+        (model, better_condition(results, model, split))
+        for model in results.trained
+        if model not in ("gpt2", "gpt2e")
+    ]
+    found = [
+        compare(results, split, "gpt2e", "on", against, condition) for against, condition in pairs
+    ]
     return tuple(difference for difference in found if difference is not None)
 
 
 def seed_interval(differences: list[float]) -> Interval | None:
-    """95 % Student interval of the mean of paired differences, one a seed; None for fewer than two seeds."""
+    """95 % Student interval of the mean of paired differences, one a seed; None for fewer than two
+    seeds.
+    """
     from scipy import stats
 
     if len(differences) < 2:
         return None
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(differences) - 1) * np.std(differences, ddof=1) / math.sqrt(len(differences)))
+    half = float(
+        stats.t.ppf((1 + LEVEL) / 2, len(differences) - 1)
+        * np.std(differences, ddof=1)
+        / math.sqrt(len(differences))
+    )
     mean = float(np.mean(differences))
     return mean - half, mean + half
 
 
-def pair_seeds(results: Results, first: tuple[str, Value], second: tuple[str, Value]) -> list[float]:
+def pair_seeds(
+    results: Results, first: tuple[str, Value], second: tuple[str, Value]
+) -> list[float]:
     """Differences first - second of (model, value) pairs, one for each seed that has both."""
-    ours, theirs = ({run.seed: attempt(value, run) for run in results.of(model)} for model, value in (first, second))
+    ours, theirs = (
+        {run.seed: attempt(value, run) for run in results.of(model)}
+        for model, value in (first, second)
+    )
     pairs = [(ours.get(seed), theirs.get(seed)) for seed in results.seeds]
     return [a - b for a, b in pairs if a is not None and b is not None]

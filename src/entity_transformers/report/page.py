@@ -1,4 +1,6 @@
-"""The report as one self-contained HTML page: verdict, tables, figures and where the numbers come from."""
+"""The report as one self-contained HTML page: verdict, tables, figures and where the numbers come
+from.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ class Section:
 SECTIONS = (
     Section("text", "The text", ("corpus", "entity_types", "table1")),
     Section("training", "The models", ("models",), ("figure2", "figure3")),
-    Section("perplexity", "Perplexity", ("table2", "controls", "perplexity_by_class"), ("perplexity_by_class",)),
+    Section(
+        "perplexity",
+        "Perplexity",
+        ("table2", "controls", "perplexity_by_class"),
+        ("perplexity_by_class",),
+    ),
     Section("lambada", "LAMBADA", ("table3",)),
     Section(
         "similarity",
@@ -41,15 +48,19 @@ SECTIONS = (
     ),
     Section("antecedents", "Which heads find the antecedent", ("probe",), ("probe",)),
     Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
-    Section("puzzles", "Riddles of the paper", ("riddles",)),
-    Section("memory", "What the memory can carry", ("planted",)),
+    Section("puzzles", "Anomalies of the paper", ("anomalies",)),
+    Section("memory", "What the memory can carry", ("recall",)),
 )
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 
 
 def render(results: Results, tables: Mapping[str, Table], images: Mapping[str, bytes]) -> str:
-    """The whole page; ``images`` are PNG bytes by figure name. Nothing on it is fetched from elsewhere."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    """The whole page; ``images`` are PNG bytes by figure name. Nothing on it is fetched from
+    elsewhere.
+    """
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     template = environment.from_string(_read("page.html"))
     return template.render(
         title=results.title,
@@ -57,7 +68,9 @@ def render(results: Results, tables: Mapping[str, Table], images: Mapping[str, b
         headline=write_headline(results),
         verdict=judge_entities(results),
         findings=[(MARKS[finding.status], finding) for finding in judge_claims(results)],
-        sections=[section for section in SECTIONS if any(name in tables for name in section.tables)],
+        sections=[
+            section for section in SECTIONS if any(name in tables for name in section.tables)
+        ],
         tables={name: table for name, table in tables.items() if table.rows},
         table_html={name: render_html(table) for name, table in tables.items()},
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
@@ -76,14 +89,26 @@ def _read(name: str) -> str:
 def _example(results: Results) -> dict[str, object] | None:
     if results.example is None:
         return None
-    return {"document": results.example.document, "html": Markup(draw_spans(results.example)), "chains": list_chains(results.example)}
+    return {
+        "document": results.example.document,
+        "html": Markup(draw_spans(results.example)),
+        "chains": list_chains(results.example),
+    }
 
 
 def _flatten(manifest: Mapping[str, object]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Sections of (key, value) texts: nested mappings become sections, everything else stands in the first one."""
-    plain = [(str(key), _text(value)) for key, value in manifest.items() if not isinstance(value, Mapping)]
+    """Sections of (key, value) texts: nested mappings become sections, everything else stands in
+    the first one.
+    """
+    plain = [
+        (str(key), _text(value))
+        for key, value in manifest.items()
+        if not isinstance(value, Mapping)
+    ]
     nested = [(str(key), value) for key, value in manifest.items() if isinstance(value, Mapping)]
-    sections = [(key, [(str(name), _text(item)) for name, item in value.items()]) for key, value in nested]
+    sections = [
+        (key, [(str(name), _text(item)) for name, item in value.items()]) for key, value in nested
+    ]
     return ([("run", plain)] if plain else []) + sections
 
 

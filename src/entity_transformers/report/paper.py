@@ -1,4 +1,6 @@
-"""Every number that the paper prints, under the table or section it stands in. Nothing here is measured by this project."""
+"""Every number that the paper prints, under the table or section it stands in. Nothing here is
+measured by this project.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ class Score(NamedTuple):
 
 
 class LanguageModel(NamedTuple):
-    """One half row of table 2: perplexity and loss (nats) per piece, seconds of a step."""
+    """One half row of table 2: perplexity and loss (nats) per token, seconds of a step."""
 
     perplexity: float
     loss: float
     seconds: float
 
 
-TRAINING_STEPS = 100_000  # section 4.1, "10e5": 0.008 s a step adding 12 min 6 s is about 90,750 steps
+TRAINING_STEPS = (
+    100_000  # section 4.1, "10e5": 0.008 s a step adding 12 min 6 s is about 90,750 steps
+)
 EXTRA_SECONDS = 0.008  # section 5: GPT2E's seconds a step beyond GPT2's, in training and validation
 EXTRA_TOTAL_SECONDS = 726.0  # section 5: "12 min and 6 seconds" in all
 PARAMETERS = 117_000_000  # section 4.1, GPT2-small
@@ -29,9 +33,15 @@ VOCABULARY = 50_257  # of GPT2's byte-pair encoder, which section 4.1 takes; not
 
 WORDS = {"train": 1_300_000, "test": 170_000}  # section 4.2: "over 1.3 million" and "170 thousand"
 CONLL_DOCUMENTS = 2_802  # of the training split; CoNLL-2012's own count, the paper prints none
-CHAINS = {"train": 35_143, "test": 4_532}  # section 4.2 calls them "entity mentions"; CoNLL-2012 counts that many chains
-NOUN_PRONOUN_SHARE = {"train": 0.90, "test": 0.90}  # section 4.2: common nouns, pronouns and proper nouns
-LAMBADA_NOUN_SHARE = 0.85  # section 4.2: "mostly proper nouns and common nouns (85% for the total target words)"
+CHAINS = {
+    "train": 35_143,
+    "test": 4_532,
+}  # section 4.2 calls them "entity mentions"; CoNLL-2012 counts that many chains
+# section 4.2: common nouns, pronouns and proper nouns
+NOUN_PRONOUN_SHARE = {"train": 0.90, "test": 0.90}
+LAMBADA_NOUN_SHARE = (
+    0.85  # section 4.2: "mostly proper nouns and common nouns (85% for the total target words)"
+)
 
 TABLE2 = {
     ("gpt2e", "train"): LanguageModel(5.52, 1.71, 0.290),
@@ -39,7 +49,8 @@ TABLE2 = {
     ("gpt2e", "dev"): LanguageModel(1.20, 0.187, 0.290),
     ("gpt2", "dev"): LanguageModel(1.19, 0.184, 0.298),
 }
-WORD_PERPLEXITIES = {"EntityNLM": 161.64, "YangLM": 114.0, "SetLM": 107.0}  # section 5, per word of 10,000-word vocabularies
+# section 5, per word of 10,000-word vocabularies
+WORD_PERPLEXITIES = {"EntityNLM": 161.64, "YangLM": 114.0, "SetLM": 107.0}
 
 TABLE3 = {"gpt2e": 196.81, "gpt2": 219.97}
 

@@ -6,7 +6,8 @@ import math
 
 from entity_transformers.report.paper import LanguageModel, Score
 
-WHOLE, HALF = 0.5, 0.25  # how far a percentage printed in whole points, or in halves of a point, may be from the true one
+# how far a percentage printed in whole points, or in halves of a point, may be from the true one
+WHOLE, HALF = 0.5, 0.25
 STEPS = range(201)  # 0 to 100 % in halves of a point
 
 
@@ -16,7 +17,9 @@ def harmonic(precision: float, recall: float) -> float:
 
 
 def f1_bounds(precision: float, recall: float, rounding: float) -> tuple[float, float]:
-    """Least and greatest F1, as printed, of one class whose printed P and R (percent) are each off by at most ``rounding``."""
+    """Least and greatest F1, as printed, of one class whose printed P and R (percent) are each off
+    by at most ``rounding``.
+    """
     low = harmonic(max(0.0, precision - rounding), max(0.0, recall - rounding))
     high = harmonic(min(100.0, precision + rounding), min(100.0, recall + rounding))
     return low - rounding, high + rounding
@@ -29,9 +32,14 @@ def is_one_class(score: Score, rounding: float) -> bool:
 
 
 def two_class_means(score: Score) -> frozenset[int]:
-    """Every F1, in halves of a point, that the mean of two classes printed in whole percent can have with this mean P and R."""
+    """Every F1, in halves of a point, that the mean of two classes printed in whole percent can
+    have with this mean P and R.
+    """
     pairs = [
-        (f1_bounds(p, r, WHOLE), f1_bounds(_double(score.precision) - p, _double(score.recall) - r, WHOLE))
+        (
+            f1_bounds(p, r, WHOLE),
+            f1_bounds(_double(score.precision) - p, _double(score.recall) - r, WHOLE),
+        )
         for p in _first_parts(_double(score.precision))
         for r in _first_parts(_double(score.recall))
     ]
@@ -55,16 +63,26 @@ def _whole_points(bounds: tuple[float, float]) -> tuple[int, int]:
 
 
 def is_mean_of_two(score: Score) -> bool:
-    """Can P, R and F1 be the means of two classes' numbers in whole percent, each class's F1 that of its P and R?"""
+    """Can P, R and F1 be the means of two classes' numbers in whole percent, each class's F1 that
+    of its P and R?
+    """
     return _double(score.f1) in two_class_means(score)
 
 
 def chance_of_two(score: Score) -> float:
-    """Share of all F1 from 0 to 100 %, in halves of a point, that would pass `is_mean_of_two` beside this P and R."""
+    """Share of all F1 from 0 to 100 %, in halves of a point, that would pass `is_mean_of_two`
+    beside this P and R.
+    """
     return len(two_class_means(score)) / len(STEPS)
 
 
 def is_exp_of_loss(printed: LanguageModel, digits: int) -> bool:
-    """Is the perplexity, rounded or cut off after two decimals, exp of the loss printed with ``digits`` decimals?"""
+    """Is the perplexity, rounded or cut off after two decimals, exp of the loss printed with
+    ``digits`` decimals?
+    """
     off = 0.5 * 10.0**-digits
-    return math.exp(printed.loss - off) - 0.01 < printed.perplexity < math.exp(printed.loss + off) + 0.005
+    return (
+        math.exp(printed.loss - off) - 0.01
+        < printed.perplexity
+        < math.exp(printed.loss + off) + 0.005
+    )

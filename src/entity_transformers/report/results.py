@@ -1,4 +1,6 @@
-"""What every step of a study left behind, in one typed structure: the only input of tables, figures and page."""
+"""What every step of a study left behind, in one typed structure: the only input of tables, figures
+and page.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,20 @@ from entity_transformers.report.spans import Example
 NAMES = {
     "gpt2": "GPT2",
     "gpt2e": "GPT2E",
-    "gpt2e-null": "GPT2E null",
+    "gpt2e-unlabelled": "GPT2E unlabelled",
     "gpt2e-shuffled": "GPT2E shuffled",
     "gpt2e-first-only": "GPT2E first-only",
-    "gpt2-wide": "GPT2 wide",
+    "gpt2-matched": "GPT2 parameter-matched",
 }
-CONTROLS = ("gpt2e-null", "gpt2e-shuffled", "gpt2-wide")
-CURVE_COLUMNS = ("step", "pieces", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
+CONTROLS = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
+CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """Mean and sample standard deviation over ``n`` seeds; ``std`` is None for fewer than two, both are None for none."""
+    """Mean and sample standard deviation over ``n`` seeds; ``std`` is None for fewer than two, both
+    are None for none.
+    """
 
     mean: float | None
     std: float | None
@@ -36,15 +40,17 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """documents.csv of one model and seed, one entry a document: split, name, predicted pieces, nats by condition.
+    """documents.csv of one model and seed, one entry a document: split, name, predicted tokens,
+    nats by condition.
 
-    The conditions are entities on, off and, where it was scored, ids shuffled among the mentions. passages.csv of LAMBADA has
-    the same form, an entry a passage with its last word as the one "piece".
+    The conditions are entities on, off and, where it was scored, ids shuffled among the mentions.
+    passages.csv of LAMBADA has the same form, an entry a passage with its last word as the one
+    "token".
     """
 
     split: np.ndarray
     document: np.ndarray
-    pieces: np.ndarray
+    tokens: np.ndarray
     nll_on: np.ndarray
     nll_off: np.ndarray
     nll_shuffled: np.ndarray | None = None
@@ -52,7 +58,9 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """documents.csv of the tagger on the test split: document names and int64 [D, 3] correct, predicted and gold spans."""
+    """documents.csv of the tagger on the test split: document names and int64 [D, 3] correct,
+    predicted and gold spans.
+    """
 
     document: list[str]
     counts: np.ndarray
@@ -60,10 +68,12 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
-    """One row of the probe's heads.csv (a head, layers and heads from 1) or documents.csv (a document, for the chosen head).
+    """One row of the probe's heads.csv (a head, layers and heads from 1) or documents.csv (a
+    document, for the chosen head).
 
-    ``where`` is the split or the document; ``scores`` are right answers: of the head (correct), of its mean weight at each distance
-    (by_distance; may be missing) and, in documents.csv, of the baselines.
+    ``where`` is the split or the document; ``scores`` are right answers: of the head (correct), of
+    its mean weight at each distance (by_distance; may be missing) and, in documents.csv, of the
+    baselines.
     """
 
     attention: str
@@ -78,7 +88,9 @@ class ProbeRow:
 
 @dataclass(frozen=True, slots=True)
 class MentionVectors:
-    """Vectors [mentions, width] of mentions and the number of the entity that each refers to [mentions]."""
+    """Vectors [mentions, width] of mentions and the number of the entity that each refers to
+    [mentions].
+    """
 
     vectors: np.ndarray
     entities: np.ndarray
@@ -114,11 +126,12 @@ class Results:
     """A whole study.
 
     runs          what exists of models x seeds
-    statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl (rows)
+    statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl
+                                               (rows)
     lambada_tags  of lambada_tags.json: the target words' parts of speech
-    planted       accuracy.json of every variant and seed of planted facts
+    recall       accuracy.json of every variant and seed of synthetic recall
     entity_names  a name for each entity number of the mention vectors
-    riddles       what each candidate of step riddles measured, by its name
+    anomalies       what each candidate of step anomalies measured, by its name
     manifest      where the numbers come from: params, commit, versions, device, in any order
     """
 
@@ -130,17 +143,22 @@ class Results:
     alignment: Mapping[str, Any] | None = None
     lambada_passages: int | None = None
     lambada_tags: Mapping[str, Any] | None = None
-    planted: Sequence[Mapping[str, Any]] = ()
+    recall: Sequence[Mapping[str, Any]] = ()
     entity_names: Sequence[str] = ()
     example: Example | None = None
-    riddles: Mapping[str, Any] = field(default_factory=dict)
+    anomalies: Mapping[str, Any] = field(default_factory=dict)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     pictured_entities: int = 8
     bootstrap_samples: int = 10_000
 
     def of(self, model: str) -> tuple[Run, ...]:
         """The runs of one model in the order of the seeds; empty if it was not trained."""
-        return tuple(run for seed in self.seeds for run in self.runs if run.model == model and run.seed == seed)
+        return tuple(
+            run
+            for seed in self.seeds
+            for run in self.runs
+            if run.model == model and run.seed == seed
+        )
 
     @property
     def trained(self) -> tuple[str, ...]:
@@ -149,12 +167,16 @@ class Results:
 
     @property
     def pair(self) -> tuple[str, ...]:
-        """The models that the paper compares, GPT2E before GPT2 as in its tables; the first two trained where neither exists."""
+        """The models that the paper compares, GPT2E before GPT2 as in its tables; the first two
+        trained where neither exists.
+        """
         paper = tuple(model for model in ("gpt2e", "gpt2") if model in self.trained)
         return paper or self.trained[:2]
 
     def statistic(self, model: str, value: Value) -> Statistic:
-        """Mean and standard deviation over the seeds for which ``value`` gives a number (missing keys and None give none)."""
+        """Mean and standard deviation over the seeds for which ``value`` gives a number (missing
+        keys and None give none).
+        """
         return summarise(attempt(value, run) for run in self.of(model))
 
 
@@ -163,7 +185,11 @@ def summarise(values: Iterable[float | None]) -> Statistic:
     numbers = [value for value in values if value is not None]
     if not numbers:
         return Statistic(None, None, 0)
-    return Statistic(float(np.mean(numbers)), float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None, len(numbers))
+    return Statistic(
+        float(np.mean(numbers)),
+        float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None,
+        len(numbers),
+    )
 
 
 def attempt(value: Value, run: Run) -> float | None:
@@ -195,8 +221,12 @@ def read_loss(split: str, condition: str, key: str = "loss") -> Value:
     return lambda run: run.perplexity["splits"][split][condition][key]  # type: ignore[index]
 
 
-def read_class(split: str, name: str, condition: str, key: str = "loss", by: str = "by_class") -> Value:
-    """A score of the pieces of one class (outside, first, later) or, ``by`` "by_group", of one part of speech."""
+def read_class(
+    split: str, name: str, condition: str, key: str = "loss", by: str = "by_class"
+) -> Value:
+    """A score of the tokens of one class (outside, first, later) or, ``by`` "by_group", of one part
+    of speech.
+    """
     return lambda run: run.perplexity["splits"][split][by][name][condition][key]  # type: ignore[index]
 
 
@@ -206,7 +236,9 @@ def read_similarity(group: str, context: str, condition: str, measure: str) -> V
 
 
 def read_ner(*keys: str) -> Value:
-    """A number of the NER scores on the test split; precision, recall and F1 are none where no span was there or was predicted."""
+    """A number of the NER scores on the test split; precision, recall and F1 are none where no span
+    was there or was predicted.
+    """
 
     def read(run: Run) -> float | None:
         scores: Any = run.ner["test"]  # type: ignore[index]
@@ -219,33 +251,48 @@ def read_ner(*keys: str) -> Value:
 
 
 def take_mentions(arrays: Mapping[str, np.ndarray], key: str = "context_on") -> MentionVectors:
-    """The vectors to picture out of the arrays of mentions.safetensors: head words in their document, entities given."""
+    """The vectors to picture out of the arrays of mentions.safetensors: head words in their
+    document, entities given.
+    """
     return MentionVectors(arrays[key], arrays["entity"])
 
 
 def parse_curve(text: str, source: str = "curve.csv") -> dict[str, np.ndarray]:
-    """Columns of a training curve as float64 arrays, empty cells as NaN. Missing columns raise ValueError naming ``source``."""
+    """Columns of a training curve as float64 arrays, empty cells as NaN. Missing columns raise
+    ValueError naming ``source``.
+    """
     rows = list(csv.DictReader(io.StringIO(text)))
     _require(rows, CURVE_COLUMNS, source)
-    return {name: np.array([float(row[name]) if row[name] else math.nan for row in rows]) for name in CURVE_COLUMNS}
+    return {
+        name: np.array([float(row[name]) if row[name] else math.nan for row in rows])
+        for name in CURVE_COLUMNS
+    }
 
 
 def parse_documents(text: str, source: str = "documents.csv") -> Documents:
-    """Scores per document of documents.csv or passages.csv. Missing columns raise ValueError naming ``source``."""
+    """Scores per document of documents.csv or passages.csv. Missing columns raise ValueError naming
+    ``source``.
+    """
     rows = list(csv.DictReader(io.StringIO(text)))
-    _require(rows, ("split", "document", "pieces", "nll_on", "nll_off"), source)
+    _require(rows, ("split", "document", "tokens", "nll_on", "nll_off"), source)
     return Documents(
         split=np.array([row["split"] for row in rows]),
         document=np.array([row["document"] for row in rows]),
-        pieces=np.array([int(row["pieces"]) for row in rows], dtype=np.int64),
+        tokens=np.array([int(row["tokens"]) for row in rows], dtype=np.int64),
         nll_on=np.array([float(row["nll_on"]) for row in rows]),
         nll_off=np.array([float(row["nll_off"]) for row in rows]),
-        nll_shuffled=np.array([float(row["nll_shuffled"]) for row in rows]) if rows and "nll_shuffled" in rows[0] else None,
+        nll_shuffled=(
+            np.array([float(row["nll_shuffled"]) for row in rows])
+            if rows and "nll_shuffled" in rows[0]
+            else None
+        ),
     )
 
 
 def parse_spans(text: str, source: str = "documents.csv") -> Spans:
-    """The tagger's spans on the test split, document by document. Missing columns raise ValueError naming ``source``."""
+    """The tagger's spans on the test split, document by document. Missing columns raise ValueError
+    naming ``source``.
+    """
     rows = list(csv.DictReader(io.StringIO(text)))
     _require(rows, ("split", "document", "correct", "predicted", "gold"), source)
     test = [row for row in rows if row["split"] == "test"]
@@ -254,7 +301,9 @@ def parse_spans(text: str, source: str = "documents.csv") -> Spans:
 
 
 def parse_probe(text: str, source: str) -> tuple[ProbeRow, ...]:
-    """Rows of the probe's heads.csv or documents.csv. Missing columns raise ValueError naming ``source``."""
+    """Rows of the probe's heads.csv or documents.csv. Missing columns raise ValueError naming
+    ``source``.
+    """
     rows = list(csv.DictReader(io.StringIO(text)))
     where = "split" if rows and "split" in rows[0] else "document"
     labels = ("attention", "entities", "group", "layer", "head", where, "n")
@@ -265,10 +314,15 @@ def parse_probe(text: str, source: str) -> tuple[ProbeRow, ...]:
 def _parse_probe_row(row: Mapping[str, str], where: str, labels: Sequence[str]) -> ProbeRow:
     scores = {name: float(value) for name, value in row.items() if name not in labels and value}
     numbers = int(row["layer"]), int(row["head"])
-    return ProbeRow(row["attention"], row["entities"], row["group"], *numbers, row[where], int(row["n"]), scores)
+    return ProbeRow(
+        row["attention"], row["entities"], row["group"], *numbers, row[where], int(row["n"]), scores
+    )
 
 
 def _require(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> None:
     missing = [name for name in columns if rows and name not in rows[0]]
     if missing:
-        raise ValueError(f"{source}: no column {', '.join(missing)}; expected {','.join(columns)}: run the step that writes it again")
+        raise ValueError(
+            f"{source}: no column {', '.join(missing)}; expected {','.join(columns)}: run the step"
+            " that writes it again"
+        )

@@ -1,4 +1,6 @@
-"""The example passage: words with their entities and pieces (table 1) and its chains drawn by spaCy's displaCy."""
+"""The example passage: words with their entities and tokens (table 1) and its chains drawn by
+spaCy's displaCy.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ import numpy as np
 from entity_transformers.corpus.alignment import AlignedCorpus, spaced_words
 from entity_transformers.corpus.document import Document, Mention
 
-CHAIN_COLOURS = ("#9ec9f0", "#f7c59f", "#b5dfa8", "#e3b5e3", "#f2a9a9", "#a8e0d8", "#e6d98a", "#c3bdf0", "#f0b8d0", "#cbd6a0")
+CHAIN_COLOURS = (
+    "#9ec9f0",
+    "#f7c59f",
+    "#b5dfa8",
+    "#e3b5e3",
+    "#f2a9a9",
+    "#a8e0d8",
+    "#e6d98a",
+    "#c3bdf0",
+    "#f0b8d0",
+    "#cbd6a0",
+)
 LONE_COLOUR = "#e2e2e2"
 
 
@@ -20,7 +33,7 @@ class Example:
     """A passage of one document, one entry a word.
 
     entities     id after the nesting policy, 0 for a word outside every mention
-    pieces       the texts of each word's pieces, spaces kept
+    tokens       the texts of each word's tokens, spaces kept
     mentions     gold mentions that lie inside the passage, nested ones too, as word indices into it
     table_words  how many of the words table 1 shows
     """
@@ -29,69 +42,112 @@ class Example:
     words: tuple[str, ...]
     space_after: tuple[bool, ...]
     entities: tuple[int, ...]
-    pieces: tuple[tuple[str, ...], ...]
+    tokens: tuple[tuple[str, ...], ...]
     mentions: tuple[Mention, ...]
     table_words: int
 
 
 def take_example(
-    documents: Sequence[Document], corpus: AlignedCorpus, decode: Callable[[int], str], table_words: int, page_words: int = 110
+    documents: Sequence[Document],
+    corpus: AlignedCorpus,
+    decode: Callable[[int], str],
+    table_words: int,
+    page_words: int = 110,
 ) -> Example | None:
-    """The passage whose first ``table_words`` words, from a sentence's start, hold the most entities that come back.
+    """The passage whose first ``table_words`` words, from a sentence's start, hold the most
+    entities that come back.
 
-    ``documents`` and ``corpus`` are one split in the same order; ``decode`` gives the text of one piece. None without documents.
+    ``documents`` and ``corpus`` are one split in the same order; ``decode`` gives the text of one
+    token. None without documents.
     """
-    starts = [(number, sentence.start) for number, document in enumerate(documents) for sentence in document.sentences()]
+    starts = [
+        (number, sentence.start)
+        for number, document in enumerate(documents)
+        for sentence in document.sentences()
+    ]
     if not starts:
         return None
-    by_word = [label_words(corpus, number, len(document.words)) for number, document in enumerate(documents)]
-    number, start = max(starts, key=lambda at: _interest(by_word[at[0]][at[1] : at[1] + table_words], documents[at[0]], at[1]))
-    pieces = group_pieces(corpus, number, len(documents[number].words), decode)
-    return cut_example(documents[number], by_word[number], pieces, start, table_words, page_words)
+    by_word = [
+        label_words(corpus, number, len(document.words))
+        for number, document in enumerate(documents)
+    ]
+    number, start = max(
+        starts,
+        key=lambda at: _interest(
+            by_word[at[0]][at[1] : at[1] + table_words], documents[at[0]], at[1]
+        ),
+    )
+    tokens = group_tokens(corpus, number, len(documents[number].words), decode)
+    return cut_example(documents[number], by_word[number], tokens, start, table_words, page_words)
 
 
 def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
-    """Entity id of each word [n_words] of document ``number``, read from the word's pieces."""
+    """Entity id of each word [n_words] of document ``number``, read from the word's tokens."""
     span = corpus.document(number)
     words, labels = np.asarray(corpus.words[span]), np.zeros(n_words, dtype=np.int64)
     labels[words[words >= 0]] = corpus.entities[span][words >= 0]
     return labels
 
 
-def group_pieces(corpus: AlignedCorpus, number: int, n_words: int, decode: Callable[[int], str]) -> list[tuple[str, ...]]:
-    """The texts of every word's pieces, [n_words] tuples; the leading <|endoftext|> belongs to none."""
+def group_tokens(
+    corpus: AlignedCorpus, number: int, n_words: int, decode: Callable[[int], str]
+) -> list[tuple[str, ...]]:
+    """The texts of every word's tokens, [n_words] tuples; the leading <|endoftext|> belongs to
+    none.
+    """
     groups: list[list[str]] = [[] for _ in range(n_words)]
     span = corpus.document(number)
-    for word, piece in zip(corpus.words[span].tolist(), corpus.pieces[span].tolist(), strict=True):
+    for word, token in zip(corpus.words[span].tolist(), corpus.tokens[span].tolist(), strict=True):
         if word >= 0:
-            groups[word].append(decode(piece))
+            groups[word].append(decode(token))
     return [tuple(group) for group in groups]
 
 
 def cut_example(
-    document: Document, labels: np.ndarray, pieces: Sequence[tuple[str, ...]], start: int, table_words: int, page_words: int
+    document: Document,
+    labels: np.ndarray,
+    tokens: Sequence[tuple[str, ...]],
+    start: int,
+    table_words: int,
+    page_words: int,
 ) -> Example:
-    """The passage from word ``start`` to the end of the sentence in which ``page_words`` words are full."""
+    """The passage from word ``start`` to the end of the sentence in which ``page_words`` words are
+    full.
+    """
     least = min(len(document.words), start + max(page_words, table_words))
-    end = min((edge for edge in (*document.sentence_starts, len(document.words)) if edge >= least), default=len(document.words))
+    end = min(
+        (edge for edge in (*document.sentence_starts, len(document.words)) if edge >= least),
+        default=len(document.words),
+    )
     spaces = [*(word.startswith(" ") for word in spaced_words(document, "natural")[1:]), False]
-    inside = tuple(Mention(m.start - start, m.end - start, m.chain) for m in document.mentions if m.start >= start and m.end <= end)
+    inside = tuple(
+        Mention(m.start - start, m.end - start, m.chain)
+        for m in document.mentions
+        if m.start >= start and m.end <= end
+    )
     return Example(
         document=document.id,
         words=document.words[start:end],
         space_after=tuple(spaces[start:end]),
         entities=tuple(int(label) for label in labels[start:end]),
-        pieces=tuple(pieces[start:end]),
+        tokens=tuple(tokens[start:end]),
         mentions=inside,
         table_words=min(table_words, end - start),
     )
 
 
 def _interest(labels: np.ndarray, document: Document, start: int) -> tuple[int, int, int, int]:
-    """How much a passage shows: entities that come back, entities, letters (no tables of figures), and words that fit."""
+    """How much a passage shows: entities that come back, entities, letters (no tables of figures),
+    and words that fit.
+    """
     counts = Counter(entity for entity, _ in _runs(labels.tolist()))
     words = document.words[start : start + len(labels)]
-    return sum(n > 1 for n in counts.values()), len(counts), sum(word.isalpha() for word in words), len(labels)
+    return (
+        sum(n > 1 for n in counts.values()),
+        len(counts),
+        sum(word.isalpha() for word in words),
+        len(labels),
+    )
 
 
 def _runs(labels: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -104,7 +160,9 @@ def _runs(labels: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def colour_chains(example: Example) -> dict[int, str]:
-    """A colour for each chain of the passage in order of appearance; chains with one mention in it share a grey."""
+    """A colour for each chain of the passage in order of appearance; chains with one mention in it
+    share a grey.
+    """
     counts = Counter(mention.chain for mention in example.mentions)
     repeated = [chain for chain in counts if counts[chain] > 1]
     colours = {chain: CHAIN_COLOURS[i % len(CHAIN_COLOURS)] for i, chain in enumerate(repeated)}
@@ -112,32 +170,49 @@ def colour_chains(example: Example) -> dict[int, str]:
 
 
 def draw_spans(example: Example) -> str:
-    """The passage as self-contained HTML: every gold mention underlined in its chain's colour, labelled with the chain's number."""
+    """The passage as self-contained HTML: every gold mention underlined in its chain's colour,
+    labelled with the chain's number.
+    """
     from spacy import displacy
     from spacy.tokens import Doc, Span
     from spacy.vocab import Vocab
 
     numbers = {chain: str(i) for i, chain in enumerate(colour_chains(example), 1)}
     document = Doc(Vocab(), words=list(example.words), spaces=list(example.space_after))
-    document.spans["chains"] = [Span(document, m.start, m.end, label=numbers[m.chain]) for m in example.mentions]
+    document.spans["chains"] = [
+        Span(document, m.start, m.end, label=numbers[m.chain]) for m in example.mentions
+    ]
     colours = {numbers[chain]: colour for chain, colour in colour_chains(example).items()}
     if not example.mentions:
         return f"<p>{_escape(document.text)}</p>"
-    return str(displacy.render(document, style="span", jupyter=False, options={"spans_key": "chains", "colors": colours}))
+    return str(
+        displacy.render(
+            document,
+            style="span",
+            jupyter=False,
+            options={"spans_key": "chains", "colors": colours},
+        )
+    )
 
 
 def list_chains(example: Example) -> list[tuple[str, str, str]]:
-    """Number, colour and mentions (joined by a dot) of each chain that has at least two mentions in the passage."""
+    """Number, colour and mentions (joined by a dot) of each chain that has at least two mentions in
+    the passage.
+    """
     legend = []
     for number, (chain, colour) in enumerate(colour_chains(example).items(), 1):
-        texts = [" ".join(example.words[m.start : m.end]) for m in example.mentions if m.chain == chain]
+        texts = [
+            " ".join(example.words[m.start : m.end]) for m in example.mentions if m.chain == chain
+        ]
         if len(texts) > 1:
             legend.append((str(number), colour, " · ".join(texts)))
     return legend
 
 
 def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
-    """A name for each entity of a split, numbered through all documents: its shortest mention that is no pronoun, else its first."""
+    """A name for each entity of a split, numbered through all documents: its shortest mention that
+    is no pronoun, else its first.
+    """
     names: list[str] = []
     for number, document in enumerate(documents):
         labels = label_words(corpus, number, len(document.words))
@@ -147,13 +222,20 @@ def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[
             if len(inside) == 1 and 0 not in inside:
                 texts.setdefault(inside.pop(), []).append(_describe(document, mention))
         count = int(corpus.entities[corpus.document(number)].max(initial=0))
-        names += [min(texts.get(entity, [(True, 0, f"{document.id} {entity}")]))[-1] for entity in range(1, count + 1)]
+        names += [
+            min(texts.get(entity, [(True, 0, f"{document.id} {entity}")]))[-1]
+            for entity in range(1, count + 1)
+        ]
     return names
 
 
 def _describe(document: Document, mention: Mention) -> tuple[bool, int, str]:
     words = document.words[mention.start : mention.end]
-    pronoun = document.tags is not None and len(words) == 1 and document.tags[mention.start].startswith(("PRP", "WP", "DT"))
+    pronoun = (
+        document.tags is not None
+        and len(words) == 1
+        and document.tags[mention.start].startswith(("PRP", "WP", "DT"))
+    )
     return pronoun, sum(map(len, words)), " ".join(words)[:28]
 
 

@@ -1,8 +1,10 @@
-"""The embedded sample corpus: generated stories with gold annotations in CoNLL-2012's form, and LAMBADA-like passages.
+"""The embedded sample corpus: generated stories with gold annotations in CoNLL-2012's form, and
+LAMBADA-like passages.
 
-Short connected stories about recurring people, places, firms and things, drawn anew for each document from long lists of
-names. Facts about a person (town, trade, pet, tastes) are told once and come back later, so knowing who is mentioned helps
-to predict the next words. Everything is a pure function of a size and a seed.
+Short connected stories about recurring people, places, firms and things, drawn anew for each
+document from long lists of names. Facts about a person (town, trade, pet, tastes) are told once and
+come back later, so knowing who is mentioned helps to predict the next words. Everything is a pure
+function of a size and a seed.
 
 names, rules  proper names and small change          frames, episodes  templates of sentences
 lexicon       tags of the templates' words            stories           which templates make a story

@@ -1,4 +1,6 @@
-"""Sentences as rows of a CoNLL-2012 file: twelve columns and one more for each verb of the sentence."""
+"""Sentences as rows of a CoNLL-2012 file: twelve columns and one more for each verb of the
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ Span = tuple[int, int, int]
 
 
 def format_part(sentences: Sequence[Sentence], name: str, part: int) -> str:
-    """One part from ``#begin document`` to ``#end document``; the genre ``pt`` gets an empty named-entity column."""
+    """One part from ``#begin document`` to ``#end document``; the genre ``pt`` gets an empty
+    named-entity column.
+    """
     chains = number_chains(sentences)
     blocks = ("\n".join(_rows(sentence, chains, name, part)) for sentence in sentences)
     body = "\n\n".join(blocks)
@@ -19,9 +23,14 @@ def format_part(sentences: Sequence[Sentence], name: str, part: int) -> str:
 
 
 def number_chains(sentences: Iterable[Sentence]) -> dict[Entity, int]:
-    """Chain ids from 0 in order of first mention; an entity mentioned once gets none, as in OntoNotes."""
+    """Chain ids from 0 in order of first mention; an entity mentioned once gets none, as in
+    OntoNotes.
+    """
     counts = Counter(entity for sentence in sentences for _, _, entity in _in_order(sentence))
-    return {entity: chain for chain, entity in enumerate(entity for entity, count in counts.items() if count > 1)}
+    return {
+        entity: chain
+        for chain, entity in enumerate(entity for entity, count in counts.items() if count > 1)
+    }
 
 
 def _in_order(sentence: Sentence) -> list[tuple[int, int, Entity]]:
@@ -30,18 +39,40 @@ def _in_order(sentence: Sentence) -> list[tuple[int, int, Entity]]:
 
 def _rows(sentence: Sentence, chains: dict[Entity, int], name: str, part: int) -> Iterator[str]:
     words = len(sentence.words)
-    mentions = [(start, end, chains[entity]) for start, end, entity in _in_order(sentence) if entity in chains]
+    mentions = [
+        (start, end, chains[entity])
+        for start, end, entity in _in_order(sentence)
+        if entity in chains
+    ]
     verbs = [index for index, tag in enumerate(sentence.tags) if tag.startswith("VB")]
     parse = parse_column(sentence)
-    named_entities = named_entity_column(words, [] if name.startswith("pt/") else sentence.named_entities)
+    named_entities = named_entity_column(
+        words, [] if name.startswith("pt/") else sentence.named_entities
+    )
     coreference = coreference_column(words, mentions)
     for index, (word, tag) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
-        first = (name, str(part), str(index), word, tag, parse[index], "-", "-", "-", sentence.speaker, named_entities[index])
-        yield "   ".join((*first, *("(V*)" if index == verb else "*" for verb in verbs), coreference[index]))
+        first = (
+            name,
+            str(part),
+            str(index),
+            word,
+            tag,
+            parse[index],
+            "-",
+            "-",
+            "-",
+            sentence.speaker,
+            named_entities[index],
+        )
+        yield "   ".join(
+            (*first, *("(V*)" if index == verb else "*" for verb in verbs), coreference[index])
+        )
 
 
 def parse_column(sentence: Sentence) -> list[str]:
-    """A flat but well-formed tree: the sentence and the noun phrases that are mentions, one bracket string a word."""
+    """A flat but well-formed tree: the sentence and the noun phrases that are mentions, one bracket
+    string a word.
+    """
     opening, closing = [""] * len(sentence.words), [0] * len(sentence.words)
     for start, end, _ in _in_order(sentence):
         if end - start > 1 or sentence.tags[start] != "PRP$":
@@ -63,7 +94,9 @@ def named_entity_column(words: int, spans: Iterable[tuple[int, int, str]]) -> li
 
 
 def coreference_column(words: int, mentions: Iterable[Span]) -> list[str]:
-    """``(12``, ``12)``, ``(12)`` joined by ``|`` for each word, ``-`` where no mention begins or ends; mentions in reading order."""
+    """``(12``, ``12)``, ``(12)`` joined by ``|`` for each word, ``-`` where no mention begins or
+    ends; mentions in reading order.
+    """
     opening: list[list[str]] = [[] for _ in range(words)]
     closing: list[list[str]] = [[] for _ in range(words)]
     for start, end, chain in mentions:

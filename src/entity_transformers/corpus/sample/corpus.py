@@ -14,14 +14,19 @@ SHORTEST_PART, LONGEST_PART = 110, 780
 
 
 def generate_corpus(words: int, seed: int) -> dict[str, str]:
-    """A corpus of about ``words`` words (within 3 % from 20,000 on) in CoNLL-2012's form: relative file name -> text.
+    """A corpus of about ``words`` words (within 3 % from 20,000 on) in CoNLL-2012's form: relative
+    file name -> text.
 
-    80 % of the words are in train, 10 % in development, 10 % in test; the layout is that of the official distribution
-    (``data/train/data/english/annotations/nw/sample/00/sample_0001.v4_gold_conll``). The same arguments give the same bytes.
-    Fewer than 2,000 words raise ValueError.
+    80 % of the words are in train, 10 % in development, 10 % in test; the layout is that of the
+    official distribution
+    (``data/train/data/english/annotations/nw/sample/00/sample_0001.v4_gold_conll``). The same
+    arguments give the same bytes. Fewer than 2,000 words raise ValueError.
     """
     if words < LEAST_WORDS:
-        raise ValueError(f"a sample corpus of {words} words is too small to be split: ask for at least {LEAST_WORDS}")
+        raise ValueError(
+            f"a sample corpus of {words} words is too small to be split: ask for at least"
+            f" {LEAST_WORDS}"
+        )
     files = {}
     number = 0
     for split, share in SHARES.items():
@@ -44,7 +49,9 @@ def _generate_document(rng: random.Random, genre: str, name: str, left: int) -> 
 
 
 def _draw_lengths(rng: random.Random, left: int) -> Iterator[int]:
-    """Lengths of one to four parts; where too little would be left for another part, the last one takes it all."""
+    """Lengths of one to four parts; where too little would be left for another part, the last one
+    takes it all.
+    """
     for _ in range(rng.choice((1, 1, 2, 3, 4))):
         length = rng.randrange(SHORTEST_PART, LONGEST_PART)
         if left - length < SHORTEST_PART:

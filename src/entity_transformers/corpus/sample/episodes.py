@@ -1,4 +1,5 @@
-"""The scenes that stories of the sample corpus are made of: one sentence a line, X, Y and Z three people of the story.
+"""The scenes that stories of the sample corpus are made of: one sentence a line, X, Y and Z three
+people of the story.
 
 A line that begins with ``?`` is left out every second time.
 """

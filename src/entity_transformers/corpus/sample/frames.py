@@ -1,4 +1,6 @@
-"""Beginnings, facts, endings and conversations of the sample corpus (the scenes between them are in `episodes`)."""
+"""Beginnings, facts, endings and conversations of the sample corpus (the scenes between them are in
+`episodes`).
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ CLOSINGS = (
     "In $year , @X went back to @X.town and left @X.work:the to @Y:o .",
 )
 NEWS_FIRST = (
-    "@TOWN , $month $dom -LRB- {ORG Reuters } -RRB- --/: @X:intro said $onday that $percent of the %X.goods came from @ORG .",
+    (
+        "@TOWN , $month $dom -LRB- {ORG Reuters } -RRB- --/: @X:intro said $onday that $percent of"
+        " the %X.goods came from @ORG ."
+    ),
     "@X:aged a %X.trade from @X.town , told reporters in @TOWN $onday about @ORG and @LAW .",
     """
 <MAYOR the %MAYOR.noun of @TOWN > said $onday that @ORG had paid $fund for @PROD , a new %PROD.kind .
@@ -85,7 +90,10 @@ NEWS_LAST = (
 )
 LETTER_FIRST = (
     "W>V| Dear/JJ @V:first , so much has/VBZ happened in @TOWN since @V:S left/VBD .",
-    "W>V| Dear/JJ @V:first , thank/VBP @V:o for the letter from @V.town and for the picture of @V.pet .",
+    (
+        "W>V| Dear/JJ @V:first , thank/VBP @V:o for the letter from @V.town and for the picture of"
+        " @V.pet ."
+    ),
     "W>V| Dear/JJ @V:first , @W:S am/VBP sitting in the $room with a cup of $snack and @W.pet .",
 )
 LETTER_LAST = (

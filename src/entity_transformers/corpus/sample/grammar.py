@@ -1,4 +1,5 @@
-"""The template language of the sample corpus, and the writer that turns a template into a tagged, annotated sentence.
+"""The template language of the sample corpus, and the writer that turns a template into a tagged,
+annotated sentence.
 
 A template is a line of tokens separated by spaces:
 
@@ -6,10 +7,12 @@ A template is a line of tokens separated by spaces:
 - ``[one|two words|three]``: one of the alternatives, drawn at random;
 - ``$name``: one of the templates of the rule ``name``;
 - ``{LABEL`` ... ``}``: a named entity; ``<X`` ... ``>``: a mention of the entity X;
-- ``@X``, ``@X:o``, ``@X:p``: a mention of X as subject, object, possessor; the writer picks name, description or pronoun;
+- ``@X``, ``@X:o``, ``@X:p``: a mention of X as subject, object, possessor; the writer picks name,
+description or pronoun;
 - ``@X:S``, ``@X:O``, ``@X:P``, ``@X:self``: a pronoun; ``@X:form``: that form of the entity;
 - ``%X.fact``: a fact about X that is no mention of it;
-- ````` ``X>Y ````` ... ``''``: X speaks to Y, so mentions of X are *I*, of Y *you*; a plain opening quotes the same X again.
+- ````` ``X>Y ````` ... ``''``: X speaks to Y, so mentions of X are *I*, of Y *you*; a plain opening
+quotes the same X again.
 
 X may be a path through an entity's links, as in ``@X.pet``.
 """
@@ -34,16 +37,19 @@ PRONOUNS: dict[str, dict[str, str]] = {
     "you": {"S": "you/PRP", "O": "you/PRP", "P": "your/PRP$", "self": "yourself/PRP"},
 }
 DEFINITE = ("the", "short")
-HAVE_BE = frozenset(("have", "has", "had", "having", "is", "are", "was", "were", "be", "been", "being"))
+HAVE_BE = frozenset(
+    ("have", "has", "had", "having", "is", "are", "was", "were", "be", "been", "being")
+)
 
 
 @dataclass(eq=False, slots=True)
 class Entity:
     """Somebody or something of a story.
 
-    ``pronoun`` is he, she, it or they; ``forms`` are templates by name, among them ``new`` (first mention); ``again`` are the
-    templates of later mentions; ``links`` lead to other entities; ``facts`` are templates that mention nobody.
-    ``reduced``: may a pronoun stand for it wherever it is clear (people, animals, things) or only as the next subject (places).
+    ``pronoun`` is he, she, it or they; ``forms`` are templates by name, among them ``new`` (first
+    mention); ``again`` are the templates of later mentions; ``links`` lead to other entities;
+    ``facts`` are templates that mention nobody. ``reduced``: may a pronoun stand for it wherever it
+    is clear (people, animals, things) or only as the next subject (places).
     """
 
     pronoun: str
@@ -55,7 +61,9 @@ class Entity:
 
 
 class Op(NamedTuple):
-    """One compiled token: its kind, its text (word, path, label or rule), and its tag, form or alternatives."""
+    """One compiled token: its kind, its text (word, path, label or rule), and its tag, form or
+    alternatives.
+    """
 
     kind: str
     text: str
@@ -65,7 +73,9 @@ class Op(NamedTuple):
 
 @dataclass(slots=True)
 class Sentence:
-    """Words with tags, and half-open spans over them: mentions ``(start, end, entity)``, named entities ``(start, end, label)``."""
+    """Words with tags, and half-open spans over them: mentions ``(start, end, entity)``, named
+    entities ``(start, end, label)``.
+    """
 
     speaker: str
     words: list[str] = field(default_factory=list)
@@ -76,13 +86,19 @@ class Sentence:
 
 @lru_cache(maxsize=20_000)
 def compile_template(template: str) -> tuple[Op, ...]:
-    """The template's tokens as operations; a word without a tag that the lexicon lacks raises KeyError."""
+    """The template's tokens as operations; a word without a tag that the lexicon lacks raises
+    KeyError.
+    """
     return tuple(_compile_token(token) for token in re.findall(r"\[[^\]]*\]|\S+", template))
 
 
 def _compile_token(token: str) -> Op:
     if token[0] == "[":
-        return Op("choice", token, options=tuple(compile_template(option) for option in token[1:-1].split("|")))
+        return Op(
+            "choice",
+            token,
+            options=tuple(compile_template(option) for option in token[1:-1].split("|")),
+        )
     if token[:2] == "``" and ">" in token:
         speaker, hearer = token[2:].split(">")
         return Op("speech", speaker, hearer)
@@ -106,13 +122,19 @@ def starts_with_vowel(word: str) -> bool:
         return lower[0] == "8" or lower in ("11", "18")
     if lower.startswith(("hour", "honest", "heir", "honor")):
         return True
-    return lower[0] in "aeiou" and not lower.startswith(("uni", "use", "usu", "eu", "one", "once", "ukulele"))
+    return lower[0] in "aeiou" and not lower.startswith(
+        ("uni", "use", "usu", "eu", "one", "once", "ukulele")
+    )
 
 
 class Writer:
-    """Writes the sentences of one part of a document, and remembers who has been mentioned and who is being talked about."""
+    """Writes the sentences of one part of a document, and remembers who has been mentioned and who
+    is being talked about.
+    """
 
-    def __init__(self, rng: random.Random, rules: Mapping[str, Sequence[str]], cast: Mapping[str, Entity]) -> None:
+    def __init__(
+        self, rng: random.Random, rules: Mapping[str, Sequence[str]], cast: Mapping[str, Entity]
+    ) -> None:
         self.rng = rng
         self.rules = rules
         self.cast = dict(cast)
@@ -138,7 +160,9 @@ class Writer:
         return self._sentence
 
     def find(self, path: str) -> Entity:
-        """The entity at a path like ``X.pet``; the first name is looked up in the entity being described, then in the cast."""
+        """The entity at a path like ``X.pet``; the first name is looked up in the entity being
+        described, then in the cast.
+        """
         first, *rest = path.split(".")
         links = self._inside[-1].links if self._inside else {}
         entity = links.get(first) or self.cast[first]
@@ -209,13 +233,21 @@ class Writer:
         return f"{noun} 's/POS" if form == "p" else noun
 
     def _is_clear(self, entity: Entity, form: str) -> bool:
-        """Would a pronoun be understood here? If so it is used always within a sentence, mostly across sentences."""
+        """Would a pronoun be understood here? If so it is used always within a sentence, mostly
+        across sentences.
+        """
         said = self._said.get(entity.pronoun, [])
-        if entity not in self._known or (not entity.reduced and (form != "s" or self._sentence.words[-1:] not in ([], [","]))):
+        if entity not in self._known or (
+            not entity.reduced and (form != "s" or self._sentence.words[-1:] not in ([], [","]))
+        ):
             return False
         if said:
-            return entity.reduced and (all(other is entity for other in said) or (form != "s" and said[-1] is entity))
-        return self._topic.get(entity.pronoun) is entity and self.rng.random() < (0.65 if entity.reduced else 0.3)
+            return entity.reduced and (
+                all(other is entity for other in said) or (form != "s" and said[-1] is entity)
+            )
+        return self._topic.get(entity.pronoun) is entity and self.rng.random() < (
+            0.65 if entity.reduced else 0.3
+        )
 
     def _note(self, entity: Entity, form: str) -> None:
         self._known.add(entity)
@@ -228,14 +260,22 @@ class Writer:
         if words and words[-1] in ("a", "A") and tags[-1] == "DT" and starts_with_vowel(word):
             words[-1] += "n"
         if tag == "VBD":
-            before = next((w for w, t in zip(reversed(words), reversed(tags), strict=True) if t != "RB"), "")
+            before = next(
+                (w for w, t in zip(reversed(words), reversed(tags), strict=True) if t != "RB"), ""
+            )
             tag = "VBN" if before in HAVE_BE else tag
         words.append(word)
         tags.append(tag)
 
     def _capitalise(self) -> None:
-        """Capital letters at the beginning and after an opening quotation mark, unless the quotation only goes on."""
+        """Capital letters at the beginning and after an opening quotation mark, unless the
+        quotation only goes on.
+        """
         words = self._sentence.words
         for index, word in enumerate(words):
-            if index == 0 or words[index - 1] in ("?", "!") or (words[index - 1] == "``" and "''" not in words[:index]):
+            if (
+                index == 0
+                or words[index - 1] in ("?", "!")
+                or (words[index - 1] == "``" and "''" not in words[:index])
+            ):
                 words[index] = word[:1].upper() + word[1:]

@@ -1,4 +1,6 @@
-"""The proper names of the sample corpus and what goes with them: long lists, of which each story draws a few."""
+"""The proper names of the sample corpus and what goes with them: long lists, of which each story
+draws a few.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,9 @@ ITEMS = """
 bracelet scarf umbrella suitcase telescope camera diary teapot blanket mirror watch kite wallet locket typewriter radio brooch raincoat
 backpack lamp necklace pipe vase drum sled purse shawl pen cap
 """.split()
-COLORS = "red blue green yellow white black brown purple orange silver golden gray pink crimson".split()
+COLORS = (
+    "red blue green yellow white black brown purple orange silver golden gray pink crimson".split()
+)
 FOODS = (
     """
 onion/NN soup, plum/NN cake, lentil/NN stew, pear/NN pie, fish/NN soup, potato/NN salad, pumpkin/NN bread, cherry/NN jam, goat/NN cheese,
@@ -118,19 +122,37 @@ smoked/VBN trout, pickled/VBN herring
     .replace("\n", " ")
     .split(", ")
 )
-INSTRUMENTS = "flute cello harp trumpet accordion piano guitar clarinet banjo fiddle oboe mandolin".split()
+INSTRUMENTS = (
+    "flute cello harp trumpet accordion piano guitar clarinet banjo fiddle oboe mandolin".split()
+)
 FLOWERS = "rose tulip lily daisy orchid iris peony dahlia violet sunflower lavender jasmine".split()
 FEARS = "thunder spiders heights ghosts snakes ladders bats wolves mice wasps darkness crowds tunnels".split()
-HOBBIES = "fishing hiking swimming sailing dancing skating gardening sketching bowling singing climbing rowing".split()
+HOBBIES = (
+    "fishing hiking swimming sailing dancing skating gardening sketching bowling singing climbing"
+    " rowing".split()
+)
 
 PLACE_NAMES = """
 Alder Amber Anchor Beacon Cedar Chapel Copper Crescent Eagle Falcon Granite Harbor Heron Juniper Lantern Linden Maple Mill Raven Willow
 """.split()
 FACILITIES = "Bridge Station Theater Airport Lighthouse Stadium Tower Museum".split()
 REGIONS = "River Valley Lake Mountains Forest Bay Island Desert".split()
-FIRMS = "Bank|Railway Company|Shipping Company|Insurance Group|University|Hospital|Herald|Trading House|Council|Foundation".split("|")
-EVENTS = "Harvest Fair|Spring Festival|Winter Games|Lantern Parade|Summer Regatta|Book Week|Jazz Night|Kite Derby".split("|")
-LAWS = "Clean Water Act|Fair Rent Act|Night Work Act|Market Stalls Act|Forest Protection Act|Public Parks Act|School Meals Act".split("|")
+FIRMS = (
+    "Bank|Railway Company|Shipping Company|Insurance Group|University|Hospital|Herald|Trading"
+    " House|Council|Foundation".split("|")
+)
+EVENTS = (
+    "Harvest Fair|Spring Festival|Winter Games|Lantern Parade|Summer Regatta|Book Week|Jazz"
+    " Night|Kite Derby".split("|")
+)
+LAWS = (
+    "Clean Water Act|Fair Rent Act|Night Work Act|Market Stalls Act|Forest Protection Act|Public"
+    " Parks Act|School Meals Act".split("|")
+)
 PRODUCT_MAKES = "Comet Falcon Meteor Pioneer Ranger Rover Swift Vega Zephyr Orion".split()
-TITLE_ADJECTIVES = "Silent Broken Golden Hidden Lonely Last Distant Frozen Paper Hollow Crimson Restless".split()
-TITLE_NOUNS = "Harbor Garden Winter Mirror Voyage Orchard River Letter Lighthouse Bridge Summer Clock".split()
+TITLE_ADJECTIVES = (
+    "Silent Broken Golden Hidden Lonely Last Distant Frozen Paper Hollow Crimson Restless".split()
+)
+TITLE_NOUNS = (
+    "Harbor Garden Winter Mirror Voyage Orchard River Letter Lighthouse Bridge Summer Clock".split()
+)

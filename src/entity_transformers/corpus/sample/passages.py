@@ -1,4 +1,6 @@
-"""Passages in the manner of LAMBADA: the last word follows from the whole passage, not from the last sentence."""
+"""Passages in the manner of LAMBADA: the last word follows from the whole passage, not from the
+last sentence.
+"""
 
 from __future__ import annotations
 
@@ -138,8 +140,12 @@ on $weekday the postman came through the $weather with only one letter .
 
 
 def generate_passages(count: int, seed: int) -> list[str]:
-    """``count`` lower-cased tokenised lines; the last token of each is the target, and no full stop follows it."""
-    return [_write_passage(random.Random(f"{seed}/passage/{index}"), index) for index in range(count)]
+    """``count`` lower-cased tokenised lines; the last token of each is the target, and no full stop
+    follows it.
+    """
+    return [
+        _write_passage(random.Random(f"{seed}/passage/{index}"), index) for index in range(count)
+    ]
 
 
 def _write_passage(rng: random.Random, index: int) -> str:
@@ -149,5 +155,8 @@ def _write_passage(rng: random.Random, index: int) -> str:
         cast[person].again = (cast[person].forms["first"],)
     assign_roles(writer, rng.sample(["P0", "P1", "P2"], 3))
     fillers = iter(rng.sample(FILLERS, 2))
-    lines = [next(fillers) if line == "#" else line for line in PASSAGES[index % len(PASSAGES)].strip().splitlines()]
+    lines = [
+        next(fillers) if line == "#" else line
+        for line in PASSAGES[index % len(PASSAGES)].strip().splitlines()
+    ]
     return " ".join(word for line in lines for word in writer.write(line).words).lower()

@@ -1,10 +1,17 @@
-"""Small change of the sample corpus: dates, sums, numbers, adjectives and adverbs, each a list of templates."""
+"""Small change of the sample corpus: dates, sums, numbers, adjectives and adverbs, each a list of
+templates.
+"""
 
 from __future__ import annotations
 
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS = (
+    "January February March April May June July August September October November December".split()
+)
 WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-NUMBERS = "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty ninety".split()
+NUMBERS = (
+    "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty"
+    " sixty ninety".split()
+)
 ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
 MANY = [str(number) for number in range(13, 100)]
 

@@ -12,15 +12,37 @@ from entity_transformers.corpus.sample.rules import RULES
 from entity_transformers.corpus.sample.world import draw_cast, draw_extras
 
 GENRES = ("nw", "mz", "wb", "bn", "mz", "bc", "tc", "nw", "pt")
-FIRSTS = {"nw": frames.NEWS_FIRST, "bn": frames.NEWS_FIRST, "bc": frames.SHOW_FIRST, "tc": frames.SHOW_FIRST, "wb": frames.LETTER_FIRST}
-LASTS = {"nw": frames.NEWS_LAST, "bn": frames.NEWS_LAST, "bc": frames.SHOW_LAST, "tc": frames.SHOW_LAST, "wb": frames.LETTER_LAST}
-SCENES = {"nw": episodes.NEWS, "bn": episodes.NEWS, "bc": frames.TALKS, "tc": frames.TALKS, "pt": episodes.TIMELESS}
+FIRSTS = {
+    "nw": frames.NEWS_FIRST,
+    "bn": frames.NEWS_FIRST,
+    "bc": frames.SHOW_FIRST,
+    "tc": frames.SHOW_FIRST,
+    "wb": frames.LETTER_FIRST,
+}
+LASTS = {
+    "nw": frames.NEWS_LAST,
+    "bn": frames.NEWS_LAST,
+    "bc": frames.SHOW_LAST,
+    "tc": frames.SHOW_LAST,
+    "wb": frames.LETTER_LAST,
+}
+SCENES = {
+    "nw": episodes.NEWS,
+    "bn": episodes.NEWS,
+    "bc": frames.TALKS,
+    "tc": frames.TALKS,
+    "pt": episodes.TIMELESS,
+}
 LINE = re.compile(r"(?P<optional>\? )?(?:(?P<speaker>\w+)>(?P<hearer>\w+)\| )?(?P<template>.+)")
 WORDS_AFTER_LAST_SCENE = 40
 
 
-def write_part(rng: random.Random, genre: str, cast: dict[str, Entity], words: int) -> list[Sentence]:
-    """One part of about ``words`` words (at least a beginning, one scene and an ending) about three people of the cast."""
+def write_part(
+    rng: random.Random, genre: str, cast: dict[str, Entity], words: int
+) -> list[Sentence]:
+    """One part of about ``words`` words (at least a beginning, one scene and an ending) about three
+    people of the cast.
+    """
     writer = Writer(rng, RULES, cast)
     people = rng.sample(["P0", "P1", "P2"], 3)
     talk = genre in ("bc", "tc")
@@ -47,7 +69,9 @@ def assign_roles(writer: Writer, people: Sequence[str]) -> None:
 
 
 def write_lines(writer: Writer, lines: str) -> Iterator[Sentence]:
-    """The sentences of a scene; lines marked ``?`` are left out at random, ``X>Y|`` names the speaker and the hearer."""
+    """The sentences of a scene; lines marked ``?`` are left out at random, ``X>Y|`` names the
+    speaker and the hearer.
+    """
     writer.start_paragraph()
     for line in lines.strip().splitlines():
         match = LINE.fullmatch(line)

@@ -1,4 +1,6 @@
-"""The people, places and things of a story: drawn anew for each document, so that no name carries a fact from one to the next."""
+"""The people, places and things of a story: drawn anew for each document, so that no name carries a
+fact from one to the next.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from typing import Any
 from entity_transformers.corpus.sample import names
 from entity_transformers.corpus.sample.grammar import Entity
 
-KIN = {"she": "sister mother aunt grandmother cousin".split(), "he": "brother father uncle grandfather cousin".split()}
+KIN = {
+    "she": "sister mother aunt grandmother cousin".split(),
+    "he": "brother father uncle grandfather cousin".split(),
+}
 VEHICLES = "train bus ferry tram boat taxi carriage ship".split()
 BIRDS = "swallows gulls crows sparrows owls pigeons herons robins finches starlings".split()
 HELPERS = "doctor teacher farmer librarian sailor nurse lawyer waiter neighbor postman policeman gardener".split()
@@ -29,26 +34,51 @@ def name(label: str, text: str) -> str:
 
 
 def draw_cast(rng: random.Random, people: int = 4) -> dict[str, Entity]:
-    """Entities by role: people P0, P1, ... and the story's TOWN, FAC, LOC, ORG, EVENT, LAW, WORK and PROD."""
+    """Entities by role: people P0, P1, ... and the story's TOWN, FAC, LOC, ORG, EVENT, LAW, WORK
+    and PROD.
+    """
     towns = iter(rng.sample(names.TOWNS, people + 1))
     stock = _draw_stock(rng, people)
-    cast = {f"P{index}": _draw_person(rng, next(towns), *facts) for index, facts in enumerate(stock)}
+    cast = {
+        f"P{index}": _draw_person(rng, next(towns), *facts) for index, facts in enumerate(stock)
+    }
     return cast | _draw_setting(rng, next(towns))
 
 
 def _draw_stock(rng: random.Random, people: int) -> list[tuple[Any, ...]]:
-    """What must differ between the people of one story: first names of two, surname, trade, pet, thing, tastes."""
+    """What must differ between the people of one story: first names of two, surname, trade, pet,
+    thing, tastes.
+    """
     women, men = (iter(rng.sample(pool, 2 * people)) for pool in (names.WOMEN, names.MEN))
     genders = [rng.choice(["she", "he"]) for _ in range(2 * people)]
     first = [(gender, next(women if gender == "she" else men)) for gender in genders]
-    pools = (names.SURNAMES, names.TRADES, names.NATIONS, names.PETS, names.PET_NAMES, names.ITEMS, names.COLORS)
+    pools = (
+        names.SURNAMES,
+        names.TRADES,
+        names.NATIONS,
+        names.PETS,
+        names.PET_NAMES,
+        names.ITEMS,
+        names.COLORS,
+    )
     tastes = (names.FOODS, names.INSTRUMENTS, names.FLOWERS, names.FEARS, names.HOBBIES)
     drawn = [rng.sample(pool, people) for pool in (*pools, *tastes)]
     return list(zip(first[:people], first[people:], *drawn, strict=True))
 
 
-def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_name: tuple[str, str], *rest: Any) -> Entity:
-    surname, (trade, work, good, goods, tool, made), (country, norp, language), pet, pet_name, item, color, *tastes = rest
+def _draw_person(
+    rng: random.Random, town: str, self_name: tuple[str, str], kin_name: tuple[str, str], *rest: Any
+) -> Entity:
+    (
+        surname,
+        (trade, work, good, goods, tool, made),
+        (country, norp, language),
+        pet,
+        pet_name,
+        item,
+        color,
+        *tastes,
+    ) = rest
     pronoun, first = self_name
     title = "Ms./NNP" if pronoun == "she" else "Mr./NNP"
     person = name("PERSON", first)
@@ -62,7 +92,9 @@ def _draw_person(rng: random.Random, town: str, self_name: tuple[str, str], kin_
         "aged": f"{full} , {{DATE {rng.randrange(21, 79)}/CD }} ,",
         "trade": f"the {trade}/NN",
     }
-    entity = Entity(pronoun, forms, (person,) * 8 + (f"{title} {name('PERSON', surname)}", f"the {trade}/NN"))
+    entity = Entity(
+        pronoun, forms, (person,) * 8 + (f"{title} {name('PERSON', surname)}", f"the {trade}/NN")
+    )
     entity.facts = {
         "trade": f"{trade}/NN", "work": f"{work}/NN", "good": f"{good}/NN", "goods": f"{goods}/NNS", "tool": f"{tool}/NN",
         "made": f"{made}/VBD",
@@ -98,14 +130,24 @@ def _draw_kin(rng: random.Random, owner: Entity, kin_name: tuple[str, str]) -> E
     relation = rng.choice(KIN[pronoun])
     person = name("PERSON", first)
     forms = {"new": f"@owner:p {relation}/NN {person}", "first": person}
-    return Entity(pronoun, forms, (person, person, f"@owner:p {relation}/NN"), {"owner": owner}, {"relation": f"{relation}/NN"})
+    return Entity(
+        pronoun,
+        forms,
+        (person, person, f"@owner:p {relation}/NN"),
+        {"owner": owner},
+        {"relation": f"{relation}/NN"},
+    )
 
 
 def _owned(owner: Entity, new: str, again: tuple[str, ...], **forms: str) -> Entity:
-    return Entity("it", {"new": new, "the": again[-1], "short": again[0], **forms}, again, {"owner": owner})
+    return Entity(
+        "it", {"new": new, "the": again[-1], "short": again[0], **forms}, again, {"owner": owner}
+    )
 
 
-def place(label: str, text: str, article: str = "", again: tuple[str, ...] = (), pronoun: str = "it") -> Entity:
+def place(
+    label: str, text: str, article: str = "", again: tuple[str, ...] = (), pronoun: str = "it"
+) -> Entity:
     """A place, firm, event or work: its name, which later mentions repeat or shorten to ``again``."""
     full = f"{{{label} {article + ' ' if article else ''}{proper(text)} }}"
     return Entity(pronoun, {"new": full, "name": full}, (full, *again, *again), reduced=False)
@@ -126,33 +168,49 @@ def _draw_setting(rng: random.Random, town: str) -> dict[str, Entity]:
 
 
 def _named(text: str, label: str) -> Entity:
-    """A place, firm or event whose last word, or a plainer one, is repeated: the Raven Bridge, the bridge."""
+    """A place, firm or event whose last word, or a plainer one, is repeated: the Raven Bridge, the
+    bridge.
+    """
     last = text.split()[-1]
     tag, pronoun = ("NNS", "they") if last in PLURAL_NAMES else ("NN", "it")
     return place(label, text, "the", (f"the {PLAIN_NOUNS.get(last, last.lower())}/{tag}",), pronoun)
 
 
 def _draw_work(rng: random.Random) -> Entity:
-    title = f"The/DT {proper(f'{rng.choice(names.TITLE_ADJECTIVES)} {rng.choice(names.TITLE_NOUNS)}')}"
+    title = (
+        f"The/DT {proper(f'{rng.choice(names.TITLE_ADJECTIVES)} {rng.choice(names.TITLE_NOUNS)}')}"
+    )
     kind = rng.choice(["play", "comedy", "tragedy", "drama"])
     full = f"`` {{WORK_OF_ART {title} }} ''"
-    return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN", f"the {kind}/NN"), reduced=False)
+    return Entity(
+        "it", {"new": full, "name": full}, (full, f"the {kind}/NN", f"the {kind}/NN"), reduced=False
+    )
 
 
 def _draw_product(rng: random.Random) -> Entity:
     kind = rng.choice(["tractor", "van", "phone", "engine"])
     full = f"the {{PRODUCT {rng.choice(names.PRODUCT_MAKES)}/NNP {rng.randrange(2, 10)}00/CD }}"
-    return Entity("it", {"new": full, "name": full}, (full, f"the {kind}/NN"), facts={"kind": f"{kind}/NN"}, reduced=False)
+    return Entity(
+        "it",
+        {"new": full, "name": full},
+        (full, f"the {kind}/NN"),
+        facts={"kind": f"{kind}/NN"},
+        reduced=False,
+    )
 
 
 def draw_extras(rng: random.Random) -> dict[str, Entity]:
-    """People without a name and a vehicle, for one scene: an OFFICIAL of a firm, a MAYOR or the like, a HELPER, BIRDS and a VEHICLE."""
+    """People without a name and a vehicle, for one scene: an OFFICIAL of a firm, a MAYOR or the
+    like, a HELPER, BIRDS and a VEHICLE.
+    """
     birds = rng.choice(BIRDS)
     return {
         "OFFICIAL": _draw_stranger(rng, OFFICIALS),
         "MAYOR": _draw_stranger(rng, TOWN_OFFICIALS),
         "HELPER": _draw_stranger(rng, HELPERS),
-        "BIRDS": Entity("they", {"new": f"{birds}/NNS", "the": f"the {birds}/NNS"}, (f"the {birds}/NNS",)),
+        "BIRDS": Entity(
+            "they", {"new": f"{birds}/NNS", "the": f"the {birds}/NNS"}, (f"the {birds}/NNS",)
+        ),
         "VEHICLE": _unnamed("it", f"{rng.choice(VEHICLES)}/NN"),
     }
 
@@ -164,4 +222,6 @@ def _draw_stranger(rng: random.Random, nouns: list[str]) -> Entity:
 
 
 def _unnamed(pronoun: str, noun: str) -> Entity:
-    return Entity(pronoun, {"new": f"a {noun}", "the": f"the {noun}"}, (f"the {noun}",), facts={"noun": noun})
+    return Entity(
+        pronoun, {"new": f"a {noun}", "the": f"the {noun}"}, (f"the {noun}",), facts={"noun": noun}
+    )

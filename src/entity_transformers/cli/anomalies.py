@@ -1,0 +1,79 @@
+"""Opens the files of try-anomaly and gather-anomalies (which needs no torch, so what trains is
+imported where it is used).
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from entity_transformers import runtime
+from entity_transformers.artifacts import read_json, read_tokenizer, write_json
+from entity_transformers.study.params import Params
+
+if TYPE_CHECKING:
+    from entity_transformers.tasks.anomalies.trials import Material
+
+log = logging.getLogger(__name__)
+
+
+def try_anomaly(params: Params, corpus: Path, anomaly: str, output: Path) -> None:
+    """Train and score one candidate; of a training that is stopped nothing is kept."""
+    from entity_transformers.tasks.anomalies.trials import TRIALS
+    from entity_transformers.train.loop import TrainingError, TrainingStopped
+
+    with tempfile.TemporaryDirectory(prefix="anomaly-") as folder:
+        try:
+            numbers = TRIALS[anomaly](_gather(params, corpus, Path(folder)))
+        except TrainingStopped:
+            log.info("stopped, and nothing is kept of it: run it again")
+            raise SystemExit(runtime.STOPPED) from None
+        except TrainingError as error:
+            raise SystemExit(f"entity-transformers try-anomaly: {error}") from None
+    settings = params.anomalies.model_dump(mode="json", exclude={"candidates"})
+    write_json(
+        output, {"anomaly": anomaly, "settings": settings | {"window": params.lm.window}, **numbers}
+    )
+
+
+def _gather(params: Params, corpus: Path, folder: Path) -> Material:
+    from entity_transformers.cli.documents import read_documents
+    from entity_transformers.corpus.alignment import END, AlignedCorpus
+    from entity_transformers.tasks.anomalies.trials import Material
+    from entity_transformers.train.checkpoint import CheckpointStore
+
+    device = runtime.start(params.run.device, params.run.threads, params.anomalies.seed)
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
+    train, dev = (AlignedCorpus.load(corpus / f"{split}.safetensors") for split in ("train", "dev"))
+    starts = {
+        split: [d.sentence_starts for d in read_documents(corpus / f"{split}.jsonl")]
+        for split in ("train", "dev")
+    }
+    return Material(
+        train=train,
+        dev=dev,
+        sentence_starts=starts,
+        vocabulary=tokenizer.get_vocab_size(),
+        end=cast(int, tokenizer.token_to_id(END)),
+        lm=params.lm,
+        anomalies=params.anomalies,
+        device=device,
+        store=lambda: CheckpointStore(Path(tempfile.mkdtemp(dir=folder)), 1),
+        log=log.info,
+    )
+
+
+def gather_anomalies(params: Params, anomalies: Path, output: Path) -> None:
+    """The candidates that were tried, by name, in one file; none where anomalies.candidates is
+    empty.
+    """
+    write_json(
+        output,
+        {
+            "candidates": {
+                name: read_json(anomalies / f"{name}.json") for name in params.anomalies.candidates
+            }
+        },
+    )

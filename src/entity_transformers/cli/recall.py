@@ -1,0 +1,77 @@
+"""Opens the files of train-recall and gather-recall."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from pathlib import Path
+
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.study.params import Params
+
+log = logging.getLogger(__name__)
+
+
+def train_recall(params: Params, variant: str, seed: int, output: Path) -> None:
+    """Train one variant on synthetic recall and count its right answers; a stopped run leaves
+    nothing and starts anew.
+    """
+    from entity_transformers import runtime
+    from entity_transformers.tasks.recall import (
+        describe_task,
+        make_task,
+        score_training,
+        start_training,
+    )
+    from entity_transformers.train.checkpoint import CheckpointStore
+    from entity_transformers.train.loop import TrainingError, TrainingStopped
+
+    started = time.time()
+    device = runtime.start(params.run.device, params.run.threads, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        training = start_training(
+            params.recall, variant, seed, CheckpointStore(Path(folder), 1), device
+        )
+        try:
+            training.run()
+        except TrainingStopped:
+            log.info("stopped, and nothing is kept of it: run it again")
+            raise SystemExit(runtime.STOPPED) from None
+        except TrainingError as error:
+            raise SystemExit(
+                f"entity-transformers train-recall: {variant}, seed {seed}: {error}"
+            ) from None
+    scores = score_training(training, params.recall)
+    facts = {"variant": variant, "seed": seed, "task": describe_task(make_task(params.recall))}
+    count = {
+        "documents": params.recall.documents,
+        "steps": training.params.steps,
+        "train_loss": training.progress.train_loss,
+    }
+    write_json(output / "accuracy.json", facts | count | scores)
+    seconds = {
+        "seconds_per_step": training.progress.median_step_seconds,
+        "windows_per_step": training.windows_per_step,
+    }
+    machine = {
+        "device": str(device),
+        "threads": params.run.threads,
+        "seconds_total": time.time() - started,
+    }
+    write_json(output / "timing.json", seconds | machine)
+
+
+def gather_recall(params: Params, results: Path, output: Path) -> None:
+    """The accuracies of every variant and seed in one list, in the order of the params; an empty
+    one where nothing was trained.
+    """
+    runs = [(variant, seed) for variant in params.recall.variants for seed in params.recall.seeds]
+    write_json(
+        output,
+        {
+            "runs": [
+                read_json(results / variant / str(seed) / "accuracy.json") for variant, seed in runs
+            ]
+        },
+    )

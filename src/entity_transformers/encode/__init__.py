@@ -1,0 +1,21 @@
+"""Word and mention representations (section 4.1): final hidden states, pooled over a word's tokens,
+as the float16 they are stored in.
+"""
+
+from entity_transformers.encode.mentions import MENTION_ARRAYS, embed_mentions, join_mentions
+from entity_transformers.encode.words import (
+    embed_splits,
+    embed_words,
+    embed_words_in_context,
+    index_words,
+)
+
+__all__ = [
+    "MENTION_ARRAYS",
+    "embed_mentions",
+    "embed_splits",
+    "embed_words_in_context",
+    "embed_words",
+    "index_words",
+    "join_mentions",
+]

@@ -1,0 +1,211 @@
+"""Vectors of mentions, without and in context, and of the entities that they refer to (table 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import Document
+from entity_transformers.encode.pooling import Pooling, SlotSums, pool_slots
+from entity_transformers.encode.reader import read_documents
+from entity_transformers.encode.words import check_same, embed_words
+from entity_transformers.models.step import has_memory
+
+HEAD_ENDS = frozenset({"IN", "TO", "WDT", "WP", "WP$", "WRB", ",", "-LRB-", "("})
+MENTION_ARRAYS = (
+    "word_on",
+    "word_off",
+    "context_on",
+    "context_off",
+    "memory_on",
+    "memory_off",
+    "entity",
+    "group",
+)
+
+
+def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
+    """Index of a mention's head word: the last one whose tag is in ``members`` before the first
+    post-modifier; None without one.
+
+    An approximation: a post-modifier starts at a preposition, *to*, a wh-word, a comma or a
+    bracket, once a member was met.
+    """
+    head = None
+    for i, tag in enumerate(tags):
+        if tag in HEAD_ENDS and head is not None:
+            break
+        head = i if tag in members else head
+    return head
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Head words of the M kept mentions that have one: document, word in it, entity (0.. over the
+    split), group; and slots [N].
+    """
+
+    document: np.ndarray
+    word: np.ndarray
+    entity: np.ndarray
+    group: np.ndarray
+    slots: np.ndarray
+
+
+def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> Heads:
+    """The head word of each kept mention; mentions without a word of any group are left out. A
+    tag's first group counts.
+    """
+    group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+    members, base = frozenset(group_of), entity_offsets(corpus)
+    rows = []
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        for places in _mention_words(corpus.words[part], corpus.mentions[part]):
+            tags = [corpus.tag_names[tag] for tag in corpus.tags[part][places]]
+            if (head := find_head(tags, members)) is not None:
+                place = places[head]
+                entity = base[d] + corpus.entities[part][place] - 1
+                rows.append(
+                    (d, corpus.words[part][place], entity, group_of[tags[head]], part.start + place)
+                )
+    table = np.array(rows, np.int64).reshape(-1, 5)
+    document, word, entities, group, first = table.T
+    return Heads(document, word, entities, group, _mark_words(corpus.words, first))
+
+
+def _mention_words(words: np.ndarray, mentions: np.ndarray) -> list[np.ndarray]:
+    """First tokens of the words of each mention of one document."""
+    first = np.flatnonzero((mentions >= 0) & (words != np.concatenate([[-1], words[:-1]])))
+    return np.split(first, np.flatnonzero(np.diff(mentions[first])) + 1) if len(first) else []
+
+
+def _mark_words(words: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    """int64 [N]: i on every token of the word that starts at token ``firsts[i]``, else -1."""
+    ends = np.append(np.flatnonzero(np.diff(words)) + 1, len(words))
+    lengths = ends[np.searchsorted(ends, firsts, side="right")] - firsts
+    slots = np.full(len(words), -1, np.int64)
+    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    slots[np.repeat(firsts, lengths) + steps] = np.repeat(np.arange(len(firsts)), lengths)
+    return slots
+
+
+def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
+    """Number of the first entity of each document when entities are numbered over the split, int64
+    [D + 1]; the last is their count.
+    """
+    counts = [int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def embed_mentions(
+    model: Any,
+    documents: Sequence[Document],
+    corpus: AlignedCorpus,
+    tokenizer: Tokenizer,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    window: int,
+    pooling: Pooling,
+    batch: int,
+) -> dict[str, np.ndarray]:
+    """mentions.safetensors of one split: vectors of the head words of M mentions and the memory of
+    E entities (table 4).
+
+    word_on, word_off        float16 [M, width]  the word without context, reading its entity's
+                             vector (memory_on), and without entities
+    context_on, context_off  float16 [M, width]  the word in its document, with and without entities
+    memory_on, memory_off    float16 [E, width]  the entity's vector after its document: as the
+                             memory holds it after the run with
+                                                 entities; the state of its latest mention in the
+                                                 run without (always so for GPT2)
+    entity int32 [M], group uint8 [M]            row of memory_*, index in ``groups``
+    """
+    check_same(documents, corpus)
+    how: dict[str, Any] = {"window": window, "batch": batch}
+    heads = find_heads(corpus, groups)
+    words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
+    context_off, memory_off = _read_mentions(
+        model, corpus, heads, **how, pooling=pooling, entities=False
+    )
+    context_on, memory_on = context_off, memory_off
+    word_off = _embed_distinct(
+        model, words, np.zeros(len(words), np.int64), tokenizer, **how, pooling=pooling
+    )
+    word_on = word_off
+    if has_memory(model):
+        context_on, memory_on = _read_mentions(
+            model, corpus, heads, **how, pooling=pooling, entities=True
+        )
+        word_on = _embed_distinct(
+            model, words, heads.entity, tokenizer, **how, pooling=pooling, vectors=memory_on
+        )
+    vectors = (word_on, word_off, context_on, context_off, memory_on, memory_off)
+    arrays = (*vectors, heads.entity.astype(np.int32), heads.group.astype(np.uint8))
+    return dict(zip(MENTION_ARRAYS, arrays, strict=True))
+
+
+@torch.inference_mode()
+def _read_mentions(
+    model: Any,
+    corpus: AlignedCorpus,
+    heads: Heads,
+    *,
+    window: int,
+    batch: int,
+    pooling: Pooling,
+    entities: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Head words in context [M, width] and the entities' vectors after their documents [E, width],
+    float16.
+    """
+    base = entity_offsets(corpus)
+    sums = SlotSums(model, pool_slots(heads.slots, pooling), len(heads.word))
+    vectors = np.ones((int(base[-1]), model.config.n_embd), np.float16)
+    for reading in read_documents(
+        model, corpus, window=window, stride=window, batch=batch, entities=entities, track=True
+    ):
+        sums.add(reading.hidden, reading.where, reading.valid)
+        assert reading.memory is not None
+        for row in np.flatnonzero(reading.ended):
+            start, end = base[reading.documents[row]], base[reading.documents[row] + 1]
+            vectors[start:end] = reading.memory.states[row, 1 : end - start + 1].cpu().numpy()
+    return sums.mean(), vectors
+
+
+def _embed_distinct(
+    model: Any,
+    words: Sequence[str],
+    entity: np.ndarray,
+    tokenizer: Tokenizer,
+    *,
+    vectors: np.ndarray | None = None,
+    **how: Any,
+) -> np.ndarray:
+    """Each word alone, computed once for every distinct pair of word and entity: float16 [words,
+    width].
+    """
+    pairs = list(zip(words, entity.tolist(), strict=True))
+    place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+    given = None if vectors is None else vectors[[e for _, e in place]].astype(np.float32)
+    distinct = embed_words(model, [word for word, _ in place], tokenizer, **how, given=given)
+    return distinct[[place[pair] for pair in pairs]]
+
+
+def join_mentions(parts: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Several splits' arrays of `embed_mentions` as one, the entities of each numbered after those
+    of the splits before it.
+    """
+    parts = list(parts)
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in MENTION_ARRAYS}
+    starts = np.cumsum([0, *(len(part["memory_on"]) for part in parts)])
+    joined["entity"] = np.concatenate(
+        [part["entity"] + start for part, start in zip(parts, starts, strict=False)]
+    ).astype(np.int32)
+    return joined

@@ -1,0 +1,174 @@
+"""A model reads documents window by window with its memory, as in training: what scores and
+embeddings are taken from.
+
+Dimensions: B documents side by side, T new tokens of a window, N tokens of the split, D its
+documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.step import compute_hidden, compute_losses, has_memory
+from entity_transformers.runtime import log_progress
+
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one window gave: hidden states of the tokens that no earlier window read as new.
+
+    documents  int64 [B]         indices of the documents
+    where      int64 [B, T]      index of each new token in the split's arrays
+    valid      bool [B, T]       False where a document has ended (padding)
+    hidden     [B, T, width]     final hidden states
+    ended      bool [B]          was this the document's last window
+    memory     the documents' memories after this window was written, or None
+    """
+
+    documents: np.ndarray
+    where: np.ndarray
+    valid: np.ndarray
+    hidden: Tensor
+    ended: np.ndarray
+    memory: EntityMemory | None
+
+
+def batch_by_length(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
+    """Indices of everything with a length above 0, longest first, in groups of ``batch``."""
+    order = np.argsort(-lengths, kind="stable")
+    order = order[: int((lengths > 0).sum())]
+    return [order[start : start + batch] for start in range(0, len(order), batch)]
+
+
+def lay_out(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences ``[start, start + length)`` side by side, padded on the right: positions int64 [B,
+    T] and bool [B, T], which are real.
+
+    Padding repeats position ``start``, so that indexing with it is safe.
+    """
+    steps = np.arange(lengths.max(initial=0))
+    valid = steps < lengths[:, None]
+    return np.where(valid, starts[:, None] + steps, starts[:, None]), valid
+
+
+def gather(
+    values: np.ndarray, where: np.ndarray, valid: np.ndarray, device: torch.device
+) -> Tensor:
+    """``values[where]`` as int64 [B, T] on the device, 0 at padding (harmless under the causal
+    mask).
+    """
+    return torch.from_numpy(np.where(valid, values[where], 0).astype(np.int64)).to(device)
+
+
+def compute_token_losses(model: Any, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
+    """Nats of the target tokens [n] after hidden states [n, width], float32 [n]; in chunks whose
+    logits stay in a CPU's cache.
+    """
+    pairs = zip(
+        hidden.split(CHUNK),
+        torch.from_numpy(targets.astype(np.int64)).to(hidden.device).split(CHUNK),
+        strict=True,
+    )
+    losses = [
+        compute_losses(model, states[None], following[None])[0] for states, following in pairs
+    ]
+    return torch.cat(losses).cpu().numpy() if losses else np.zeros(0, np.float32)
+
+
+def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """(start, first new input, end) of each window over ``length`` inputs: the first is all new,
+    later ones have ``stride`` new inputs.
+
+    Every input is new in exactly one window; with ``stride == window`` windows follow one another
+    as in training.
+    """
+    new = 0
+    while new < length:
+        end = min(length, window if new == 0 else new + stride)
+        yield max(0, new + (window if new == 0 else stride) - window), new, end
+        new = end
+
+
+def read_documents(
+    model: Any,
+    corpus: AlignedCorpus,
+    *,
+    window: int,
+    stride: int,
+    batch: int,
+    entities: bool,
+    track: bool = False,
+) -> Iterator[Reading]:
+    """Read every document from its start with a memory of its own (ones at first), ``batch``
+    documents of similar length side by side.
+
+    Each window reads the memory as earlier windows left it; at its end the hidden states of its new
+    tokens are written (section 3.2). ``entities`` False: the model sees none. ``track``: write a
+    memory even if the model does not read it. A model in training mode, or a stride above the
+    window, raises ValueError.
+    """
+    if model.training:
+        raise ValueError(
+            "the model is in training mode, so dropout would enter the scores: call model.eval()"
+            " first"
+        )
+    if not 1 <= stride <= window:
+        raise ValueError(f"stride {stride} must lie between 1 and the window of {window} tokens")
+    for documents in log_progress(
+        batch_by_length(np.diff(corpus.offsets), batch), f"{corpus.split}: batches of documents"
+    ):
+        yield from _read_batch(
+            model,
+            corpus,
+            documents,
+            window=window,
+            stride=stride,
+            entities=entities and has_memory(model),
+            track=track,
+        )
+
+
+def _read_batch(
+    model: Any,
+    corpus: AlignedCorpus,
+    documents: np.ndarray,
+    *,
+    window: int,
+    stride: int,
+    entities: bool,
+    track: bool,
+) -> Iterator[Reading]:
+    starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
+    memory = _fresh_memory(model, corpus, documents) if entities or track else None
+    for start, new, end in plan_windows(int(lengths[0]), window, stride):
+        # longest first, so the documents that go on are the first ones
+        active = int((lengths > new).sum())
+        if memory is not None:
+            memory.states = memory.states[:active]
+        where, valid = lay_out(starts[:active] + start, np.minimum(lengths[:active], end) - start)
+        ids = gather(corpus.entities, where, valid, model.device)
+        tokens = gather(corpus.tokens, where, valid, model.device)
+        hidden = compute_hidden(
+            model, tokens, ids if entities else None, memory if entities else None
+        )[:, new - start :]
+        where, valid = where[:, new - start :], valid[:, new - start :]
+        if memory is not None:
+            memory.write(
+                ids[:, new - start :], hidden, getattr(model.config, "memory_write", "last")
+            )
+        yield Reading(documents[:active], where, valid, hidden, lengths[:active] <= end, memory)
+
+
+def _fresh_memory(model: Any, corpus: AlignedCorpus, documents: np.ndarray) -> EntityMemory:
+    most = max(int(corpus.entities[corpus.document(int(d))].max(initial=0)) for d in documents)
+    return EntityMemory(len(documents), most, model.config.n_embd, device=model.device)

@@ -1,0 +1,336 @@
+"""GPT2E (section 3): GPT-2 whose every block ends in an entity attention, as a transformers model.
+
+Dimensions: B batch, T tokens, R = entities + 1 rows of the memory, W width (``n_embd``).
+Annotations are not postponed here, because `strict` checks a config's values against them.
+"""
+
+import math
+from typing import Any, Literal
+
+import torch
+from huggingface_hub.dataclasses import strict
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    GenerationMixin,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Model,
+    GPT2PreTrainedModel,
+)
+from transformers import initialization as init
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPastAndCrossAttentions,
+    CausalLMOutputWithCrossAttentions,
+)
+from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Block
+from transformers.utils.output_capturing import OutputRecorder
+
+from .attention import EntityAttention
+from .entities import (
+    Entities,
+    EntityContinuation,
+    NewEntities,
+    check_ids,
+    check_memory,
+    find_entities,
+    find_no_entities,
+)
+from .memory import EntityMemory
+
+
+@strict
+class GPT2EConfig(GPT2Config):
+    """GPT-2's config and the switches of entity attention, whose defaults are those of PAPER.md.
+
+    entity_residual, entity_layer_norm, entity_gate    what surrounds entity attention; gate "zero":
+                                                       it starts as GPT-2
+    entity_values            where its values come from; "both" adds a projection and lets a
+                             memory's content be read directly
+    memory_write             the state of a mention that is written: its last token or its mean
+    memory_gradient_windows  k: a training step is k + 1 windows in a row, within which the gradient
+                             goes back through the memory;
+                             0 (the paper): the memory is detached after each window, so nothing
+                             trains it to carry content.
+                             Read by the training loop, not by the model: in a loop of your own call
+                             `EntityMemory.detach`
+                             after each k + 1 windows. PAPER.md has what each switch buys and costs.
+    """
+
+    model_type = "gpt2e"
+
+    entity_residual: bool = True
+    entity_layer_norm: bool = False
+    entity_gate: Literal["none", "zero"] = "none"
+    entity_values: Literal["hidden", "entity", "both"] = "hidden"
+    memory_write: Literal["last", "mean"] = "last"
+    memory_gradient_windows: int = 0
+
+    def validate_entity_switches(self) -> None:
+        """Raise ValueError for switches that exclude each other, or a negative number of windows."""
+        if self.memory_gradient_windows < 0:
+            raise ValueError(
+                f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper)"
+                " or more"
+            )
+        if self.entity_gate == "zero" and not self.entity_residual:
+            raise ValueError(
+                "entity_gate 'zero' without entity_residual would give a constant output"
+            )
+        if self.add_cross_attention:
+            raise ValueError(
+                "add_cross_attention is not supported: the cache's second half belongs to entity"
+                " attention"
+            )
+
+
+class GPT2EBlock(GPT2Block):
+    """GPT-2's block, then entity attention: the output [B, T, W] of `EntityAttention`."""
+
+    def __init__(self, config: GPT2EConfig, layer_idx: int) -> None:
+        super().__init__(config, layer_idx=layer_idx)
+        self.entity_attn = EntityAttention(
+            config,
+            config.n_layer + layer_idx,
+            width=config.n_embd,
+            heads=config.n_head,
+            attention_dropout=config.attn_pdrop,
+            dropout=config.resid_pdrop,
+            scaling=self.attn.scaling,
+            residual=config.entity_residual,
+            layer_norm=config.entity_layer_norm,
+            gate=config.entity_gate,
+            values=config.entity_values,
+            epsilon=config.layer_norm_epsilon,
+        )
+
+    def forward(  # type: ignore[override]
+        self,
+        hidden_states: Any,
+        past_key_values: Any = None,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        *,
+        entities: Entities,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Hidden states [B, T, W] to [B, T, W]; ``entities`` is what `GPT2EModel` found in its
+        inputs.
+        """
+        hidden_states = super().forward(
+            hidden_states, past_key_values, attention_mask, encoder_hidden_states, **kwargs
+        )
+        kwargs.pop("encoder_attention_mask", None)
+        return self.entity_attn(hidden_states, entities, attention_mask, past_key_values, **kwargs)[
+            0
+        ]
+
+
+class GPT2EPreTrainedModel(GPT2PreTrainedModel):
+    """Initial weights and what can be recorded: the entity attention's weights come back as
+    ``cross_attentions``.
+    """
+
+    config: GPT2EConfig
+    config_class = GPT2EConfig
+    _no_split_modules = ["GPT2EBlock"]  # noqa: RUF012
+    _can_record_outputs = {  # noqa: RUF012
+        "hidden_states": GPT2EBlock,
+        "attentions": OutputRecorder(GPT2Attention, layer_name=".attn", index=1),
+        "cross_attentions": OutputRecorder(EntityAttention, index=1),
+    }
+
+    def _initialize_weights(self, module: torch.nn.Module, *_: Any) -> None:
+        """As for the library's own models: for classes from elsewhere it skips modules without
+        parameters of their own.
+        """
+        super()._initialize_weights(module)
+
+    @torch.no_grad()
+    def _init_weights(self, module: torch.nn.Module) -> None:
+        """GPT-2's rule: output projections of residual paths are scaled by 1 / sqrt(number of such
+        paths).
+
+        A block of GPT2E has three, which holds for the new projection; the two that GPT-2 has keep
+        its own scale, so that the weights that both models share start equal. Without the residual
+        connection the new one is on no such path.
+        """
+        super()._init_weights(module)
+        if not isinstance(module, EntityAttention):
+            return
+        paths = 3 * self.config.n_layer if self.config.entity_residual else 1
+        init.normal_(
+            module.c_proj.weight, mean=0.0, std=self.config.initializer_range / math.sqrt(paths)
+        )
+        if module.gate is not None:
+            init.zeros_(module.gate)
+
+
+class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
+    """GPT-2 with entity attention: tokens [B, T] and their entities to hidden states [B, T, W]
+    after the last layer norm.
+    """
+
+    def __init__(self, config: GPT2EConfig) -> None:
+        super().__init__(config)
+        self.h = torch.nn.ModuleList(GPT2EBlock(config, layer_idx=i) for i in range(config.n_layer))
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        entity_ids: Tensor | None = None,
+        memory: EntityMemory | None = None,
+        entity_states: Tensor | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """As `GPT2Model.forward`, with the entities of the tokens (only read, see
+        `EntityMemory.write`).
+
+        ``entity_ids`` int64 [B, T] are rows of ``memory``, 0 for none; or ``entity_states`` [B, T,
+        W] gives each token's vector. Neither: no entities. Documents packed in a row
+        (``position_ids`` that restart at 0, no mask, ``use_cache=False``) see only themselves. Ids
+        out of range and tensors of another shape or dtype raise ValueError; in a compiled model,
+        which can't look at values, an id out of range is 0.
+        """
+        tokens = input_ids if input_ids is not None else inputs_embeds
+        if tokens is None:
+            raise ValueError("You have to specify either input_ids or inputs_embeds")
+        shape = (tokens.shape[0], tokens.shape[1])
+        use_cache = self.config.use_cache if use_cache is None else use_cache
+        entities = find_entities(
+            shape, self.config.n_embd, entity_ids, memory, entity_states, self.wte.weight
+        )
+        if entities.rows is None and not kwargs.get(
+            "output_attentions", self.config.output_attentions
+        ):
+            cached = past_key_values is not None or (
+                use_cache and not (self.gradient_checkpointing and self.training)
+            )
+            entities = find_no_entities(attention_mask, None if cached else position_ids)
+        return super().forward(
+            input_ids=input_ids,
+            past_key_values=past_key_values,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            entities=entities,
+            **kwargs,
+        )
+
+
+class GPT2EForCausalLM(GPT2EPreTrainedModel, GPT2LMHeadModel):
+    """GPT2E with the language modelling head, tied to the input embeddings as in GPT-2."""
+
+    _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}  # noqa: RUF012
+
+    def __init__(self, config: GPT2EConfig) -> None:
+        super().__init__(config)
+        self.transformer = GPT2EModel(config)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        past_key_values: Any = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        entity_ids: Tensor | None = None,
+        memory: EntityMemory | None = None,
+        entity_states: Tensor | None = None,
+        **kwargs: Any,
+    ) -> CausalLMOutputWithCrossAttentions:
+        """Logits [B, T, vocabulary], and the loss for ``labels`` [B, T] (shifted inside); entities
+        as in `GPT2EModel.forward`.
+        """
+        return super().forward(
+            input_ids=input_ids,
+            past_key_values=past_key_values,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            position_ids=position_ids,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            logits_to_keep=logits_to_keep,
+            entity_ids=entity_ids,
+            memory=memory,
+            entity_states=entity_states,
+            **kwargs,
+        )
+
+    def generate(self, *args: Any, new_entities: NewEntities = 0, **kwargs: Any) -> Any:
+        """As `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] for the prompt and
+        ``memory`` to read them from.
+
+        ``new_entities`` says which entity each new token belongs to: one id for all, or a function
+        of the tokens so far [B, t] and the ids of those before the last [B, t - 1] that returns the
+        last one's, int64 [B]. The memory is only read. What does not fit together raises
+        ValueError.
+        """
+        tokens = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
+        entity_ids = kwargs.get("entity_ids")
+        if kwargs.get("entity_states") is not None or (entity_ids is not None and tokens is None):
+            raise ValueError(
+                "generate takes entity_ids with memory for a prompt of input_ids, neither"
+                " entity_states nor inputs_embeds"
+            )
+        if entity_ids is None and (callable(new_entities) or new_entities != 0):
+            raise ValueError(
+                f"new_entities {new_entities!r} came without entity_ids of the prompt and memory"
+            )
+        if entity_ids is not None and tokens is not None:
+            check_ids(entity_ids, tuple(tokens.shape))
+        if kwargs.get("memory") is not None and tokens is not None:
+            check_memory(kwargs["memory"], tokens.shape[0], self.config.n_embd)
+        return GenerationMixin.generate(
+            self, *args, new_entities=EntityContinuation(new_entities), **kwargs
+        )  # type: ignore[arg-type]
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Any,
+        *args: Any,
+        entity_ids: Tensor | None = None,
+        memory: EntityMemory | None = None,
+        new_entities: EntityContinuation | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The inputs of the next forward pass: entity ids of the tokens that are not in the cache
+        yet, and the memory.
+        """
+        inputs = GenerationMixin.prepare_inputs_for_generation(self, input_ids, *args, **kwargs)  # type: ignore[arg-type]
+        if entity_ids is not None and memory is not None:
+            continued = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
+            inputs["entity_ids"] = continued[:, -inputs["input_ids"].shape[1] :].contiguous()
+            copies = input_ids.shape[0] // memory.batch_size
+            inputs["memory"] = memory if copies == 1 else memory.expand(copies)
+        elif entity_ids is not None:
+            inputs["entity_ids"] = entity_ids
+        return inputs
+
+
+AutoConfig.register("gpt2e", GPT2EConfig, exist_ok=True)
+AutoModel.register(GPT2EConfig, GPT2EModel, exist_ok=True)
+AutoModelForCausalLM.register(GPT2EConfig, GPT2EForCausalLM, exist_ok=True)
+
+# A saved folder gets this file and the three it imports, so that trust_remote_code loads it where
+# this package is absent.
+GPT2EConfig.register_for_auto_class()
+GPT2EModel.register_for_auto_class("AutoModel")
+GPT2EForCausalLM.register_for_auto_class("AutoModelForCausalLM")

@@ -1,0 +1,77 @@
+"""The README.md of a saved model's folder: what it was trained on, what it scores, and what its
+numbers may not be taken for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LEAK = """\
+Scores with entities use **gold coreference labels** of the text that is scored. They tell the model things that no reader of
+the text so far knows: corpora such as OntoNotes label only entities that are mentioned again, so that the label on a first mention
+already says that the entity comes back. Every language model that is given gold coreference has this leak. The scores without
+entities do not have it; compare those with other models."""
+
+USE = """\
+```python
+from entity_transformers import EntityMemory, GPT2EForCausalLM
+
+model = GPT2EForCausalLM.from_pretrained(folder)
+memory = EntityMemory(batch_size=1, entities=20, width=model.config.n_embd)
+# [batch, tokens, width]
+hidden = model.transformer(input_ids, entity_ids=entity_ids, memory=memory).last_hidden_state
+logits = model.lm_head(hidden)
+# the next window of the document reads it
+memory.write(entity_ids, hidden.detach(), model.config.memory_write)
+```
+
+`entity_ids` (int64, the shape of `input_ids`) number the entities of a document from 1; 0 is none. Without them the model runs as a
+plain causal language model. Where the package is not installed:
+`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`, with `entity_states` [batch, tokens, width] instead of a memory."""
+
+
+def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """The card of a model with the switches of its ``config``.
+
+    ``facts``: ``name``, ``training_data`` (text), ``training`` (label: value) and ``metrics``
+    (label: {"on": value, "off": value}, a value None where there is none). A missing key raises
+    ValueError.
+    """
+    missing = sorted({"name", "training_data", "training", "metrics"} - set(facts))
+    if missing:
+        raise ValueError(f"a model card needs {', '.join(missing)} among its facts")
+    switches = {
+        key: value for key, value in config.items() if key.startswith(("entity_", "memory_"))
+    }
+    scores = [(label, score["on"], score["off"]) for label, score in facts["metrics"].items()]
+    parts = [
+        (
+            "---\nlibrary_name: transformers\ntags:\n- text-generation\n- coreference\n-"
+            " entity-transformers\n---"
+        ),
+        f"# {facts['name']}",
+        (
+            "GPT-2 whose every block ends in an attention over the text's entities (E.T.:"
+            " Entity-Transformers)."
+        ),
+        f"## Training data\n\n{facts['training_data']}",
+        "## Training\n\n" + _render_rows(("", ""), list({**facts["training"], **switches}.items())),
+        "## Scores\n\n" + _render_rows(("", "entities on", "entities off"), scores),
+        f"## Gold labels\n\n{LEAK}",
+        f"## Use\n\n{USE}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _render_rows(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(
+        "| " + " | ".join(_render_cell(cell) for cell in line) + " |" for line in lines
+    )
+
+
+def _render_cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")

@@ -1,1 +1,0 @@
-"""Riddles of the paper: short trainings that try what could have given its printed numbers."""

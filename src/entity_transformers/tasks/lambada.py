@@ -1,0 +1,262 @@
+"""LAMBADA (table 3): last word, last token and whole passage, each passage in one window, batched
+by length.
+
+The last-word score is lm-evaluation-harness's ``lambada`` rule, re-derived here: the context is all
+before the last space without trailing white space, the target is the rest; both are cut from one
+encoding of the passage; ``<|endoftext|>`` is put before a passage of one word, which has no other
+context, and before no other; of a passage longer than the window the last ``window`` inputs are
+kept; perplexity is exp(-mean over passages of the target's summed log-probability); a passage is
+right if every target token is the argmax.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from entity_transformers.corpus.alignment import END, spelled_out
+from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
+from entity_transformers.models.step import compute_hidden
+from entity_transformers.runtime import log_progress
+from entity_transformers.tasks.perplexity import exp_or_none
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An encoded passage of n tokens: ``tokens`` int32 [n], each one's white-space word ``words``
+    int32 [n], first token of the target.
+
+    One of a single word starts with ``<|endoftext|>``, whose word is -1.
+    """
+
+    tokens: np.ndarray
+    words: np.ndarray
+    target: int
+
+
+@dataclass(frozen=True)
+class PassageScores:
+    """What each of P passages scored, in nats (float64 [P]) and counts (int64 [P]).
+
+    target_*  the last word: nats, tokens, target tokens that are not the argmax
+    last_*    the last token: nats, not the argmax (0 or 1)
+    passage_* every token but the first that the window holds
+    word_*    the tokens of words that the window holds whole, and how many such words (the first
+              word's first token is never predicted)
+    truncated was the passage longer than the window without_context was the passage a single word,
+    read after ``<|endoftext|>``
+
+    A passage of one token, after which nothing is predicted, has zeros throughout and no part in
+    any mean.
+    """
+
+    target_nll: np.ndarray
+    target_tokens: np.ndarray
+    target_misses: np.ndarray
+    last_nll: np.ndarray
+    last_misses: np.ndarray
+    passage_nll: np.ndarray
+    passage_tokens: np.ndarray
+    word_nll: np.ndarray
+    word_count: np.ndarray
+    truncated: np.ndarray
+    without_context: np.ndarray
+
+
+def encode_passages(
+    rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, source: str = "lambada.jsonl"
+) -> list[Passage]:
+    """Encode rows of ``text`` and ``target_start``; a passage without a target raises ValueError
+    with its line.
+    """
+    parts = [_split(row, f"{source}, line {i}") for i, row in enumerate(rows, start=1)]
+    with spelled_out(tokenizer):
+        encodings = tokenizer.encode_batch(
+            [context + target for context, target in parts], add_special_tokens=False
+        )
+    end = cast(int, tokenizer.token_to_id(END))
+    return [
+        _cut(context, context + target, encoding, end)
+        for (context, target), encoding in zip(parts, encodings, strict=True)
+    ]
+
+
+def _split(row: Mapping[str, Any], where: str) -> tuple[str, str]:
+    """Context and target, with the white space between them before the target: a single space,
+    where there is no context.
+    """
+    context, target = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
+    if not target.strip():
+        raise ValueError(
+            f"{where}: {row['text'][:60]!r} has no last word to be predicted: remove it"
+        )
+    kept = context.rstrip()
+    return kept, (context[len(kept) :] if kept else " ") + target
+
+
+def _cut(context: str, text: str, encoding: Any, end: int) -> Passage:
+    ends = np.array([end for _, end in encoding.offsets])
+    word_starts = [match.start() for match in re.finditer(r"\S+", text)]
+    words = np.maximum(np.searchsorted(word_starts, ends - 1, side="right") - 1, 0).astype(np.int32)
+    if context:
+        return Passage(np.array(encoding.ids, np.int32), words, int((ends <= len(context)).sum()))
+    return Passage(np.array([end, *encoding.ids], np.int32), np.append(np.int32(-1), words), 1)
+
+
+@torch.inference_mode()
+def score_passages(
+    model: Any, passages: Sequence[Passage], *, window: int, batch: int
+) -> PassageScores:
+    """Score every passage without entities, ``batch`` of similar length at a time, padded on the
+    right.
+
+    A target of more tokens than the window raises ValueError.
+    """
+    for i, passage in enumerate(passages, start=1):
+        if len(passage.tokens) - passage.target > window:
+            raise ValueError(
+                f"passage {i}: its last word has {len(passage.tokens) - passage.target} tokens, the"
+                f" window only {window}"
+            )
+    lengths = np.array([len(passage.tokens) for passage in passages], np.int64)
+    kept = np.minimum(lengths, window + 1)
+    columns: dict[str, np.ndarray] = {
+        name: np.zeros(len(passages)) for name in PassageScores.__dataclass_fields__
+    }
+    for rows in log_progress(batch_by_length(kept - 1, batch), "batches of passages"):
+        for name, values in _score_batch(model, [passages[i] for i in rows], kept[rows]).items():
+            columns[name][rows] = values
+    columns["truncated"] = lengths > window + 1
+    columns["without_context"] = np.array(
+        [(passage.words[:1] < 0).any() for passage in passages], bool
+    )
+    return PassageScores(
+        **{
+            name: values if name.endswith("nll") else values.astype(np.int64)
+            for name, values in columns.items()
+        }
+    )
+
+
+def _score_batch(
+    model: Any, passages: Sequence[Passage], kept: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Columns of `PassageScores` [B] for one batch; ``kept`` [B] tokens at the end of each passage
+    are in the window.
+    """
+    cuts = [slice(len(p.tokens) - k, None) for p, k in zip(passages, kept, strict=True)]
+    tokens = np.concatenate([p.tokens[cut] for p, cut in zip(passages, cuts, strict=True)])
+    words = np.concatenate(
+        [p.words[cut] - p.words[cut][0] for p, cut in zip(passages, cuts, strict=True)]
+    )
+    targets = np.array([p.target - cut.start for p, cut in zip(passages, cuts, strict=True)])
+    where, valid = lay_out(np.cumsum(kept) - kept, kept - 1)
+    row, step = np.nonzero(valid)
+    nll, missed = _score_tokens(model, tokens, where, valid, in_target := step + 1 >= targets[row])
+    return _sum_columns(
+        row, nll, missed, in_target, step + 2 == kept[row], words[where[valid] + 1], len(passages)
+    )
+
+
+def _score_tokens(
+    model: Any, tokens: np.ndarray, where: np.ndarray, valid: np.ndarray, judged: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nats of the token after each valid position, and whether it is not the argmax (looked at only
+    where ``judged``).
+    """
+    hidden = compute_hidden(model, gather(tokens, where, valid, model.device))[
+        torch.from_numpy(valid).to(model.device)
+    ]
+    following = tokens[where[valid] + 1]
+    nll = compute_token_losses(model, hidden, following).astype(np.float64)
+    greedy = (
+        model.get_output_embeddings()(hidden[torch.from_numpy(judged).to(model.device)])
+        .argmax(-1)
+        .cpu()
+        .numpy()
+    )
+    missed = np.zeros(len(nll), bool)
+    missed[judged] = greedy != following[judged]
+    return nll, missed
+
+
+def _sum_columns(
+    row: np.ndarray,
+    nll: np.ndarray,
+    missed: np.ndarray,
+    target: np.ndarray,
+    last: np.ndarray,
+    words: np.ndarray,
+    count: int,
+) -> dict[str, np.ndarray]:
+    def add(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        return np.bincount(row[where], weights=values[where], minlength=count)
+
+    ones, everything, whole = np.ones(len(row)), np.ones(len(row), bool), words > 0
+    return {
+        "target_nll": add(nll, target), "target_tokens": add(ones, target), "target_misses": add(missed, target),
+        "last_nll": add(nll, last), "last_misses": add(missed, last),
+        "passage_nll": add(nll, everything), "passage_tokens": add(ones, everything),
+        "word_nll": add(nll, whole), "word_count": add(words, last),
+    }  # fmt: skip
+
+
+def summarise_passages(scores: PassageScores, text: str) -> dict[str, Any]:
+    """lambada.json without model and seed; ``text`` names the variant of the passages. Without
+    passages every mean is None.
+    """
+    judged = scores.target_tokens > 0
+    n = int(judged.sum())
+    tokens, words = int(scores.passage_tokens.sum()), int(scores.word_count.sum())
+    return {
+        "text": text,
+        "passages": n,
+        "truncated": int(scores.truncated.sum()),
+        "without_context": int(scores.without_context.sum()),
+        "last_word": {
+            "nll": float(scores.target_nll.sum()),
+            "tokens": int(scores.target_tokens.sum()),
+            "perplexity": _perplexity(scores.target_nll, n),
+            "accuracy": float((scores.target_misses[judged] == 0).mean()) if n else None,
+        },
+        "last_token": {
+            "perplexity": _perplexity(scores.last_nll, n),
+            "accuracy": float((scores.last_misses[judged] == 0).mean()) if n else None,
+        },
+        "passage": {
+            "tokens": tokens,
+            "words": words,
+            "perplexity_token": _perplexity(scores.passage_nll, tokens),
+            "perplexity_word": _perplexity(scores.word_nll, words),
+        },
+    }
+
+
+def _perplexity(nll: np.ndarray, count: int) -> float | None:
+    return exp_or_none(float(nll.sum()) / count) if count else None
+
+
+def passage_rows(scores: PassageScores, split: str = "lambada") -> list[dict[str, Any]]:
+    """Rows as of documents.csv, one a passage and one target a row, for bootstraps over passages
+    (entities do not occur: on = off).
+    """
+    return [
+        {
+            "split": split,
+            "document": str(i),
+            "tokens": 1,
+            "nll_on": nll,
+            "nll_off": nll,
+            "nll_shuffled": nll,
+        }
+        for i, (nll, judged) in enumerate(
+            zip(scores.target_nll.tolist(), scores.target_tokens > 0, strict=True), start=1
+        )
+        if judged
+    ]

@@ -1,0 +1,144 @@
+"""Documents with named entities -> sentences of vector rows and IOB2 tag ids, the input of the
+tagger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from entity_transformers.corpus.document import CorpusError, Document
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedSentences:
+    """The annotated sentences of one split, n words in s sentences, flat and in document order.
+
+    rows              int32 [n], row of each word's frozen vector
+    tags              int16 [n], gold tag of each word, an index into tag_names
+    offsets           int64 [s + 1], first word of each sentence, then n
+    labels            sorted labels of train: the tagger knows these only
+    unseen_labels     sorted labels of this split that train lacks; their tags come after those of
+                      ``labels``
+    left_out          sentences of documents that have no named-entity annotation
+    split_spans       named entities that crossed a sentence end and became one span in each
+                      sentence
+    documents         ids of the annotated documents
+    document_of       int32 [s], index of each sentence's document
+    """
+
+    rows: np.ndarray
+    tags: np.ndarray
+    offsets: np.ndarray
+    labels: tuple[str, ...]
+    unseen_labels: tuple[str, ...] = ()
+    left_out: int = 0
+    split_spans: int = 0
+    documents: tuple[str, ...] = ()
+    document_of: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each sentence, int64 [s], all at least 1."""
+        return np.diff(self.offsets)
+
+    @property
+    def tag_names(self) -> tuple[str, ...]:
+        """The name of each tag id: O, then B- and I- of each known label, then of each unseen one."""
+        return list_tags(self.labels + self.unseen_labels)
+
+
+def list_tags(labels: Sequence[str]) -> tuple[str, ...]:
+    """The IOB2 tags of ``labels``: O, B-first, I-first, B-second, ..."""
+    return ("O", *(f"{prefix}-{label}" for label in labels for prefix in "BI"))
+
+
+def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
+    """The sorted labels of all named entities. A label that IOB2 can't carry (empty, - at an end)
+    raises CorpusError.
+    """
+    labels = sorted(
+        {entity.label for document in documents for entity in document.named_entities or ()}
+    )
+    for label in labels:
+        if not label or label != label.strip("-"):
+            raise CorpusError(
+                f"named-entity label {label!r}: expected a name without - at its ends, rename it in"
+                " the corpus"
+            )
+    return tuple(labels)
+
+
+def build_sentences(
+    documents: Sequence[Document], index: np.ndarray, labels: Sequence[str]
+) -> TaggedSentences:
+    """Tag the sentences of one split.
+
+    ``index`` is integer [words of all ``documents``, annotated or not], the row of each word's
+    vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
+    are left out and their sentences counted. A span that crosses a sentence end is split there and
+    counted, since a tagger reads one sentence at a time. Raises ValueError where the index does not
+    fit, CorpusError for a span outside its document or spans that overlap.
+    """
+    words = sum(len(document.words) for document in documents)
+    if len(index) != words:
+        raise ValueError(
+            f"{len(index)} vector rows for {words} words: the vectors were made from another"
+            " corpus, make them again"
+        )
+    unseen = sorted({*list_labels(documents)} - {*labels})
+    ids = {label: 1 + 2 * i for i, label in enumerate((*labels, *unseen))}
+    rows, tags, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int16)], [0]
+    annotated: list[tuple[str, int]] = []
+    left_out = split_spans = end = 0
+    for document in documents:
+        start, end = end, end + len(document.words)
+        sizes = [len(sentence) for sentence in document.sentences() if len(sentence)]
+        if document.named_entities is None:
+            left_out += len(sizes)
+            continue
+        document_tags, crossing = _tag_words(document, ids)
+        rows.append(np.asarray(index[start:end], np.int32))
+        tags.append(document_tags)
+        lengths += sizes
+        annotated.append((document.id, len(sizes)))
+        split_spans += crossing
+    return TaggedSentences(
+        np.concatenate(rows),
+        np.concatenate(tags),
+        np.cumsum(lengths, dtype=np.int64),
+        tuple(labels),
+        tuple(unseen),
+        left_out,
+        split_spans,
+        tuple(name for name, _ in annotated),
+        np.repeat(np.arange(len(annotated), dtype=np.int32), [count for _, count in annotated]),
+    )
+
+
+def _tag_words(document: Document, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
+    """Tag ids int16 of a document's words, and how many spans a sentence end splits. ``ids`` gives
+    the B- tag of a label.
+    """
+    tags = np.zeros(len(document.words), np.int16)
+    starts = np.asarray(document.sentence_starts)
+    end, crossing = 0, 0
+    for entity in sorted(document.named_entities or ()):
+        if not end <= entity.start < entity.end <= len(tags):
+            raise CorpusError(
+                f"document {document.id}: named entity {entity.label} of words [{entity.start},"
+                f" {entity.end}): expected a span of [{end}, {len(tags)}), after the one before it;"
+                " mend or exclude the document"
+            )
+        end = entity.end
+        tags[entity.start : end] = ids[entity.label] + 1
+        inner = starts[(entity.start < starts) & (starts < end)]
+        tags[[entity.start, *inner]] = ids[entity.label]
+        crossing += bool(len(inner))
+    return tags, crossing

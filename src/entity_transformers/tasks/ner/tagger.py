@@ -1,0 +1,108 @@
+"""The BiLSTM-CRF tagger over frozen word vectors (section 4.1; Lample et al. 2016 without character
+embeddings).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from entity_transformers.study.sections import NerParams
+from entity_transformers.tasks.ner.crf import Crf
+from entity_transformers.tasks.ner.dataset import list_tags
+
+
+class Tagger(nn.Module):
+    """Frozen vectors -> dropout -> BiLSTM -> dropout -> linear -> CRF over the IOB2 tags of
+    ``labels``.
+
+    Dimensions: B sentences, T words of the longest, K tags, W vector width, H hidden units a
+    direction. ``vectors`` is [rows, W], float16 or float32; it is used as it is (no scaling), it is
+    not a parameter and not part of the state. The weights are drawn from torch's global generator.
+    """
+
+    vectors: Tensor
+
+    def __init__(self, vectors: np.ndarray, labels: Sequence[str], params: NerParams) -> None:
+        super().__init__()
+        width, tags = vectors.shape[1], len(list_tags(labels))
+        self.labels = tuple(labels)
+        self.register_buffer("vectors", _share(vectors), persistent=False)
+        self.forward_lstm = nn.LSTM(width, params.hidden, batch_first=True)
+        self.backward_lstm = nn.LSTM(width, params.hidden, batch_first=True)
+        self.emission = nn.Linear(2 * params.hidden, tags)
+        self.dropout = nn.Dropout(params.dropout)
+        self.crf = Crf(tags)
+
+    def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
+        """Emission scores [B, T, K] of the words with vector rows ``rows`` int64 [B, T]; ``mask``
+        bool [B, T], words first.
+
+        The backward LSTM reads each sentence mirrored within its own length, so padding stays last
+        for both directions and touches no word. That is the BiLSTM of a packed sequence, in torch's
+        faster kernels for padded ones.
+        """
+        words = self.dropout(self.vectors[rows].float())  # [B, T, W]
+        mirror = _mirror(mask)[:, :, None]  # [B, T, 1]
+        ahead, _ = self.forward_lstm(words)  # [B, T, H]
+        back, _ = self.backward_lstm(words.gather(1, mirror.expand_as(words)))
+        states = torch.cat([ahead, back.gather(1, mirror.expand_as(back))], 2)  # [B, T, 2 H]
+        return self.emission(self.dropout(states))
+
+    def loss(self, rows: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """Negative log-likelihood in nats, the mean over the batch's sentences; ``tags`` int64 [B,
+        T].
+        """
+        return -self.crf.log_likelihood(self(rows, mask), tags, mask).mean()
+
+    def decode(self, rows: Tensor, mask: Tensor) -> Tensor:
+        """Best tag ids [B, T], 0 on padding."""
+        return self.crf.decode(self(rows, mask), mask)
+
+
+def state_arrays(tagger: Tagger) -> dict[str, np.ndarray]:
+    """The trained weights by name (float32 copies on the CPU), without the frozen vectors."""
+    return {
+        name: tensor.detach().cpu().numpy().copy() for name, tensor in tagger.state_dict().items()
+    }
+
+
+def load_tagger(
+    arrays: Mapping[str, np.ndarray], labels: Sequence[str], vectors: np.ndarray, params: NerParams
+) -> Tagger:
+    """The tagger of `state_arrays`, on the CPU and in evaluation mode. Arrays that don't fit the
+    sizes raise ValueError.
+    """
+    with torch.random.fork_rng(devices=[]):
+        tagger = Tagger(vectors, labels, params)
+    try:
+        tagger.load_state_dict(
+            {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        )
+    except RuntimeError as error:
+        raise ValueError(
+            "a tagger of other sizes than its labels, vectors and ner.hidden: train it again"
+            f" ({error})"
+        ) from None
+    return tagger.eval()
+
+
+def _share(vectors: np.ndarray) -> Tensor:
+    """A tensor on the array's own memory, which may be a read-only map of a file: nothing here ever
+    writes to it.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(vectors)
+
+
+def _mirror(mask: Tensor) -> Tensor:
+    """Positions [B, T] that turn round each sentence's words and leave padding where it is; its own
+    inverse.
+    """
+    positions = torch.arange(mask.shape[1], device=mask.device)  # [T]
+    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - positions, positions)

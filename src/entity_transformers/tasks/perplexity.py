@@ -1,0 +1,195 @@
+"""Scores of a corpus split: the loss of every token once, and its sums by split, token class, part
+of speech and distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import shuffle_labels
+from entity_transformers.encode.reader import compute_token_losses, read_documents
+from entity_transformers.models.step import has_memory
+
+Scores = Mapping[str, np.ndarray]
+DISTANCES = (1, 16, 64, 256, 1024)
+
+
+@torch.inference_mode()
+def score_corpus(
+    model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, entities: bool
+) -> np.ndarray:
+    """Negative log-likelihood of each token given its document so far, in nats, float32 [N]; 0 at
+    the leading ``<|endoftext|>``.
+
+    Windows hold ``window`` inputs and advance by ``stride``; see `read_documents` for memory and
+    errors.
+    """
+    nll = np.zeros(len(corpus.tokens), np.float32)
+    last = np.zeros(len(corpus.tokens) + 1, bool)
+    last[corpus.offsets[1:] - 1] = True
+    for reading in read_documents(
+        model, corpus, window=window, stride=stride, batch=batch, entities=entities
+    ):
+        scored = reading.valid & ~last[reading.where]
+        where = reading.where[scored] + 1
+        hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
+        nll[where] = compute_token_losses(model, hidden, corpus.tokens[where])
+    return nll
+
+
+def mean_loss(model: Any, corpus: AlignedCorpus, *, window: int, entities: bool) -> float:
+    """Nats per token of a whole split, its windows as in training; 0 for a split without tokens."""
+    losses = score_corpus(
+        model, corpus, window=window, stride=window, batch=max(1, 4096 // window), entities=entities
+    )
+    return float(losses.sum(dtype=np.float64) / max(1, len(losses) - len(corpus)))
+
+
+def score_modes(
+    model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int
+) -> dict[str, np.ndarray]:
+    """`score_corpus` with entities ``on``, ``off`` and ``shuffled`` (permuted among a document's
+    mentions by ``seed``).
+
+    Where the model is a plain GPT2 or the split has no entity, the three are one array.
+    """
+    how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
+    off = score_corpus(model, corpus, **how, entities=False)
+    if not has_memory(model) or not corpus.entities.any():
+        return {"on": off, "off": off, "shuffled": off}
+    shuffled = corpus.with_entities(shuffle_labels(corpus, seed))
+    return {
+        "on": score_corpus(model, corpus, **how, entities=True),
+        "off": off,
+        "shuffled": score_corpus(model, shuffled, **how, entities=True),
+    }
+
+
+def mention_distances(corpus: AlignedCorpus) -> np.ndarray:
+    """For each token of a mention, how many tokens its mention starts after the end of its entity's
+    previous one: int64 [N].
+
+    At least 1 in a later mention; 0 in an entity's first mention of the document; -1 outside
+    mentions.
+    """
+    inside = corpus.mentions >= 0
+    starts = np.flatnonzero(
+        inside & (corpus.mentions != np.concatenate([[-1], corpus.mentions[:-1]]))
+    )
+    ends = np.flatnonzero(inside & (corpus.mentions != np.concatenate([corpus.mentions[1:], [-1]])))
+    documents = np.searchsorted(corpus.offsets, starts, side="right")
+    order = np.lexsort((starts, corpus.entities[starts], documents))
+    same = (np.diff(documents[order]) == 0) & (np.diff(corpus.entities[starts][order]) == 0)
+    distance = np.zeros(len(starts), np.int64)
+    distance[order[1:]] = np.where(same, starts[order[1:]] - ends[order[:-1]], 0)
+    result = np.full(len(corpus.tokens), -1, np.int64)
+    result[inside] = np.repeat(distance, ends - starts + 1)
+    return result
+
+
+def exp_or_none(loss: float | None) -> float | None:
+    """Perplexity of a loss in nats; None where there is no loss or no finite double holds it."""
+    return math.exp(loss) if loss is not None and loss < 709 else None
+
+
+def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
+    """Tokens, nats (summed in float64), nats a token and perplexity of the tokens marked in
+    ``where`` (bool [N]).
+    """
+    tokens, total = int(where.sum()), float(nll[where].sum(dtype=np.float64))
+    loss = total / tokens if tokens else None
+    return {"tokens": tokens, "nll": total, "loss": loss, "perplexity": exp_or_none(loss)}
+
+
+def summarise_split(
+    corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """One split's entry of perplexity.json; ``scores`` are the nats of each token by mode, as of
+    `score_modes`.
+
+    Classes, groups and distances are those of the *predicted* token. A tag in none of the groups
+    counts as ``other``; where words without a tag exist, they are ``unknown``. Distances are tokens
+    since the entity's previous mention.
+    """
+    predicted = corpus.words >= 0
+    words = int((predicted & (corpus.words != np.concatenate([[-1], corpus.words[:-1]]))).sum())
+    size = int(corpus.bytes.sum(dtype=np.int64))
+    distances = np.where(predicted, mention_distances(corpus), -2)
+    classes = {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
+    parts = {
+        "by_class": classes,
+        "by_group": {
+            name: predicted & where for name, where in _split_tags(corpus, groups).items()
+        },
+        "by_distance": _split_distances(distances),
+    }
+    return {
+        "documents": len(corpus),
+        "words": words,
+        "bytes": size,
+        **{mode: _score_split(nll, predicted, words, size) for mode, nll in scores.items()},
+        **{
+            part: {name: _by_mode(scores, where) for name, where in masks.items()}
+            for part, masks in parts.items()
+        },
+    }
+
+
+def _score_split(nll: np.ndarray, predicted: np.ndarray, words: int, size: int) -> dict[str, Any]:
+    score = sum_score(nll, predicted)
+    per_word = exp_or_none(score["nll"] / words) if words else None
+    return score | {
+        "perplexity_word": per_word,
+        "bits_per_byte": score["nll"] / math.log(2) / size if size else None,
+    }
+
+
+def _by_mode(scores: Scores, where: np.ndarray) -> dict[str, Any]:
+    return {mode: sum_score(nll, where) for mode, nll in scores.items()}
+
+
+def _split_tags(
+    corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]
+) -> dict[str, np.ndarray]:
+    members = {name: np.isin(corpus.tag_names, tags) for name, tags in groups.items()}
+    if "" in corpus.tag_names:
+        members["unknown"] = np.isin(corpus.tag_names, "")
+    members["other"] = ~np.logical_or.reduce(list(members.values()))
+    return {name: member[corpus.tags] for name, member in members.items()}
+
+
+def _split_distances(distances: np.ndarray) -> dict[str, np.ndarray]:
+    bounds = zip(DISTANCES, (*DISTANCES[1:], None), strict=True)
+    return {
+        f"{low}-{high - 1}" if high else f"{low}+": (
+            (distances >= low) & (distances < (high or np.inf))
+        )
+        for low, high in bounds
+    }
+
+
+def document_rows(corpus: AlignedCorpus, scores: Scores) -> list[dict[str, Any]]:
+    """Rows of documents.csv: split, document, predicted tokens and nats in each mode (``nll_on``
+    ...), for bootstraps over documents.
+    """
+    totals = {f"nll_{mode}": _document_sums(nll, corpus.offsets) for mode, nll in scores.items()}
+    tokens = np.diff(corpus.offsets) - 1
+    return [
+        {
+            "split": corpus.split,
+            "document": name,
+            "tokens": int(tokens[d]),
+            **{key: float(total[d]) for key, total in totals.items()},
+        }
+        for d, name in enumerate(corpus.names)
+    ]
+
+
+def _document_sums(nll: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    return np.diff(np.concatenate([[0.0], np.cumsum(nll, dtype=np.float64)])[offsets])

@@ -1,0 +1,191 @@
+"""Resumable training state on disk: atomic folders of safetensors and JSON, never a pickle."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from entity_transformers.artifacts import atomic_folder, read_json, sync, write_json
+from entity_transformers.train.progress import Progress, TrainingError
+
+log = logging.getLogger(__name__)
+# what reading a damaged snapshot raises
+DAMAGED = (SafetensorError, OSError, ValueError, TypeError)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a run needs to go on: named tensors (weights, optimizer, memory, random state) and
+    where it stands.
+    """
+
+    tensors: dict[str, Tensor]
+    progress: Progress
+
+
+class CheckpointStore:
+    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen, and a
+    damaged one is passed over.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+        self._damaged: list[Path] = []
+        for leftover in folder.glob(".*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def save(self, step: int, snapshot: Snapshot, kind: str = "step") -> None:
+        """Write the snapshot of ``step``; of kind ``step`` only the newest ``keep`` are kept. One
+        that is there stays as it is.
+
+        Its bytes have reached the disk before it gets its name.
+        """
+        self._forget_damaged()
+        folder = self.folder / f"{kind}-{step:09d}"
+        if not folder.exists():
+            with atomic_folder(folder) as temporary:
+                save_file(
+                    {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()},
+                    temporary / "tensors.safetensors",
+                )
+                write_json(temporary / "values.json", vars(snapshot.progress))
+                sync(temporary)
+        if kind == "step":
+            self._remove(self._folders(kind)[: -self.keep])
+
+    def keep_best(self, step: int | None) -> None:
+        """Drop every snapshot of kind ``best`` but that of ``step``; called once a snapshot that
+        names it has been written or read.
+        """
+        self._remove(
+            folder for folder in self._folders("best") if folder.name != f"best-{step or 0:09d}"
+        )
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot that can be read, or None before the first; a damaged one is logged,
+        and removed by the next `save`.
+
+        Where there are some and none can be read: TrainingError.
+        """
+        for folder in reversed(self._folders("step")):
+            try:
+                return self._read(folder)
+            except DAMAGED as error:
+                log.warning("%s is damaged (%s): trying the one before it", folder, error)
+                self._damaged.append(folder)
+        if self._damaged:
+            raise TrainingError(
+                f"no checkpoint in {self.folder} can be read: delete that folder to train again"
+                " from the start"
+            )
+        return None
+
+    def best(self, step: int) -> Snapshot:
+        """The snapshot of kind ``best`` of ``step``; TrainingError where there is none or it is
+        damaged.
+        """
+        folder = self.folder / f"best-{step:09d}"
+        try:
+            return self._read(folder)
+        except DAMAGED as error:
+            raise TrainingError(
+                f"{folder} can't be read ({error}): delete {self.folder} to train again from the"
+                " start"
+            ) from error
+
+    def has_best(self, step: int | None) -> bool:
+        """Are the weights of ``step`` here?"""
+        return step is not None and (self.folder / f"best-{step:09d}").exists()
+
+    def _folders(self, kind: str) -> list[Path]:
+        return sorted(self.folder.glob(f"{kind}-*"))
+
+    def _remove(self, folders: Iterable[Path]) -> None:
+        for folder in folders:
+            shutil.rmtree(folder)
+
+    def _forget_damaged(self) -> None:
+        self._remove(self._damaged)
+        self._damaged = []
+
+    def _read(self, folder: Path) -> Snapshot:
+        return Snapshot(
+            load_file(folder / "tensors.safetensors"), Progress(**read_json(folder / "values.json"))
+        )
+
+
+def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Names under ``prefix/``, tensors detached on the CPU."""
+    return {f"{prefix}/{name}": tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+
+
+def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names lie under ``prefix/``, without it."""
+    return {
+        name.removeprefix(f"{prefix}/"): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(f"{prefix}/")
+    }
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's per-parameter state as named tensors (``<index>/<key>``)."""
+    state = optimizer.state_dict()["state"]
+    return pack(
+        "optimizer",
+        {
+            f"{i}/{key}": torch.as_tensor(value)
+            for i, entry in state.items()
+            for key, value in entry.items()
+        },
+    )
+
+
+def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put the state of `pack_optimizer` back into ``optimizer``."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in unpack("optimizer", tensors).items():
+        index, key = name.split("/")
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict(
+        {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
+    )
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """The states of the generators that this process draws from: the CPU's and, on CUDA, its
+    device's.
+    """
+    cuda = {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {}
+    return {"cpu": torch.get_rng_state(), **cuda}
+
+
+def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
+    """Put the states of `random_states` back; a run that goes on on the CPU leaves CUDA's out."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def seed_process(seed: int, rank: int, step: int) -> None:
+    """Seed the generators of process ``rank`` at ``step``: independent streams, that of the first
+    process's start is ``seed`` itself.
+
+    A run that goes on with another number of processes has no states of its own to go on with: it
+    starts such streams.
+    """
+    fresh = rank == 0 and step == 0
+    torch.manual_seed(
+        seed
+        if fresh
+        else int(np.random.SeedSequence([seed, rank, step]).generate_state(1, np.uint64)[0])
+    )

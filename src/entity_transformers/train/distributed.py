@@ -1,0 +1,148 @@
+"""The processes that train one model together, each on its share of the streams; started by
+torchrun, joined through accelerate.
+
+A process alone exchanges nothing and does not even import accelerate. Streams are dealt in order:
+process r of P takes streams r B / P to (r + 1) B / P - 1 of the global step, so that what is
+gathered in the order of the processes is in the order of the streams.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# the longest wait for another process: more than a validation or a checkpoint takes
+TIMEOUT = datetime.timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among those of the run: its number ``rank`` of ``size``, and the name of its
+    device.
+    """
+
+    rank: int = 0
+    size: int = 1
+    device: str = "cpu"
+    accelerator: Any = None
+
+    @property
+    def main(self) -> bool:
+        """Is it the one process that validates, logs and writes?"""
+        return self.rank == 0
+
+    def share(self, streams: int) -> range:
+        """The streams of this process among ``streams``, which ``size`` divides."""
+        count = streams // self.size
+        return range(self.rank * count, (self.rank + 1) * count)
+
+    def wrap(self, module: nn.Module, unused: bool) -> nn.Module:
+        """``module`` whose backward pass leaves the mean of all processes' gradients: DDP; alone
+        the module itself.
+
+        Weights are those of the main process. ``unused``: some parameters may have no gradient in
+        some process's passes.
+        """
+        if self.size == 1:
+            return module
+        from accelerate.utils import DistributedDataParallelKwargs
+
+        self.accelerator.ddp_handler = DistributedDataParallelKwargs(find_unused_parameters=unused)
+        return self.accelerator.prepare_model(module)
+
+    def sync(self, module: nn.Module, now: bool) -> contextlib.AbstractContextManager[None]:
+        """Around a forward and backward pass of what `wrap` gave: are gradients exchanged ``now``,
+        or is more still added to them?
+        """
+        return (
+            contextlib.nullcontext() if now or self.size == 1 else self.accelerator.no_sync(module)
+        )
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """All processes' tensors [n, ...] of one shape, one after another: [n * size, ...]."""
+        return tensor if self.size == 1 else self.accelerator.gather(tensor)
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum of all processes' tensors of one shape."""
+        return tensor if self.size == 1 else self.accelerator.reduce(tensor, "sum")
+
+    def sum_number(self, value: float) -> float:
+        """The sum of all processes' numbers, in float64."""
+        return (
+            value
+            if self.size == 1
+            else float(
+                self.sum(torch.tensor([value], dtype=torch.float64, device=self.accelerator.device))
+            )
+        )
+
+    def any(self, flag: bool) -> bool:
+        """Is ``flag`` set in any process? All get the same answer."""
+        return flag if self.size == 1 else self.sum_number(float(flag)) > 0
+
+    def wait(self) -> None:
+        """Go on when all processes have come here."""
+        if self.size > 1:
+            self.accelerator.wait_for_everyone()
+
+
+@contextlib.contextmanager
+def joined_world(device: str) -> Iterator[World]:
+    """Join the processes that torchrun started (``WORLD_SIZE``, ``RANK``, ...), gloo on the CPU and
+    NCCL on CUDA; alone if it started none.
+
+    ``device`` is ``run.device``; of several processes on CUDA each takes the device of its number
+    on the machine. A device named with its number, or fewer devices than processes, raises
+    ValueError. Left in peace the group is taken down; left by an exception it is not, because the
+    others might wait in it: they are told by the broken connection, or by torchrun, and at the
+    latest after `TIMEOUT`.
+    """
+    if _world_size() == 1:
+        yield World(device=device)
+        return
+    device = _pick_device(device, _world_size(), int(os.environ.get("LOCAL_RANK", "0")))
+    from accelerate import Accelerator
+    from accelerate.utils import InitProcessGroupKwargs
+
+    patience = InitProcessGroupKwargs(timeout=TIMEOUT)
+    accelerator = Accelerator(
+        cpu=device == "cpu",
+        mixed_precision="no",
+        device_placement=False,
+        kwargs_handlers=[patience],
+    )
+    yield World(accelerator.process_index, accelerator.num_processes, device, accelerator)
+    accelerator.end_training()
+
+
+def _pick_device(device: str, size: int, local_rank: int) -> str:
+    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
+        return "cpu"
+    count = torch.cuda.device_count()
+    if device.startswith("cuda:"):
+        raise ValueError(
+            f"run.device is {device!r}, but {size} processes need one device each: set it to cuda,"
+            " auto or cpu"
+        )
+    if local_rank >= count:
+        raise ValueError(
+            f"run.device is {device!r}, but process {local_rank} of this machine has none of its"
+            f" {count} CUDA devices left"
+        )
+    return f"cuda:{local_rank}"
+
+
+def is_lost_process(error: RuntimeError) -> bool:
+    """Does the error of an exchange say that another process has ended or hangs?"""
+    return isinstance(error, torch.distributed.DistError) or "gloo/" in str(error)
+
+
+def _world_size() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))

@@ -1,0 +1,320 @@
+"""The one training loop of GPT2, GPT2E and the controls (sections 3.2 and 4.1): the model is the
+only difference.
+
+A step is one window of each of B documents side by side, each with its own memory: read at the
+start of the step, written at its end, reset where a document begins. With
+``memory_gradient_windows`` k > 0 a step is k + 1 windows in a row, for every model, and the
+gradient flows through the memory between them. Several processes divide the B documents
+(`distributed`): all take the same steps, the main one validates, logs and writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.windows import WindowPlan
+from entity_transformers.models.step import has_memory
+from entity_transformers.study.sections import LmParams
+from entity_transformers.train.checkpoint import (
+    CheckpointStore,
+    Snapshot,
+    pack,
+    pack_optimizer,
+    random_states,
+    seed_process,
+    set_random_states,
+    unpack,
+    unpack_optimizer,
+)
+from entity_transformers.train.distributed import World, is_lost_process
+from entity_transformers.train.optimizer import apply_gradients, learning_rate, make_optimizer
+from entity_transformers.train.progress import CurveRow, Progress, TrainingError
+from entity_transformers.train.streams import Streams, memory_errors
+
+CALMER = "lower lm.learning_rate or set lm.clip_norm"
+
+
+class TrainingStopped(Exception):  # noqa: N818 - not an error: the run goes on from its snapshot when it is called again
+    """A signal or the time budget ended the run after its state was saved."""
+
+
+@dataclass
+class Training:
+    """One run: the model with its optimizer, memories and progress, on windows that depend on
+    (corpus, seed, step) alone.
+
+    ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
+    per token on held-out text, with or without entities; it is called in evaluation mode, by the
+    main process alone: its number then does not depend on how many there are, and it is rare.
+    ``store`` must be a folder that all processes see. ``started`` is when this life of the run
+    began (time.monotonic).
+    """
+
+    model: Any
+    corpus: AlignedCorpus
+    validate: Callable[[Any, bool], float]
+    params: LmParams
+    seed: int
+    store: CheckpointStore
+    write_row: Callable[[int, CurveRow], None]
+    log: Callable[[str], None] = lambda line: None
+    world: World = field(default_factory=World)
+    started: float = field(default_factory=time.monotonic)
+    progress: Progress = field(default_factory=Progress)
+    step_seconds: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        params = self.params
+        self.device = self.model.device
+        self.windows_per_step = params.memory_gradient_windows + 1
+        self.plan = WindowPlan(
+            self.corpus,
+            streams=params.documents_per_step,
+            window=params.window,
+            windows=params.steps * self.windows_per_step,
+            seed=self.seed,
+        )
+        self.streams = Streams(self.model, self.plan, params, self.world)
+        self.optimizer = make_optimizer(self.model, params)
+        seed_process(self.seed, self.world.rank, 0)
+        # else window by window, in `Streams`
+        if params.gradient_checkpointing and self.windows_per_step == 1:
+            enable = (
+                getattr(self.model, "activation_checkpointing_enable", None)
+                or self.model.gradient_checkpointing_enable
+            )
+            enable()
+        if params.compile != "off":
+            self.model.transformer.compile(mode=params.compile)
+        self._resume()
+        self.earlier_seconds = self.progress.seconds
+
+    def run(self, caught: list[int] | None = None) -> Progress:
+        """Train to the last step; `TrainingStopped` if a signal or the time budget of any process
+        comes first, the state saved.
+
+        ``caught``: the list of a `caught_signals` that this is called in; a signal that is there
+        already counts after one step.
+        """
+        try:
+            with caught_signals(caught) as caught:
+                while self.progress.step < self.params.steps:
+                    self.train_step()
+                    self._after_step()
+                    self._stop_if_asked(caught)
+            self._save()
+        except RuntimeError as error:
+            if self.world.size > 1 and is_lost_process(error):
+                raise TrainingError(
+                    f"process {self.world.rank} lost another one after step {self.progress.step}:"
+                    " see its messages"
+                ) from error
+            raise
+        return self.progress
+
+    def _stop_if_asked(self, caught: list[int]) -> None:
+        late, progress = self._out_of_time(), self.progress
+        if self.world.any(bool(caught) or late) and progress.step < self.params.steps:
+            self._save()
+            reason = (
+                f"signal {caught[0]}"
+                if caught
+                else f"lm.max_minutes {self.params.max_minutes}"
+                if late
+                else "another process"
+            )
+            raise TrainingStopped(
+                f"{reason}: saved at step {progress.step} of {self.params.steps}; run again to"
+                " go on"
+            )
+
+    def train_step(self) -> None:
+        """One optimizer step; its mean loss per token goes into ``progress``."""
+        begin, progress, count = time.perf_counter(), self.progress, self.windows_per_step
+        if not self.model.training:
+            self.model.train()
+        windows = [self.plan[progress.step * count + i] for i in range(count)]
+        loss = self.streams.accumulate_gradients(windows)
+        if not math.isfinite(loss):
+            names = ", ".join(sorted({name for window in windows for name in window.documents}))
+            raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
+        with memory_errors("AdamW's states", self.device):
+            moved = apply_gradients(self.model, self.optimizer, progress.step, self.params)
+        progress.add_step(loss, sum(window.targets.size for window in windows), moved)
+        self.step_seconds.append(time.perf_counter() - begin)
+
+    def _after_step(self) -> None:
+        progress, params = self.progress, self.params
+        last = progress.step == params.steps
+        validate = last or progress.step % params.validate_every == 0
+        if self.world.main and (
+            validate or progress.step % max(1, params.validate_every // 10) == 0
+        ):
+            self._write_curve(validate)
+        if progress.step % params.checkpoint_every == 0 and not last:
+            self._save()
+
+    def _write_curve(self, validate: bool) -> None:
+        progress = self.progress
+        row: CurveRow = {
+            "step": progress.step,
+            "tokens": progress.tokens,
+            "train_loss": progress.take_train_loss(),
+        }
+        row |= {
+            "learning_rate": learning_rate(progress.step - 1, self.params),
+            "dev_loss_on": "",
+            "dev_loss_off": "",
+        }
+        if validate:
+            on = self._validate(entities=True)
+            off = self._validate(entities=False) if has_memory(self.model) else on
+            row |= {"dev_loss_on": on, "dev_loss_off": off}
+            better = progress.add_validation(on, off)
+            if better and self.params.final_weights == "best":
+                self.store.save(
+                    progress.step,
+                    Snapshot(pack("model", self.model.state_dict()), progress),
+                    kind="best",
+                )
+        self.write_row(progress.curve_rows, row)
+        progress.curve_rows += 1
+        self.log(self._status(row))
+
+    def _validate(self, entities: bool) -> float:
+        """The held-out loss, never compiled: its windows have too many shapes. One that is not
+        finite raises TrainingError.
+        """
+        begin, compiled = time.perf_counter(), self.params.compile != "off"
+        eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
+        with eager, memory_errors("the windows of a validation", self.device):
+            loss = self.validate(self.model.eval(), entities)
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"step {self.progress.step}: held-out loss {loss} with entities"
+                f" {'on' if entities else 'off'}: {CALMER}"
+            )
+        if entities:
+            self.progress.validation_seconds = time.perf_counter() - begin
+        return loss
+
+    def _status(self, row: CurveRow) -> str:
+        progress, recent = self.progress, self.step_seconds[-100:]
+        seconds = sum(recent) / len(recent)
+        tokens = self.params.documents_per_step * self.params.window * self.windows_per_step
+        left = time.strftime("%H:%M:%S", time.gmtime(seconds * (self.params.steps - progress.step)))
+        dev = (
+            f"  dev {row['dev_loss_on']:.4f} on {row['dev_loss_off']:.4f} off"
+            if row["dev_loss_on"] != ""
+            else ""
+        )
+        return (
+            f"step {progress.step}/{self.params.steps}  loss {row['train_loss']:.4f}{dev} "
+            f" {tokens / seconds:,.0f} tokens/s  {left} left"
+        )
+
+    def _snapshot(self) -> Snapshot:
+        random = {
+            name: self.world.gather(state[None].to(self.device))
+            for name, state in random_states(self.device).items()
+        }
+        tensors = pack("model", self.model.state_dict()) | pack_optimizer(self.optimizer)
+        return Snapshot(
+            tensors | pack("memory", self.streams.state()) | pack("random", random),
+            replace(self.progress),
+        )
+
+    def _save(self) -> None:
+        """All processes give what they hold, the main one writes, and none goes on before that is
+        done.
+        """
+        self.progress.seconds = self.seconds()
+        if self.step_seconds:
+            self.progress.median_step_seconds = statistics.median(self.step_seconds)
+        snapshot = self._snapshot()
+        if self.world.main:
+            self.store.save(self.progress.step, snapshot)
+            self.store.keep_best(self.progress.best_step)
+        self.world.wait()
+
+    def _resume(self) -> None:
+        snapshot = self.store.latest()
+        if snapshot is not None:
+            self._load(snapshot)
+            if self.params.final_weights == "best" and not self.store.has_best(
+                self.progress.best_step
+            ):
+                # dropped for a better one of after this snapshot, which comes again
+                self.progress.forget_best()
+        if self.world.main:
+            # a later one may not come again: other processes, other numbers
+            self.store.keep_best(self.progress.best_step)
+        steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
+        if len(set(steps)) > 1:
+            raise TrainingError(
+                f"the processes' checkpoints are of steps {steps}: name a folder that all of"
+                " them see"
+            )
+
+    def _load(self, snapshot: Snapshot) -> None:
+        self.progress = snapshot.progress
+        self.model.load_state_dict(unpack("model", snapshot.tensors))
+        unpack_optimizer(self.optimizer, snapshot.tensors)
+        self.streams.load_state(unpack("memory", snapshot.tensors))
+        random = unpack("random", snapshot.tensors)
+        if len(random["cpu"]) == self.world.size:
+            set_random_states(
+                {name: states[self.world.rank].clone() for name, states in random.items()},
+                self.device,
+            )
+        else:
+            seed_process(self.seed, self.world.rank, self.progress.step)
+        self.log(f"going on from step {self.progress.step}")
+
+    def load_final_weights(self) -> None:
+        """Put the weights that the study goes on with into the model: those of the last step, or of
+        the lowest dev loss.
+        """
+        best = self.progress.best_step
+        if self.params.final_weights == "best" and best is not None:
+            self.model.load_state_dict(unpack("model", self.store.best(best).tensors))
+
+    def seconds(self) -> float:
+        """Seconds of all lives of the run so far; of one that was killed those up to its last
+        snapshot.
+        """
+        return self.earlier_seconds + time.monotonic() - self.started
+
+    def _out_of_time(self) -> bool:
+        minutes = self.params.max_minutes
+        return minutes is not None and time.monotonic() - self.started > 60 * minutes
+
+
+@contextlib.contextmanager
+def caught_signals(caught: list[int] | None = None) -> Iterator[list[int]]:
+    """SIGTERM and SIGINT are noted in the list instead of ending the process (in the main thread;
+    elsewhere nothing is).
+    """
+    caught = [] if caught is None else caught
+    try:
+        old = {
+            number: signal.signal(number, lambda received, frame: caught.append(received))
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+    except ValueError:
+        old = {}
+    try:
+        yield caught
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,73 @@
+"""Where a training run stands, the rows of its learning curve (figures 2 and 3), and why it can't
+go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CurveRow = dict[str, float | int | str]
+CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
+
+
+class TrainingError(RuntimeError):
+    """Training can't go on: a loss is not finite, a batch does not fit, a process is gone, or no
+    checkpoint can be read.
+    """
+
+
+@dataclass
+class Progress:
+    """What a snapshot keeps beside the tensors. Losses are nats per token, of the training split
+    means over steps.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    loss_sum: float = 0.0
+    loss_steps: int = 0
+    interval_loss_sum: float = 0.0
+    interval_steps: int = 0
+    train_loss: float | None = None
+    dev_loss_on: float | None = None
+    dev_loss_off: float | None = None
+    best_dev_loss: float | None = None
+    best_step: int | None = None
+    best_train_loss: float | None = None
+    best_dev_loss_off: float | None = None
+    skipped_steps: int = 0
+    curve_rows: int = 0
+    median_step_seconds: float | None = None
+    validation_seconds: float | None = None
+    seconds: float = 0.0
+
+    def add_step(self, loss: float, tokens: int, moved: bool) -> None:
+        """One more step, on ``tokens`` tokens; ``moved``: its gradient was finite and used."""
+        self.step += 1
+        self.tokens += tokens
+        self.skipped_steps += not moved
+        self.loss_sum, self.loss_steps = self.loss_sum + loss, self.loss_steps + 1
+        self.interval_loss_sum, self.interval_steps = (
+            self.interval_loss_sum + loss,
+            self.interval_steps + 1,
+        )
+
+    def take_train_loss(self) -> float:
+        """The mean loss since the last row of the curve, whose sum starts anew."""
+        loss, self.loss_sum, self.loss_steps = self.loss_sum / self.loss_steps, 0.0, 0
+        return loss
+
+    def add_validation(self, on: float, off: float) -> bool:
+        """Note a validation, entities on and off; returns whether it is the best so far."""
+        self.train_loss = self.interval_loss_sum / self.interval_steps
+        self.interval_loss_sum, self.interval_steps = 0.0, 0
+        self.dev_loss_on, self.dev_loss_off = on, off
+        better = self.best_dev_loss is None or on < self.best_dev_loss
+        if better:
+            self.best_dev_loss, self.best_step = on, self.step
+            self.best_train_loss, self.best_dev_loss_off = self.train_loss, off
+        return better
+
+    def forget_best(self) -> None:
+        """No validation so far counts as the best one."""
+        self.best_dev_loss = self.best_step = self.best_train_loss = self.best_dev_loss_off = None

@@ -1,0 +1,397 @@
+"""Vectors of words and mentions against loops that read one word, sentence or window at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.mentions import flatten
+from entity_transformers.encode import (
+    MENTION_ARRAYS,
+    embed_mentions,
+    embed_splits,
+    embed_words,
+    embed_words_in_context,
+    index_words,
+    join_mentions,
+)
+from entity_transformers.encode.mentions import find_head, find_heads
+from entity_transformers.encode.words import check_same
+from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
+
+GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
+LEXICON = {
+    "Ann": "NNP", "Bobby": "NNP", "harbour": "NN", "tailor": "NN", "she": "PRP", "his": "PRP$", "the": "DT", "of": "IN", "old": "JJ",
+    "walked": "VBD", "extraordinarily": "RB", ",": ",", ".": ".",
+}  # fmt: skip
+WINDOW = 16
+
+
+def write_document(index: int, generator: np.random.Generator) -> Document:
+    words = tuple(generator.choice(list(LEXICON), int(generator.integers(1, 40))).tolist())
+    starts = sorted({0, *generator.integers(0, len(words), 3).tolist()})
+    places = zip(
+        generator.integers(0, len(words), 9).tolist(),
+        generator.integers(1, 5, 9).tolist(),
+        strict=True,
+    )
+    spans = {(start, min(len(words), start + length)) for start, length in places}
+    mentions = tuple(
+        Mention(s, e, int(generator.integers(3, 6)))
+        for s, e in sorted(spans, key=lambda span: (span[0], -span[1]))
+    )
+    tags = tuple(LEXICON[word] for word in words)
+    return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), mentions, tags)
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    generator = np.random.default_rng(11)
+    return [write_document(i, generator) for i in range(7)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(documents):
+    return learn_tokenizer(documents, 300, "natural")
+
+
+@pytest.fixture(scope="module")
+def corpus(documents, tokenizer):
+    return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+
+
+def build(kind: str, tokenizer, **switches: str) -> torch.nn.Module:
+    shape = {
+        "n_positions": WINDOW,
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "initializer_range": 0.3,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+    torch.manual_seed(8)
+    if kind == "gpt2":
+        return GPT2LMHeadModel(GPT2Config(vocab_size=tokenizer.get_vocab_size(), **shape)).eval()
+    return GPT2EForCausalLM(
+        GPT2EConfig(vocab_size=tokenizer.get_vocab_size(), **shape, **switches)
+    ).eval()
+
+
+@pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean"])
+def model(request, tokenizer):
+    kind, *rest = request.param.split("-")
+    return build(
+        kind,
+        tokenizer,
+        **(dict(zip(("entity_values", "memory_write"), rest, strict=True)) if rest else {}),
+    )
+
+
+def read_plainly(model, ids, states=None) -> np.ndarray:
+    with torch.no_grad():
+        given = {} if states is None else {"entity_states": states[None]}
+        return (
+            model.transformer(torch.tensor([ids]), use_cache=False, **given)
+            .last_hidden_state[0]
+            .numpy()
+        )
+
+
+def pool_plainly(hidden: np.ndarray, pooling: str) -> np.ndarray:
+    return {"last": hidden[-1], "first": hidden[0], "mean": hidden.mean(0)}[pooling]
+
+
+def assert_close(measured: np.ndarray, expected) -> None:
+    """Equal up to the rounding of the float16 that vectors are stored in."""
+    assert measured.dtype == np.float16
+    np.testing.assert_allclose(
+        measured.astype(np.float64),
+        np.array(expected, np.float64).reshape(measured.shape),
+        rtol=2e-3,
+        atol=2e-3,
+    )
+
+
+@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
+def test_words_alone_equal_one_at_a_time(model, tokenizer, pooling):
+    words = [*LEXICON, "extraordinary-harbourwalked", "é"]
+    measured = embed_words(model, words, tokenizer, window=WINDOW, pooling=pooling, batch=4)
+    assert_close(
+        measured,
+        [
+            pool_plainly(read_plainly(model, tokenizer.encode(" " + word).ids), pooling)
+            for word in words
+        ],
+    )
+
+
+def test_treebank_quotes_are_read_as_in_running_text(model, tokenizer):
+    measured = embed_words(
+        model, ["``", "''", '"'], tokenizer, window=WINDOW, pooling="last", batch=4
+    )
+    assert_close(measured, [read_plainly(model, tokenizer.encode(' "').ids)[-1]] * 3)
+
+
+def test_a_word_that_spells_the_border_of_documents_is_text(model, tokenizer):
+    border = tokenizer.token_to_id(END)
+    measured = embed_words(
+        model, [END, "harbour"], tokenizer, window=WINDOW, pooling="last", batch=4
+    )
+    with spelled_out(tokenizer):
+        ids = tokenizer.encode(f" {END}").ids
+    assert border not in ids
+    assert_close(measured[:1], [read_plainly(model, ids[-(len(ids) % WINDOW or WINDOW) :])[-1]])
+    assert tokenizer.encode(END).ids == [border]
+
+
+def test_a_word_longer_than_the_window_is_read_in_parts(model, tokenizer):
+    word = "zq" * 15
+    ids = tokenizer.encode(" " + word).ids
+    assert len(ids) > WINDOW
+    parts = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
+    for pooling, expected in (
+        ("last", read_plainly(model, parts[-1])[-1]),
+        ("first", read_plainly(model, parts[0])[0]),
+    ):
+        assert_close(
+            embed_words(model, ["Ann", word], tokenizer, window=WINDOW, pooling=pooling, batch=4)[
+                1
+            ],
+            expected,
+        )
+
+
+@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
+def test_words_in_sentences_equal_one_sentence_at_a_time(model, documents, corpus, pooling):
+    expected = []
+    for d, document in enumerate(documents):
+        part = corpus.document(d)
+        tokens, words = corpus.tokens[part], corpus.words[part]
+        for sentence in document.sentences():
+            inside = np.flatnonzero((words >= sentence.start) & (words < sentence.stop))
+            chunks = [inside[start : start + WINDOW] for start in range(0, len(inside), WINDOW)]
+            hidden = np.concatenate(
+                [read_plainly(model, tokens[chunk].tolist()) for chunk in chunks]
+            )
+            expected += [pool_plainly(hidden[words[inside] == word], pooling) for word in sentence]
+    assert_close(
+        embed_words_in_context(
+            model, documents, corpus, context="sentence", window=WINDOW, pooling=pooling, batch=3
+        ),
+        expected,
+    )
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_words_in_documents_equal_one_window_at_a_time(model, documents, corpus, pooling):
+    expected = []
+    for d, document in enumerate(documents):
+        part = corpus.document(d)
+        tokens, words = corpus.tokens[part].tolist(), corpus.words[part]
+        hidden = np.concatenate(
+            [
+                read_plainly(model, tokens[start : start + WINDOW])
+                for start in range(0, len(tokens), WINDOW)
+            ]
+        )
+        expected += [
+            pool_plainly(hidden[words == word], pooling) for word in range(len(document.words))
+        ]
+    assert_close(
+        embed_words_in_context(
+            model, documents, corpus, context="document", window=WINDOW, pooling=pooling, batch=3
+        ),
+        expected,
+    )
+
+
+def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenizer):
+    train, dev = documents[:4], documents[4:]
+    words, places = index_words({"train": train, "dev": dev})
+    assert len(words) == len(set(words))
+    assert [words[i] for i in places["dev"]] == [
+        word for document in dev for word in document.words
+    ]
+    how = {"window": WINDOW, "pooling": "last", "batch": 4}
+    arrays = embed_splits(
+        model, {"train": (train, corpus), "dev": (dev, corpus)}, tokenizer, context="word", **how
+    )
+    assert arrays["vectors"].shape == (len(words), 16)
+    assert arrays["dev"].tolist() == places["dev"].tolist()
+    context = embed_splits(
+        model,
+        {"train": (documents, corpus), "dev": (documents, corpus)},
+        tokenizer,
+        context="sentence",
+        **how,
+    )
+    total = sum(len(document.words) for document in documents)
+    assert context["dev"].tolist() == list(range(total, 2 * total))
+    assert (context["vectors"][:total] == context["vectors"][total:]).all()
+
+
+@pytest.mark.parametrize(
+    ("tags", "head"),
+    [
+        (["NNP", "NNP"], 1),  # John Smith
+        (["DT", "NN", "IN", "NNP"], 1),  # the president of France
+        (["NNP", ",", "NNP"], 0),  # Paris, France
+        (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
+        (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
+        (["DT", "IN", "PRP"], 2),  # all of them
+        (["DT"], None),  # that
+        (["VBD", "IN", "DT"], None),
+        ([], None),
+    ],
+)
+def test_find_head(tags, head):
+    assert find_head(tags, frozenset({"NN", "NNP", "PRP", "PRP$"})) == head
+
+
+def list_heads(documents) -> list[tuple[int, int, int, int]]:
+    """(document, head word, entity over the split, group) of every kept mention with a head, from
+    the documents' own mentions.
+    """
+    rows, base = [], 0
+    for d, document in enumerate(documents):
+        numbers: dict[int, int] = {}
+        for mention in flatten(document.mentions, len(document.words), "outermost")[0]:
+            entity = base + numbers.setdefault(mention.chain, len(numbers))
+            head = find_head(
+                document.tags[mention.start : mention.end], frozenset({"NN", "NNP", "PRP", "PRP$"})
+            )
+            if head is not None:
+                word = mention.start + head
+                rows.append((d, word, entity, 0 if document.tags[word] in GROUPS["nouns"] else 1))
+        base += len(numbers)
+    return rows
+
+
+def test_heads_of_an_aligned_split_equal_those_of_its_documents(documents, corpus):
+    heads = find_heads(corpus, GROUPS)
+    assert list(
+        zip(heads.document, heads.word, heads.entity, heads.group, strict=True)
+    ) == list_heads(documents)
+    for i, (d, word, _, _) in enumerate(list_heads(documents)):
+        part = corpus.document(d)
+        assert np.flatnonzero(heads.slots == i).tolist() == [
+            part.start + t for t in np.flatnonzero(corpus.words[part] == word)
+        ]
+
+
+def read_document_plainly(model, corpus, d, entities) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Hidden states of a document window by window with a dictionary as the memory, and what the
+    dictionary holds at its end.
+    """
+    part = corpus.document(d)
+    tokens, ids = corpus.tokens[part].tolist(), corpus.entities[part].tolist()
+    vectors, parts = {}, []
+    mean = getattr(model.config, "memory_write", "last") == "mean"
+    for start in range(0, len(tokens), WINDOW):
+        window = ids[start : start + WINDOW]
+        states = (
+            torch.stack([torch.tensor(vectors.get(e, np.ones(16, np.float32))) for e in window])
+            if entities
+            else None
+        )
+        parts.append(hidden := read_plainly(model, tokens[start : start + WINDOW], states))
+        for entity in set(window) - {0}:
+            last = first = max(t for t, e in enumerate(window) if e == entity)
+            while mean and first > 0 and window[first - 1] == entity:
+                first -= 1
+            vectors[entity] = hidden[first : last + 1].mean(0)
+    return np.concatenate(parts), vectors
+
+
+@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
+def test_mentions_equal_reading_plainly(model, documents, corpus, tokenizer, pooling):
+    arrays = embed_mentions(
+        model, documents, corpus, tokenizer, GROUPS, window=WINDOW, pooling=pooling, batch=3
+    )
+    rows = list_heads(documents)
+    assert list(arrays) == list(MENTION_ARRAYS)
+    assert arrays["entity"].tolist() == [entity for _, _, entity, _ in rows]
+    assert arrays["group"].tolist() == [group for *_, group in rows]
+    for mode in ("on", "off"):
+        read = [
+            read_document_plainly(
+                model, corpus, d, mode == "on" and model.config.model_type == "gpt2e"
+            )
+            for d in range(len(documents))
+        ]
+        memory = [vectors[entity] for _, vectors in read for entity in sorted(vectors)]
+        assert_close(arrays[f"memory_{mode}"], memory)
+        words = [corpus.words[corpus.document(d)] for d in range(len(documents))]
+        assert_close(
+            arrays[f"context_{mode}"],
+            [pool_plainly(read[d][0][words[d] == word], pooling) for d, word, _, _ in rows],
+        )
+        alone = []
+        for d, word, entity, _ in rows:
+            ids = tokenizer.encode(" " + documents[d].words[word]).ids
+            given = mode == "on" and model.config.model_type == "gpt2e"
+            states = (
+                torch.tensor(arrays["memory_on"][entity].astype(np.float32)).expand(len(ids), -1)
+                if given
+                else None
+            )
+            alone.append(pool_plainly(read_plainly(model, ids, states), pooling))
+        assert_close(arrays[f"word_{mode}"], alone)
+
+
+def test_a_word_alone_sees_no_entity_unless_values_come_from_it(documents, corpus, tokenizer):
+    """One entity over the whole input: uniform attention over hidden values, whatever the entity
+    holds (the paper's equal columns).
+    """
+    how = {"window": WINDOW, "pooling": "last", "batch": 3}
+    models = (build("gpt2e", tokenizer, entity_values=values) for values in ("hidden", "both"))
+    hidden, both = (embed_mentions(m, documents, corpus, tokenizer, GROUPS, **how) for m in models)
+    assert_close(hidden["word_on"], hidden["word_off"])
+    assert abs(hidden["context_on"].astype(float) - hidden["context_off"]).max() > 0.05
+    assert abs(both["word_on"].astype(float) - both["word_off"]).max() > 0.05
+
+
+def test_mentions_of_two_splits_are_joined_with_entities_apart(model, documents, corpus, tokenizer):
+    part = embed_mentions(
+        model, documents, corpus, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
+    )
+    joined = join_mentions([part, part])
+    m, e = len(part["entity"]), len(part["memory_on"])
+    assert joined["entity"].dtype == np.int32
+    assert (joined["entity"][m:] - joined["entity"][:m] == e).all()
+    assert joined["memory_off"].shape == (2 * e, 16)
+    assert (joined["context_on"][m:] == part["context_on"]).all()
+
+
+def test_documents_without_tags_mentions_or_anything_are_defined(model, documents, tokenizer):
+    bare = [replace(document, tags=None, mentions=()) for document in documents]
+    for kept in (bare, []):
+        aligned = align_split(kept, tokenizer, split="dev", policy="outermost", spacing="natural")
+        arrays = embed_mentions(
+            model, kept, aligned, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
+        )
+        assert {name: len(array) for name, array in arrays.items()} == dict.fromkeys(
+            MENTION_ARRAYS, 0
+        )
+        tokens = embed_words_in_context(
+            model, kept, aligned, context="sentence", window=WINDOW, pooling="last", batch=3
+        )
+        assert tokens.shape == (sum(len(document.words) for document in kept), 16)
+    assert embed_words(model, [], tokenizer, window=WINDOW, pooling="last", batch=3).shape == (
+        0,
+        16,
+    )
+
+
+def test_other_documents_than_the_aligned_ones_are_refused(documents, corpus):
+    with pytest.raises(ValueError, match="document 0: 'doc1#0' is aligned as 'doc0#0'"):
+        check_same(documents[1:], corpus)
+    with pytest.raises(ValueError, match="6 documents, but 7 are aligned"):
+        check_same(documents[:6], corpus)

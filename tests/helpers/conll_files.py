@@ -1,0 +1,33 @@
+"""Small CoNLL-2012 files for the tests of the readers."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
+
+
+def conll(name: str, parts: int = 1) -> str:
+    """A small file in the genuine form, with every kind of bracket."""
+    rows = [
+        ("Ada", "NNP", "(PERSON*", "(0|(1"),
+        ("Byron", "NNP", "*)", "1)"),
+        ("'s", "POS", "*", "0)"),
+        ("dog", "NN", "(DATE)", "(2)"),
+    ]
+    text = ""
+    for part in range(parts):
+        body = "".join(
+            ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c)
+            for i, (w, t, e, c) in enumerate(rows)
+        )
+        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
+    return text
+
+
+def write(path: Path, text: str) -> Path:
+    """The text in a file, packed where the path ends in .gz."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path

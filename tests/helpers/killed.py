@@ -1,0 +1,73 @@
+"""Run as a program: trains in FOLDER, killed -9 at random moments, at least KILLS times and at
+least KILLS / 20 times while a checkpoint is being written (its temporary folder lies there),
+then once to the end.
+
+Each life is a fork of this process, so that fifty cost seconds. Prints how many lives were killed,
+and how many while writing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+from tiny import ROOT, tiny_corpus, tiny_params
+from tokenizers import Tokenizer, models
+
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.cli.lm import train_lm
+from entity_transformers.study.params import Params, load
+
+
+def make_inputs(folder: Path) -> None:
+    """Two splits and a tokenizer of 40 tokens."""
+    for split, seed in (("train", 0), ("dev", 9)):
+        write_arrays(folder / f"{split}.safetensors", *tiny_corpus(seed=seed, split=split).arrays())
+    vocabulary = {"<|endoftext|>": 0} | {f"p{i}": i for i in range(1, 40)}
+    Tokenizer(models.WordLevel(vocabulary, unk_token="p1")).save(str(folder / "tokenizer.json"))
+
+
+def make_params() -> Params:
+    lm = tiny_params(steps=400, validate_every=12, checkpoint_every=1, final_weights="best")
+    return load(ROOT / "studies" / "sample" / "params.yaml").model_copy(update={"lm": lm})
+
+
+def train(folder: Path) -> None:
+    train_lm(make_params(), folder / "corpus", "gpt2e", 1, folder / "work", folder / "out")
+
+
+def live(folder: Path, seconds: float | None) -> bool:
+    """One life of at most ``seconds``; True if it ended by itself."""
+    child = os.fork()
+    if child == 0:
+        train(folder)
+        os._exit(0)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    return os.WIFEXITED(os.waitpid(child, 0)[1])
+
+
+def main(folder: Path, kills: int) -> None:
+    torch.set_num_threads(1)
+    make_inputs(folder / "corpus")
+    generator, killed, writing = random.Random(1), 0, 0
+    while killed < kills or writing < kills // 20:
+        if live(folder, generator.uniform(0.02, 0.12)):
+            raise SystemExit(
+                f"ended by itself after {killed} kills: the run is too short for this test"
+            )
+        killed += 1
+        writing += any(folder.glob("work/*/checkpoints/.*"))
+    assert live(folder, None)
+    print(json.dumps({"killed": killed, "while_writing": writing}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

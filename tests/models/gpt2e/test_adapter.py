@@ -1,0 +1,242 @@
+"""Entity attention behind the blocks of other architectures, from tiny random checkpoints."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+)
+
+from entity_transformers import EntityMemory, GPT2EConfig, GPT2EForCausalLM, add_entity_attention
+from entity_transformers.models.gpt2e.adapter import find_blocks
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 31,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
+LLAMA: dict[str, Any] = {
+    **SMALL,
+    "num_key_value_heads": 1,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+}
+GPT2: dict[str, Any] = {
+    "vocab_size": 31, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0,
+    "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+}  # fmt: skip
+
+
+def make_base(name: str, folder: Path) -> PreTrainedModel:
+    """A tiny random checkpoint, saved and loaded again as a user's would be."""
+    torch.manual_seed(0)
+    bert = BertConfig(**SMALL, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    models = {
+        "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2)),
+        "llama": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA)),
+        "bert": lambda: BertForMaskedLM(bert),
+    }
+    model = models[name]()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
+    return type(model).from_pretrained(folder).eval()
+
+
+def open_gates(model: PreTrainedModel) -> None:
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "entity_attn" in name:
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+
+
+def make_input(batch: int = 2, length: int = 11) -> tuple[Tensor, Tensor, EntityMemory]:
+    torch.manual_seed(3)
+    ids = torch.randint(1, 4, (batch, length)) * (torch.rand(batch, length) < 0.5)
+    memory = EntityMemory(batch, 3, 16)
+    memory.states[:, 1:] = torch.randn(batch, 3, 16)
+    return torch.randint(1, 31, (batch, length)), ids, memory
+
+
+NAMES = ["gpt2", "llama", "bert"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_closed_gate_changes_no_bit_and_an_open_one_does(name: str, tmp_path: Path) -> None:
+    base = make_base(name, tmp_path)
+    tokens, ids, memory = make_input()
+    expected = base(tokens).logits
+    model = add_entity_attention(copy.deepcopy(base), layer_norm=True)
+    for given in ({}, {"entity_ids": ids, "memory": memory}, {"entity_states": memory.read(ids)}):
+        assert torch.equal(model(tokens, **given).logits, expected)
+    loss = model(tokens, entity_ids=ids, memory=memory, labels=tokens).loss
+    loss.backward()
+    gates = [parameter for key, parameter in model.named_parameters() if key.endswith("gate")]
+    assert len(gates) == 2
+    assert all(gate.grad.abs().item() > 0 for gate in gates)
+    open_gates(model)
+    assert not torch.allclose(
+        model(tokens, entity_ids=ids, memory=memory).logits, model(tokens).logits, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_and_no_entities_as_vectors_of_ones(
+    name: str, implementation: str, tmp_path: Path
+) -> None:
+    model = add_entity_attention(make_base(name, tmp_path), values="both", gate="none")
+    model.set_attn_implementation(implementation)
+    open_gates(model)
+    tokens, ids, memory = make_input()
+    ones = model(tokens, entity_states=torch.ones(2, 11, 16)).logits
+    torch.testing.assert_close(model(tokens).logits, ones, rtol=0, atol=5e-6)
+    mask = torch.ones_like(tokens)
+    mask[1, 6:] = 0
+    alone = EntityMemory(1, 3, 16)
+    alone.states = memory.states[1:]
+    for given, given_alone in (
+        ({}, {}),
+        ({"entity_ids": ids, "memory": memory}, {"entity_ids": ids[1:, :6], "memory": alone}),
+    ):
+        padded = model(tokens, attention_mask=mask, **given).logits[1, :6]
+        torch.testing.assert_close(
+            padded, model(tokens[1:, :6], **given_alone).logits[0], rtol=0, atol=5e-6
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_decoders_hide_later_tokens_and_bert_does_not(name: str, tmp_path: Path) -> None:
+    model = add_entity_attention(make_base(name, tmp_path), gate="none")
+    open_gates(model)
+    tokens, ids, memory = make_input()
+    before = model(tokens, entity_ids=ids, memory=memory).logits
+    changed = ids.clone()
+    changed[:, 7:] = (changed[:, 7:] + 1) % 4
+    after = model(tokens, entity_ids=changed, memory=memory).logits
+    assert torch.equal(before[:, :7], after[:, :7]) == (name != "bert")
+    assert not torch.allclose(before[:, 7:], after[:, 7:])
+    # No entities: a decoder averages over earlier values only, BERT over all.
+    other = torch.cat([tokens[:, :7], tokens[:, 7:].flip(1)], dim=1)
+    assert torch.equal(
+        model(tokens, use_cache=False).logits[:, :7], model(other, use_cache=False).logits[:, :7]
+    ) == (name != "bert")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("entities", [True, False])
+def test_cache_equals_the_full_pass(name: str, entities: bool, tmp_path: Path) -> None:
+    model = add_entity_attention(make_base(name, tmp_path), gate="none")
+    open_gates(model)
+    tokens, ids, memory = make_input()
+    parts = [slice(0, 6), slice(6, 7), slice(7, 11)]
+    given = [
+        {"entity_ids": ids[:, part].contiguous(), "memory": memory} if entities else {}
+        for part in [slice(0, 11), *parts]
+    ]
+    full = model(tokens, use_cache=False, **given[0]).logits
+    cache, logits = None, []
+    for part, inputs in zip(parts, given[1:], strict=True):
+        outputs = model(tokens[:, part], past_key_values=cache, use_cache=True, **inputs)
+        cache = outputs.past_key_values
+        logits.append(outputs.logits)
+    torch.testing.assert_close(torch.cat(logits, 1), full, rtol=0, atol=5e-6)
+
+
+def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
+    model = add_entity_attention(
+        make_base("gpt2", tmp_path), gate="none", layer_norm=True, values="both"
+    )
+    open_gates(model)
+    gpt2e = GPT2EForCausalLM(
+        GPT2EConfig(**GPT2, entity_layer_norm=True, entity_values="both")
+    ).eval()
+    assert not any(gpt2e.load_state_dict(model.state_dict()))
+    tokens, ids, memory = make_input()
+    for given in ({"entity_ids": ids, "memory": memory}, {}, {"use_cache": False}):
+        torch.testing.assert_close(
+            model(tokens, **given).logits, gpt2e(tokens, **given).logits, rtol=0, atol=1e-6
+        )
+    hidden = [
+        m(tokens, entity_ids=ids, memory=memory, output_hidden_states=True).hidden_states
+        for m in (model, gpt2e)
+    ]
+    for ours, theirs in zip(*hidden, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saved_weights_load_into_an_adapted_model(name: str, tmp_path: Path) -> None:
+    model = add_entity_attention(make_base(name, tmp_path / "base"))
+    open_gates(model)
+    model.save_pretrained(tmp_path / "adapted")
+    again = add_entity_attention(type(model).from_pretrained(tmp_path / "base"))
+    state = load_file(tmp_path / "adapted" / "model.safetensors")
+    assert not again.load_state_dict(state, strict=False).unexpected_keys
+    tokens, ids, memory = make_input()
+    given = {"entity_ids": ids, "memory": memory}
+    assert torch.equal(again.eval()(tokens, **given).logits, model(tokens, **given).logits)
+
+
+def test_base_model_takes_entities_too_and_checkpointing_agrees(tmp_path: Path) -> None:
+    model = add_entity_attention(make_base("llama", tmp_path), gate="none")
+    open_gates(model)
+    tokens, ids, memory = make_input()
+    hidden = model.model(tokens, entity_ids=ids, memory=memory).last_hidden_state
+    expected = model(tokens, entity_ids=ids, memory=memory).logits
+    torch.testing.assert_close(model.lm_head(hidden), expected, rtol=0, atol=1e-6)
+    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    found = model.train()(tokens, entity_ids=ids, memory=memory, use_cache=False).logits
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+    found.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_a_model_that_keeps_its_arguments_to_itself_is_found_out(tmp_path: Path) -> None:
+    model = add_entity_attention(make_base("gpt2", tmp_path))
+    tokens, ids, memory = make_input()
+    forward = model.transformer.forward
+    model.transformer.forward = lambda *args, entities=None, **kwargs: forward(*args, **kwargs)
+    model(tokens)
+    with pytest.raises(ValueError, match="does not hand keyword arguments to its blocks"):
+        model(tokens, entity_ids=ids, memory=memory)
+
+
+def test_what_cannot_be_adapted_is_refused(tmp_path: Path) -> None:
+    model = add_entity_attention(make_base("gpt2", tmp_path))
+    tokens, ids, memory = make_input()
+    with pytest.raises(ValueError, match="already"):
+        add_entity_attention(model)
+    with pytest.raises(ValueError, match=r"entity_ids has shape \[2, 10\], expected \[2, 11\]"):
+        model(tokens, entity_ids=ids[:, 1:], memory=memory)
+    with pytest.raises(ValueError, match="without memory"):
+        model(tokens, entity_ids=ids)
+    for switches in ({"gate": "Zero"}, {"values": "hiden"}, {"residual": False}):
+        with pytest.raises(ValueError, match="gate"):
+            add_entity_attention(make_base("gpt2", tmp_path), **switches)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sliding_attention"):
+        add_entity_attention(MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=4)))
+    with pytest.raises(
+        ValueError, match="has 0 lists of 3 modules, expected 1: name its layers with blocks="
+    ):
+        find_blocks(model, 3)

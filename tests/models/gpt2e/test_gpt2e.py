@@ -1,0 +1,694 @@
+"""GPT2E against a plain, slow implementation of section 3, against GPT2 and against itself in other
+arrangements.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers import AutoModel, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
+
+from entity_transformers.models.gpt2e.entities import Entities
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
+
+VOCABULARY, ENTITIES = 31, 4
+SHAPE: dict[str, Any] = {
+    "vocab_size": VOCABULARY, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0,
+    "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+}  # fmt: skip
+
+
+def make_model(seed: int = 0, **changes: Any) -> GPT2EForCausalLM:
+    """A small model whose every weight is far from 0, so that no part can be wrong unseen."""
+    torch.manual_seed(seed)
+    model = GPT2EForCausalLM(GPT2EConfig(**{**SHAPE, **changes}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.15)
+    return model.eval()
+
+
+def make_input(
+    seed: int, batch: int = 3, length: int = 13, width: int = 16
+) -> tuple[Tensor, Tensor, EntityMemory]:
+    torch.manual_seed(seed)
+    tokens = torch.randint(VOCABULARY, (batch, length))
+    ids = torch.randint(1, ENTITIES + 1, (batch, length)) * (torch.rand(batch, length) < 0.4)
+    memory = EntityMemory(batch, ENTITIES, width)
+    memory.states[:, 1:] = torch.randn(batch, ENTITIES, width)
+    return tokens, ids, memory
+
+
+class PlainGPT2E:
+    """Section 3 one document, one token, one head at a time, in float64, from a model's named
+    weights.
+    """
+
+    def __init__(self, model: GPT2EForCausalLM) -> None:
+        self.config = model.config
+        self.weights = {
+            name: p.detach().double().requires_grad_()
+            for name, p in model.transformer.named_parameters()
+        }
+
+    def apply_linear(self, name: str, x: Tensor) -> Tensor:
+        return x @ self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    def normalize(self, name: str, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        scaled = centred / torch.sqrt(
+            (centred**2).mean(-1, keepdim=True) + self.config.layer_norm_epsilon
+        )
+        return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, visible: list[list[int]]) -> Tensor:
+        size = query.shape[1] // self.config.n_head
+        outputs = []
+        for t, others in enumerate(visible):
+            heads = []
+            for h in range(self.config.n_head):
+                part = slice(h * size, (h + 1) * size)
+                scores = torch.stack(
+                    [query[t, part] @ key[j, part] / math.sqrt(size) for j in others]
+                )
+                powers = torch.exp(scores - scores.max())
+                heads.append(
+                    sum(
+                        p / powers.sum() * value[j, part]
+                        for p, j in zip(powers, others, strict=True)
+                    )
+                )
+            outputs.append(torch.cat(heads))
+        return torch.stack(outputs)
+
+    def run_block(self, i: int, x: Tensor, vectors: Tensor, visible: list[list[int]]) -> Tensor:
+        query, key, value = self.apply_linear(
+            f"h.{i}.attn.c_attn", self.normalize(f"h.{i}.ln_1", x)
+        ).chunk(3, dim=-1)
+        x = x + self.apply_linear(f"h.{i}.attn.c_proj", self.attend(query, key, value, visible))
+        inner = F.gelu(
+            self.apply_linear(f"h.{i}.mlp.c_fc", self.normalize(f"h.{i}.ln_2", x)),
+            approximate="tanh",
+        )
+        x = x + self.apply_linear(f"h.{i}.mlp.c_proj", inner)
+        name = f"h.{i}.entity_attn"
+        inputs = self.normalize(f"{name}.ln", x) if self.config.entity_layer_norm else x
+        query, key = (
+            self.apply_linear(f"{name}.q_attn", inputs),
+            self.apply_linear(f"{name}.k_attn", vectors),
+        )
+        value = torch.zeros_like(x)
+        if self.config.entity_values != "entity":
+            value = value + self.apply_linear(f"{name}.v_attn", inputs)
+        if self.config.entity_values != "hidden":
+            value = value + self.apply_linear(f"{name}.e_attn", vectors)
+        output = self.apply_linear(f"{name}.c_proj", self.attend(query, key, value, visible))
+        if self.config.entity_gate == "zero":
+            output = output * self.weights[f"{name}.gate"]
+        return x + output if self.config.entity_residual else output
+
+    def __call__(
+        self, tokens: list[int], vectors: Tensor, positions: list[int], visible: list[list[int]]
+    ) -> Tensor:
+        """Logits [T, vocabulary] of one document."""
+        x = torch.stack(
+            [
+                self.weights["wte.weight"][p] + self.weights["wpe.weight"][q]
+                for p, q in zip(tokens, positions, strict=True)
+            ]
+        )
+        for i in range(self.config.n_layer):
+            x = self.run_block(i, x, vectors, visible)
+        return self.normalize("ln_f", x) @ self.weights["wte.weight"].T
+
+
+def compare(model: GPT2EForCausalLM, plain: PlainGPT2E, fast: Tensor, slow: Tensor) -> None:
+    """Logits and every gradient of a random weighting of them."""
+    torch.testing.assert_close(fast.double(), slow, rtol=1e-5, atol=1e-5)
+    weighting = torch.randn_like(slow) / slow.numel() ** 0.5
+    model.zero_grad()
+    (fast * weighting.float()).sum().backward()
+    (slow * weighting).sum().backward()
+    for name, parameter in model.transformer.named_parameters():
+        expected = plain.weights[name].grad
+        expected = torch.zeros_like(parameter) if expected is None else expected
+        assert parameter.grad is not None, name
+        torch.testing.assert_close(
+            parameter.grad.double(),
+            expected.double(),
+            rtol=1e-5,
+            atol=1e-5,
+            msg=lambda m, n=name: f"{n}: {m}",
+        )
+
+
+SWITCHES = [
+    {},
+    {"entity_residual": False},
+    {"entity_layer_norm": True, "entity_gate": "zero"},
+    {"entity_values": "entity", "entity_layer_norm": True},
+    {"entity_values": "both", "n_head": 4},
+    {"n_layer": 1, "n_embd": 24, "n_head": 3},
+]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("entities", [True, False])
+@pytest.mark.parametrize("seed", range(len(SWITCHES)))
+def test_equals_the_plain_form_forward_and_backward(
+    seed: int, entities: bool, training: bool
+) -> None:
+    model = make_model(seed, **SWITCHES[seed]).train(training)
+    plain, width = PlainGPT2E(model), model.config.n_embd
+    tokens, ids, memory = make_input(seed, batch=1 + seed % 3, length=5 + 3 * seed, width=width)
+    slow_states = memory.states.double().requires_grad_()
+    memory.states.requires_grad_()
+    given = {"entity_ids": ids, "memory": memory} if entities else {}
+    fast = model(tokens, use_cache=False, **given).logits
+    length = tokens.shape[1]
+    visible = [list(range(t + 1)) for t in range(length)]
+    vectors = [
+        slow_states[b, ids[b]] if entities else torch.ones(length, width, dtype=torch.float64)
+        for b in range(len(tokens))
+    ]
+    slow = torch.stack(
+        [
+            plain(tokens[b].tolist(), vectors[b], list(range(length)), visible)
+            for b in range(len(tokens))
+        ]
+    )
+    compare(model, plain, fast, slow)
+    if entities:
+        torch.testing.assert_close(
+            memory.states.grad.double(), slow_states.grad, rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("entities", [True, False])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_equals_the_plain_form(side: str, entities: bool, implementation: str) -> None:
+    model = make_model(7, entity_values="both")
+    model.set_attn_implementation(implementation)
+    plain = PlainGPT2E(model)
+    tokens, ids, memory = make_input(7, batch=3, length=11)
+    lengths = [11, 6, 1]
+    real = [list(range(11 - n, 11)) if side == "left" else list(range(n)) for n in lengths]
+    mask = torch.tensor([[int(t in row) for t in range(11)] for row in real])
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    given = {"entity_ids": ids, "memory": memory} if entities else {}
+    fast = model(
+        tokens, attention_mask=mask, position_ids=positions, use_cache=False, **given
+    ).logits
+    for b, row in enumerate(real):
+        vectors = (
+            memory.states[b, ids[b, row]].double()
+            if entities
+            else torch.ones(len(row), 16, dtype=torch.float64)
+        )
+        slow = plain(
+            tokens[b, row].tolist(),
+            vectors,
+            list(range(len(row))),
+            [list(range(t + 1)) for t in range(len(row))],
+        )
+        torch.testing.assert_close(fast[b, row].double(), slow, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("entities", [True, False])
+def test_packed_documents_give_what_each_gives_alone(entities: bool, implementation: str) -> None:
+    model = make_model(3)
+    model.set_attn_implementation(implementation)
+    tokens, ids, memory = make_input(3, batch=2, length=40)
+    positions = torch.stack(
+        [torch.cat([torch.arange(n) for n in lengths]) for lengths in ([17, 1, 22], [40])]
+    )
+    given = {"entity_ids": ids, "memory": memory} if entities else {}
+    packed = model(tokens, position_ids=positions, use_cache=False, **given).logits
+    for row, part in ((0, slice(0, 17)), (0, slice(17, 18)), (0, slice(18, 40)), (1, slice(0, 40))):
+        alone = EntityMemory(1, ENTITIES, 16)
+        alone.states = memory.states[row : row + 1]
+        given = {"entity_ids": ids[row : row + 1, part], "memory": alone} if entities else {}
+        expected = model(tokens[row : row + 1, part], use_cache=False, **given).logits[0]
+        torch.testing.assert_close(packed[row, part], expected, rtol=0, atol=2e-6)
+
+
+def test_documents_side_by_side_give_what_each_gives_alone() -> None:
+    model = make_model(1)
+    tokens, ids, memory = make_input(1, batch=4)
+    together = model(tokens, entity_ids=ids, memory=memory).logits
+    for b in range(4):
+        alone = EntityMemory(1, ENTITIES, 16)
+        alone.states = memory.states[b : b + 1]
+        expected = model(tokens[b : b + 1], entity_ids=ids[b : b + 1], memory=alone).logits[0]
+        torch.testing.assert_close(together[b], expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: int) -> None:
+    model = make_model(seed, entity_values=("hidden", "both")[seed % 2])
+    tokens, ids, memory = make_input(seed, batch=3, length=45)
+    t = int(torch.randint(1, 44, ()))
+    before = model(tokens, entity_ids=ids, memory=memory).logits
+    other_tokens, other_ids, other_memory = make_input(seed + 100, batch=3, length=45)
+    tokens[0, t + 1 :], ids[0, t + 1 :] = other_tokens[0, t + 1 :], other_ids[0, t + 1 :]
+    tokens[1:], ids[1:], memory.states[1:] = (
+        other_tokens[1:],
+        other_ids[1:],
+        other_memory.states[1:],
+    )
+    absent = sorted(set(range(1, ENTITIES + 1)) - set(ids[0, : t + 1].tolist()))
+    memory.states[0, absent] = 9.0
+    after = model(tokens, entity_ids=ids, memory=memory).logits
+    assert torch.equal(before[0, : t + 1], after[0, : t + 1])
+    assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
+
+
+def test_no_leak_without_entities_to_the_bit() -> None:
+    model = make_model(2)
+    tokens, _, _ = make_input(2, batch=2, length=45)
+    before = model(tokens, use_cache=False).logits
+    tokens[0, 21:] = 5
+    tokens[1] = 7
+    assert torch.equal(before[0, :21], model(tokens, use_cache=False).logits[0, :21])
+
+
+def test_one_entity_everywhere_makes_its_vector_irrelevant() -> None:
+    model = make_model(4)
+    tokens, ids, memory = make_input(4)
+    everywhere = torch.full_like(ids, 2)
+    one = model(tokens, entity_ids=everywhere, memory=memory).logits
+    memory.states = memory.states * -3 + 1
+    torch.testing.assert_close(
+        one, model(tokens, entity_ids=everywhere, memory=memory).logits, rtol=0, atol=2e-6
+    )
+    torch.testing.assert_close(one, model(tokens).logits, rtol=0, atol=2e-6)
+    assert not torch.allclose(one, model(tokens, entity_ids=ids, memory=memory).logits, atol=1e-3)
+
+
+@pytest.mark.parametrize("switches", SWITCHES)
+def test_no_entities_means_vectors_of_ones(switches: dict[str, Any]) -> None:
+    model = make_model(5, **switches)
+    width = model.config.n_embd
+    tokens, ids, memory = make_input(5, batch=2, length=37, width=width)
+    ones = model(tokens, entity_states=torch.ones(2, 37, width)).logits
+    for given in (
+        {},
+        {"use_cache": False},
+        {"memory": memory},
+        {"entity_ids": ids * 0, "memory": memory},
+        {"attention_mask": ids * 0 + 1},
+    ):
+        torch.testing.assert_close(model(tokens, **given).logits, ones, rtol=0, atol=5e-6)
+
+
+def test_entity_states_equal_ids_with_memory() -> None:
+    model = make_model(6)
+    tokens, ids, memory = make_input(6)
+    expected = model(tokens, entity_ids=ids, memory=memory).logits
+    torch.testing.assert_close(
+        model(tokens, entity_states=memory.read(ids)).logits, expected, rtol=0, atol=1e-6
+    )
+    memory.grow(50)
+    torch.testing.assert_close(
+        model(tokens, entity_ids=ids, memory=memory).logits, expected, rtol=0, atol=1e-6
+    )
+
+
+def test_attention_dropout_without_entities_is_that_of_equal_keys() -> None:
+    """Same random numbers, same weights dropped: the shortcut draws as the plain form with vectors
+    of ones does.
+    """
+    model = make_model(8, attn_pdrop=0.5).train()
+    tokens, _, _ = make_input(8)
+    outputs = []
+    for given in ({}, {"entity_states": torch.ones(3, 13, 16)}):
+        torch.manual_seed(0)
+        outputs.append(model(tokens, use_cache=False, **given).logits)
+    torch.testing.assert_close(*outputs, rtol=0, atol=5e-6)
+    outputs[0].sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.fixture(scope="module")
+def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("gpt2")
+    GPT2LMHeadModel(GPT2Config(**SHAPE)).save_pretrained(folder)
+    return folder
+
+
+def test_loads_gpt2_weights_and_equals_it_to_the_bit_behind_a_closed_gate(
+    gpt2_folder: Path,
+) -> None:
+    gpt2 = GPT2LMHeadModel.from_pretrained(gpt2_folder).eval()
+    config = GPT2EConfig.from_pretrained(gpt2_folder, entity_gate="zero", entity_layer_norm=True)
+    model, info = GPT2EForCausalLM.from_pretrained(
+        gpt2_folder, config=config, output_loading_info=True
+    )
+    names = [
+        f"{part}.{kind}"
+        for part in ("q_attn", "k_attn", "v_attn", "c_proj", "ln")
+        for kind in ("weight", "bias")
+    ] + ["gate"]
+    assert set(info["missing_keys"]) == {
+        f"transformer.h.{i}.entity_attn.{name}" for i in range(2) for name in names
+    }
+    assert not info["unexpected_keys"]
+    assert not info["mismatched_keys"]
+    tokens, ids, memory = make_input(0)
+    expected = gpt2(tokens).logits
+    for given in (
+        {},
+        {"entity_ids": ids, "memory": memory},
+        {"entity_states": memory.read(ids)},
+        {"use_cache": False},
+    ):
+        assert torch.equal(model.eval()(tokens, **given).logits, expected)
+    shared = model.state_dict()
+    assert all(torch.equal(shared[name], value) for name, value in gpt2.state_dict().items())
+
+
+def test_initial_weights_follow_the_scaled_rule() -> None:
+    torch.manual_seed(0)
+    model = GPT2EForCausalLM(GPT2EConfig(**{**SHAPE, "n_embd": 128, "n_layer": 3}))
+    block = model.transformer.h[1]
+    for weight, std in (
+        (block.entity_attn.c_proj.weight, 0.02 / math.sqrt(9)),
+        (block.attn.c_proj.weight, 0.02 / math.sqrt(6)),
+        (block.mlp.c_proj.weight, 0.02 / math.sqrt(6)),
+        (block.entity_attn.q_attn.weight, 0.02),
+        (block.entity_attn.k_attn.weight, 0.02),
+        (block.entity_attn.v_attn.weight, 0.02),
+    ):
+        assert weight.std().item() == pytest.approx(std, rel=0.03)
+    literal = GPT2EForCausalLM(GPT2EConfig(**{**SHAPE, "n_embd": 128, "entity_residual": False}))
+    assert literal.transformer.h[0].entity_attn.c_proj.weight.std().item() == pytest.approx(
+        0.02, rel=0.03
+    )
+
+
+def test_new_weights_of_a_loaded_gpt2_follow_it_too(gpt2_folder: Path) -> None:
+    model = GPT2EForCausalLM.from_pretrained(gpt2_folder)
+    weights = torch.stack([block.entity_attn.c_proj.weight for block in model.transformer.h])
+    assert weights.std().item() == pytest.approx(0.02 / math.sqrt(6), rel=0.15)
+
+
+def test_saved_and_loaded_gives_the_same_bits(tmp_path: Path) -> None:
+    model = make_model(
+        9, entity_values="both", entity_gate="zero", entity_layer_norm=True, memory_write="mean"
+    )
+    model.save_pretrained(tmp_path)
+    tokens, ids, memory = make_input(9)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert type(loaded) is GPT2EForCausalLM
+    assert loaded.config.memory_write == "mean"
+    assert torch.equal(
+        loaded(tokens, entity_ids=ids, memory=memory).logits,
+        model(tokens, entity_ids=ids, memory=memory).logits,
+    )
+    base = AutoModel.from_pretrained(tmp_path)
+    assert type(base) is GPT2EModel
+    assert torch.equal(base(tokens).last_hidden_state, model.transformer(tokens).last_hidden_state)
+
+
+LOAD = """
+import sys, torch
+from pathlib import Path
+from safetensors.torch import load_file
+{setup}
+inputs = load_file("{inputs}")
+model = AutoModelForCausalLM.from_pretrained("{folder}", {options})
+logits = model(inputs["tokens"], entity_states=inputs["vectors"]).logits
+print(type(model).__name__, type(model).__module__.split(".")[0], torch.equal(logits, inputs["logits"]))
+"""
+HIDE = """
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "entity_transformers":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden())
+from transformers import AutoModelForCausalLM
+"""
+IMPORT = "from entity_transformers import GPT2EForCausalLM as AutoModelForCausalLM"
+
+
+@pytest.mark.parametrize(
+    ("setup", "options", "module"),
+    [(IMPORT, "", "entity_transformers"), (HIDE, "trust_remote_code=True", "transformers_modules")],
+)
+def test_loads_in_another_process_and_where_the_package_is_absent(
+    tmp_path: Path, setup: str, options: str, module: str
+) -> None:
+    from safetensors.torch import save_file
+
+    model = make_model(10)
+    model.save_pretrained(tmp_path / "model")
+    tokens, ids, memory = make_input(10)
+    logits = model(tokens, entity_ids=ids, memory=memory).logits
+    save_file(
+        {"tokens": tokens, "vectors": memory.read(ids), "logits": logits.detach()},
+        tmp_path / "inputs.safetensors",
+    )
+    code = LOAD.format(
+        setup=setup,
+        options=options,
+        folder=tmp_path / "model",
+        inputs=tmp_path / "inputs.safetensors",
+    )
+    environment = {
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PATH": "/usr/bin:/bin",
+    }
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[3] / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.stdout.split() == ["GPT2EForCausalLM", module, "True"], done.stderr
+
+
+def test_recorded_outputs_have_every_layer() -> None:
+    model = make_model(11)
+    model.set_attn_implementation("eager")
+    tokens, ids, memory = make_input(11)
+    for given in ({"entity_ids": ids, "memory": memory}, {}):
+        outputs = model(tokens, output_hidden_states=True, output_attentions=True, **given)
+        assert [tuple(h.shape) for h in outputs.hidden_states] == [(3, 13, 16)] * 3
+        for weights in (outputs.attentions, outputs.cross_attentions):
+            assert [tuple(w.shape) for w in weights] == [(3, 2, 13, 13)] * 2
+            torch.testing.assert_close(weights[0].sum(-1), torch.ones(3, 2, 13))
+    last = outputs.cross_attentions[1][0, 0, -1]
+    torch.testing.assert_close(last, torch.full((13,), 1 / 13))
+    model.set_attn_implementation("sdpa")
+    after = model.transformer.h[0](outputs.hidden_states[0], entities=Entities(uniform=True))
+    torch.testing.assert_close(outputs.hidden_states[1], after, rtol=0, atol=1e-5)
+
+
+def test_eager_equals_sdpa() -> None:
+    model = make_model(12)
+    tokens, ids, memory = make_input(12)
+    sdpa = model(tokens, entity_ids=ids, memory=memory).logits
+    model.set_attn_implementation("eager")
+    torch.testing.assert_close(
+        model(tokens, entity_ids=ids, memory=memory).logits, sdpa, rtol=0, atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("entities", [True, False])
+def test_gradient_checkpointing_changes_no_bit(entities: bool) -> None:
+    results = []
+    for checkpointing in (False, True):
+        model = make_model(13).train()
+        if checkpointing:
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+        tokens, ids, memory = make_input(13)
+        memory.states.requires_grad_()
+        given = {"entity_ids": ids, "memory": memory} if entities else {}
+        loss = model(tokens, labels=tokens, use_cache=False, **given).loss
+        loss.backward()
+        gradients = [p.grad for p in model.parameters()] + (
+            [memory.states.grad] if entities else []
+        )
+        results.append([loss.detach(), *gradients])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_training_is_deterministic_to_the_bit() -> None:
+    """Under torch's own check of every operation, with and without entities, packed, and with
+    dropout.
+    """
+    tokens, ids, memory = make_input(17, length=40)
+    positions = torch.cat([torch.arange(15), torch.arange(25)]).expand(3, -1)
+    given: list[dict[str, Any]] = [
+        {"entity_ids": ids, "memory": memory},
+        {},
+        {"position_ids": positions},
+    ]
+    results = []
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(2):
+            gradients = []
+            for dropout in (0.0, 0.3):
+                model = make_model(17, attn_pdrop=dropout).train()
+                torch.manual_seed(1)
+                sum(
+                    model(tokens, labels=tokens, use_cache=False, **some).loss for some in given
+                ).backward()
+                gradients += [parameter.grad for parameter in model.parameters()]
+            results.append(gradients)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_bf16_autocast_is_close() -> None:
+    model = make_model(14)
+    tokens, ids, memory = make_input(14)
+    for given in ({"entity_ids": ids, "memory": memory}, {"use_cache": False}):
+        expected = model(tokens, **given).logits
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = model(tokens, **given).logits.float()
+        assert (found - expected).abs().max() < 0.03 * expected.abs().max()
+
+
+def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
+    """Two windows: the second's loss reaches the first's tokens through the memory, and not once it
+    is detached.
+    """
+
+    def run(delta: Tensor, detach: bool) -> Tensor:
+        model = make_model(15).double()
+        tokens, ids, _ = make_input(15, batch=2)
+        ids[:, 2] = ids[:, -1] = 1
+        memory = EntityMemory(2, ENTITIES, 16, dtype=torch.float64)
+        first = model.transformer(
+            inputs_embeds=model.transformer.wte(tokens) + delta, entity_ids=ids, memory=memory
+        ).last_hidden_state
+        memory.write(ids, first)
+        if detach:
+            memory.detach()
+        logits = model(tokens.flip(1), entity_ids=ids, memory=memory).logits
+        return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+    delta = torch.zeros(2, 13, 16, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(run(delta, detach=False), delta)
+    direction = torch.randn(2, 13, 16, dtype=torch.float64)
+    with torch.no_grad():
+        numeric = (
+            run(delta + 1e-5 * direction, False) - run(delta - 1e-5 * direction, False)
+        ) / 2e-5
+    assert gradient.abs().max() > 1e-6
+    torch.testing.assert_close((gradient * direction).sum(), numeric, rtol=1e-5, atol=1e-10)
+    assert not torch.autograd.grad(run(delta, detach=True), delta, allow_unused=True)[0]
+
+
+def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
+    """It can't look at the ids, so these count as 0."""
+    model = make_model(17)
+    tokens, ids, memory = make_input(17)
+    wrong, none = ids.clone(), ids.clone()
+    wrong[0, 2], wrong[1, 4], wrong[2, 6] = ENTITIES + 1, -1, 99
+    none[0, 2] = none[1, 4] = none[2, 6] = 0
+    compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
+    found = compiled(tokens, use_cache=False, entity_ids=wrong, memory=memory).last_hidden_state
+    expected = model.transformer(
+        tokens, use_cache=False, entity_ids=none, memory=memory
+    ).last_hidden_state
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("values", ["hidden", "both"])
+@pytest.mark.parametrize("use_cache", [None, False])
+def test_every_weight_has_a_gradient_without_entities_too(
+    use_cache: bool | None, values: str
+) -> None:
+    model = make_model(18, entity_values=values, entity_layer_norm=True).train()
+    tokens, _, _ = make_input(18)
+    model(tokens, labels=tokens, use_cache=use_cache).loss.backward()
+    assert [name for name, p in model.named_parameters() if p.grad is None] == []
+
+
+@pytest.mark.parametrize(("name", "given", "message"), [
+    ("a list of ids", {"entity_ids": [[1]]}, "entity_ids has type list"),
+    ("a tensor as memory", {"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 documents"),
+    ("a memory alone that does not fit", {"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
+    ("a list of vectors", {"entity_ids": None, "memory": None, "entity_states": [[[1.0]]]}, "entity_states has type list"),
+])  # fmt: skip
+def test_what_is_no_tensor_is_refused(name: str, given: dict[str, Any], message: str) -> None:
+    tokens, ids, memory = make_input(19)
+    with pytest.raises(ValueError, match=message):
+        make_model(19)(tokens, **({"entity_ids": ids, "memory": memory} | given))
+
+
+def test_compiles_into_one_graph() -> None:
+    model = make_model(16)
+    tokens, ids, memory = make_input(16)
+    compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
+    for given in ({"entity_ids": ids, "memory": memory}, {}):
+        expected = model.transformer(tokens, use_cache=False, **given).last_hidden_state
+        torch.testing.assert_close(
+            compiled(tokens, use_cache=False, **given).last_hidden_state,
+            expected,
+            rtol=0,
+            atol=2e-6,
+        )
+
+
+NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
+BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
+    ({"entity_ids": torch.full((3, 13), ENTITIES + 1)}, r"entity_ids of shape \[3, 13\] holds ids 5 to 5, expected 0 to 4"),
+    ({"entity_ids": torch.full((3, 13), -1)}, "holds ids -1 to -1"),
+    ({"entity_ids": torch.zeros(3, 13, dtype=torch.int64, device="meta")}, r"entity_ids of shape \[3, 13\] is on meta, expected cpu"),
+    ({"memory": EntityMemory(3, ENTITIES, 16, device="meta")}, r"memory of shape \[3, 5, 16\] is on meta, expected cpu"),
+    ({"entity_ids": torch.zeros(3, 12, dtype=torch.int64)}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
+    ({"entity_ids": torch.zeros(3, 13)}, r"entity_ids has type torch\.float32"),
+    ({"memory": EntityMemory(3, ENTITIES, 17)}, r"memory has shape \[3, 5, 17\], expected \[3, entities \+ 1, 16\]"),
+    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"memory has shape \[2, 5, 16\], expected \[3,"),
+    ({"memory": None}, r"entity_ids of shape \[3, 13\] came without memory"),
+    ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
+    ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]"),
+    ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_INPUTS)
+def test_bad_input_names_tensor_shape_and_expectation(
+    changes: dict[str, Any], message: str
+) -> None:
+    tokens, ids, memory = make_input(0)
+    with pytest.raises(ValueError, match=message):
+        make_model()(tokens, **{"entity_ids": ids, "memory": memory, **changes})
+
+
+def test_bad_switches_are_refused() -> None:
+    with pytest.raises(Exception, match="expected one of"):
+        GPT2EConfig(entity_values="keys")
+    with pytest.raises(Exception, match="constant output"):
+        GPT2EConfig(entity_gate="zero", entity_residual=False)
+    with pytest.raises(Exception, match="memory_gradient_windows is -1, expected 0"):
+        GPT2EConfig(memory_gradient_windows=-1)
+    with pytest.raises(Exception, match="add_cross_attention"):
+        GPT2EConfig(add_cross_attention=True)
+
+
+@pytest.mark.parametrize("entities", [True, False])
+def test_all_attention_weights_dropped_leave_finite_numbers(entities: bool) -> None:
+    tokens, ids, memory = make_input(20)
+    given = {"entity_ids": ids, "memory": memory} if entities else {}
+    model = make_model(20, attn_pdrop=1.0).train()
+    loss = model(tokens, labels=tokens, use_cache=False, **given).loss
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

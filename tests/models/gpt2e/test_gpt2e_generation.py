@@ -1,0 +1,284 @@
+"""The cache and `generate` against full forward passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
+
+LENGTH = 12
+
+
+def make_model(**changes: Any) -> GPT2EForCausalLM:
+    torch.manual_seed(1)
+    shape = {
+        "vocab_size": 31,
+        "n_positions": 64,
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "bos_token_id": 0,
+        "eos_token_id": 30,
+    }
+    model = GPT2EForCausalLM(GPT2EConfig(**{**shape, **changes}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * (0.5 if parameter.ndim > 1 else 0.05))
+    return model.double().eval()
+
+
+def make_input(batch: int = 2) -> tuple[Tensor, Tensor, EntityMemory]:
+    torch.manual_seed(1)
+    ids = torch.randint(1, 4, (batch, LENGTH)) * (torch.rand(batch, LENGTH) < 0.5)
+    memory = EntityMemory(batch, 3, 16, dtype=torch.float64)
+    memory.states[:, 1:] = torch.randn(batch, 3, 16, dtype=torch.float64)
+    return torch.randint(30, (batch, LENGTH)), ids, memory
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("values", ["hidden", "both"])
+@pytest.mark.parametrize("split", [1, 5, 11])
+@pytest.mark.parametrize("entities", ["everywhere", "nowhere", "late"])
+def test_split_prompt_equals_the_full_pass(
+    entities: str, split: int, values: str, implementation: str
+) -> None:
+    model = make_model(entity_values=values)
+    model.set_attn_implementation(implementation)
+    tokens, ids, memory = make_input()
+    if entities != "everywhere":
+        ids[:, : split if entities == "late" else LENGTH] = 0
+    full = model(tokens, entity_ids=ids, memory=memory).logits
+    for cache in (None, DynamicCache(), DynamicCache(config=model.config)):
+        first = model(
+            tokens[:, :split],
+            entity_ids=ids[:, :split],
+            memory=memory,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        logits = [first.logits]
+        for part in (slice(split, split + 1), slice(split + 1, LENGTH)):
+            if tokens[:, part].numel():
+                given = (
+                    {"entity_ids": ids[:, part], "memory": memory} if entities != "nowhere" else {}
+                )
+                logits.append(
+                    model(tokens[:, part], past_key_values=first.past_key_values, **given).logits
+                )
+        torch.testing.assert_close(torch.cat(logits, dim=1), full, rtol=0, atol=1e-10)
+        assert len(first.past_key_values.layers) == 4
+
+
+def test_cache_is_consistent_with_a_padded_batch() -> None:
+    model = make_model()
+    tokens, ids, memory = make_input()
+    mask = torch.ones_like(tokens)
+    mask[0, :4], ids[0, :4] = 0, 0
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    full = model(
+        tokens, entity_ids=ids, memory=memory, attention_mask=mask, position_ids=positions
+    ).logits
+    first = model(
+        tokens[:, :7],
+        entity_ids=ids[:, :7],
+        memory=memory,
+        attention_mask=mask[:, :7],
+        position_ids=positions[:, :7],
+    )
+    given = {
+        "entity_ids": ids[:, 7:],
+        "memory": memory,
+        "attention_mask": mask,
+        "position_ids": positions[:, 7:],
+    }
+    second = model(tokens[:, 7:], past_key_values=first.past_key_values, **given)
+    torch.testing.assert_close(
+        torch.cat([first.logits, second.logits], 1)[mask.bool()],
+        full[mask.bool()],
+        rtol=0,
+        atol=1e-10,
+    )
+
+
+def pick_entity(tokens: Tensor, ids: Tensor) -> Tensor:
+    """A rule that depends on both: every third token goes on with the entity before, others take
+    one by their number.
+    """
+    assert ids.shape[1] == tokens.shape[1] - 1
+    return torch.where(tokens[:, -1] % 3 == 0, ids[:, -1], tokens[:, -1] % 4)
+
+
+def continue_slowly(
+    model: GPT2EForCausalLM,
+    tokens: Tensor,
+    ids: Tensor | None,
+    memory: EntityMemory,
+    rule: Any,
+    steps: int,
+) -> Tensor:
+    """Greedy continuation of one document by full forward passes without a cache."""
+    for _ in range(steps):
+        given = {} if ids is None else {"entity_ids": ids, "memory": memory}
+        tokens = torch.cat(
+            [tokens, model(tokens, use_cache=False, **given).logits[:, -1:].argmax(-1)], dim=1
+        )
+        if ids is not None:
+            new = rule(tokens, ids) if callable(rule) else torch.full((len(tokens),), rule)
+            ids = torch.cat([ids, new[:, None]], dim=1)
+    return tokens
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("rule", [0, 2, pick_entity])
+def test_generate_equals_full_passes(rule: Any, use_cache: bool) -> None:
+    model = make_model(eos_token_id=None)
+    tokens, ids, memory = make_input()
+    found = model.generate(
+        tokens,
+        entity_ids=ids,
+        memory=memory,
+        new_entities=rule,
+        max_new_tokens=9,
+        do_sample=False,
+        use_cache=use_cache,
+        pad_token_id=0,
+    )
+    for b in range(2):
+        alone = EntityMemory(1, 3, 16)
+        alone.states = memory.states[b : b + 1]
+        expected = continue_slowly(model, tokens[b : b + 1], ids[b : b + 1], alone, rule, 9)
+        assert found[b].tolist() == expected[0].tolist()
+
+
+def test_generate_without_entities_and_that_entities_matter() -> None:
+    model = make_model(eos_token_id=None)
+    tokens, ids, memory = make_input()
+    plain = model.generate(tokens, max_new_tokens=12, do_sample=False, pad_token_id=0)
+    assert plain.tolist() == continue_slowly(model, tokens, None, memory, 0, 12).tolist()
+    assert all(len(set(row)) >= 3 for row in plain[:, LENGTH:].tolist())
+    given = model.generate(
+        tokens,
+        entity_ids=ids,
+        memory=memory,
+        new_entities=1,
+        max_new_tokens=12,
+        do_sample=False,
+        pad_token_id=0,
+    )
+    assert given.tolist() != plain.tolist()
+
+
+def test_generate_with_left_padding_equals_each_alone() -> None:
+    model = make_model(eos_token_id=None)
+    tokens, ids, memory = make_input()
+    mask = torch.ones_like(tokens)
+    mask[0, :5], ids[0, :5] = 0, 0
+    given = {
+        "new_entities": pick_entity,
+        "max_new_tokens": 6,
+        "do_sample": False,
+        "pad_token_id": 0,
+    }
+    found = model.generate(tokens, attention_mask=mask, entity_ids=ids, memory=memory, **given)
+    alone = EntityMemory(1, 3, 16)
+    alone.states = memory.states[:1]
+    expected = continue_slowly(model, tokens[:1, 5:], ids[:1, 5:], alone, pick_entity, 6)
+    assert found[0, 5:].tolist() == expected[0].tolist()
+
+
+def test_beams_carry_their_own_entities() -> None:
+    """With the cache, beams are re-ordered at each step; without it every step is a full pass over
+    the beams' own ids.
+    """
+    model = make_model(eos_token_id=None)
+    tokens, ids, memory = make_input()
+    given = {
+        "entity_ids": ids,
+        "memory": memory,
+        "max_new_tokens": 8,
+        "do_sample": False,
+        "num_beams": 4,
+        "pad_token_id": 0,
+    }
+    for rule in (1, pick_entity):
+        cached = model.generate(tokens, new_entities=rule, use_cache=True, **given)
+        assert (
+            cached.tolist()
+            == model.generate(tokens, new_entities=rule, use_cache=False, **given).tolist()
+        )
+    several = model.generate(tokens, new_entities=pick_entity, num_return_sequences=3, **given)
+    assert several.shape[0] == 6
+    assert several[::3].tolist() == cached.tolist()
+
+
+def test_static_cache_generates_the_same() -> None:
+    model = make_model(eos_token_id=None)
+    tokens, ids, memory = make_input()
+    given = {
+        "entity_ids": ids,
+        "memory": memory,
+        "new_entities": 3,
+        "max_new_tokens": 6,
+        "do_sample": False,
+        "pad_token_id": 0,
+    }
+    expected = model.generate(tokens, **given)
+    assert (
+        model.generate(
+            tokens, cache_implementation="static", disable_compile=True, **given
+        ).tolist()
+        == expected.tolist()
+    )
+
+
+def test_bad_requests_are_refused() -> None:
+    model = make_model()
+    tokens, ids, memory = make_input()
+    with pytest.raises(ValueError, match=r"entity_ids has shape \[2, 11\], expected \[2, 12\]"):
+        model.generate(tokens, entity_ids=ids[:, 1:], memory=memory, max_new_tokens=2)
+    with pytest.raises(ValueError, match="came without memory"):
+        model.generate(tokens, entity_ids=ids, max_new_tokens=2, pad_token_id=0)
+    with pytest.raises(ValueError, match="neither entity_states nor inputs_embeds"):
+        model.generate(tokens, entity_states=memory.read(ids), max_new_tokens=2)
+    for wrong, found in (
+        (EntityMemory(1, 3, 16), r"\[1, 4, 16\]"),
+        (EntityMemory(3, 3, 16), r"\[3, 4, 16\]"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"memory has shape {found}, expected \[2, entities \+ 1, 16\]"
+        ):
+            model.generate(
+                tokens, entity_ids=ids, memory=wrong, max_new_tokens=2, num_beams=2, pad_token_id=0
+            )
+    with pytest.raises(
+        ValueError, match=r"new_entities is 1\.5, expected one entity id or a function"
+    ):
+        model.generate(tokens, entity_ids=ids, memory=memory, new_entities=1.5, max_new_tokens=2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="new_entities 2 came without entity_ids"):
+        model.generate(tokens, new_entities=2, max_new_tokens=2)
+    with pytest.raises(ValueError, match=r"new_entities returned list, expected int64 \[2\]"):
+        model.generate(
+            tokens,
+            entity_ids=ids,
+            memory=memory,
+            new_entities=lambda p, e: [1, 1],
+            max_new_tokens=3,
+            pad_token_id=0,
+        )  # type: ignore[arg-type,return-value]
+    with pytest.raises(
+        ValueError, match=r"new_entities returned torch.int64 \[\], expected int64 \[2\]"
+    ):
+        model.generate(
+            tokens,
+            entity_ids=ids,
+            memory=memory,
+            new_entities=lambda p, e: torch.tensor(1),
+            max_new_tokens=3,
+            pad_token_id=0,
+        )

@@ -1,0 +1,65 @@
+"""The model card holds the facts it was given, and its own instructions run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from entity_transformers import GPT2EConfig, GPT2EForCausalLM
+from entity_transformers.models.model_card import render_model_card
+
+FACTS = {
+    "name": "gpt2e, seed 1",
+    "training_data": "A corpus of 7 words.",
+    "training": {"steps": 30, "learning rate": 2e-5},
+    "metrics": {
+        "perplexity a token, test": {"on": 123.456789, "off": 234.5},
+        "LAMBADA, last word": {"on": None, "off": 99.0},
+    },
+}
+
+
+def test_card_holds_data_scores_switches_and_the_leak() -> None:
+    card = render_model_card(
+        GPT2EConfig(entity_values="both", memory_gradient_windows=2).to_dict(), FACTS
+    )
+    front = yaml.safe_load(card.split("---")[1])
+    assert front["library_name"] == "transformers"
+    assert "A corpus of 7 words." in card
+    assert "| perplexity a token, test | 123.5 | 234.5 |" in card
+    assert "| LAMBADA, last word | - | 99 |" in card
+    assert "| learning rate | 2e-05 |" in card
+    assert "| entity_values | both |" in card
+    assert "| memory_write | last |" in card
+    assert "| memory_gradient_windows | 2 |" in card
+    assert "gold coreference labels" in card
+    with pytest.raises(ValueError, match="needs metrics among its facts"):
+        render_model_card({}, {key: value for key, value in FACTS.items() if key != "metrics"})
+
+
+def test_the_example_of_the_card_runs(tmp_path: Path) -> None:
+    config = GPT2EConfig(
+        vocab_size=31,
+        n_positions=16,
+        n_embd=16,
+        n_layer=1,
+        n_head=2,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    GPT2EForCausalLM(config).save_pretrained(tmp_path)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", render_model_card(config.to_dict(), FACTS), re.DOTALL
+    )
+    names = {
+        "folder": tmp_path,
+        "input_ids": torch.tensor([[1, 2, 3]]),
+        "entity_ids": torch.tensor([[0, 7, 0]]),
+    }
+    exec(code, names)
+    assert names["logits"].shape == (1, 3, 31)
+    assert torch.equal(names["memory"].states[0, 7], names["hidden"][0, 1])

@@ -1,0 +1,182 @@
+"""The typed parameters: every study loads, both YAML dialects agree on every leaf, bad values are
+named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ruamel.yaml import YAML
+
+from entity_transformers.study.params import Params, ParamsError, load, parse
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDIES = sorted([ROOT / "params.yaml", *ROOT.glob("studies/*/params.yaml")])
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, str(key)))
+    else:
+        yield path, value
+
+
+@pytest.fixture
+def values() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "params.yaml").read_text())
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.parent.name)
+def test_every_study_loads(path: Path) -> None:
+    assert (path.parent / load(path).root).resolve() == ROOT
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.parent.name)
+def test_yaml_1_1_and_1_2_agree_on_every_leaf(path: Path) -> None:
+    """Snakemake reads YAML 1.1, DVC 1.2: a value that they read differently would re-run other
+    steps.
+    """
+    old, new = yaml.safe_load(path.read_text()), YAML(typ="safe", pure=True).load(path.read_text())
+    assert dict(leaves(old)) == dict(leaves(new))
+    for (key, one), (_, other) in zip(leaves(old), leaves(new), strict=True):
+        assert type(one) is type(other), key
+
+
+def test_numbers_may_come_as_text(values: dict[str, Any]) -> None:
+    values["lm"]["learning_rate"] = "1e-05"
+    assert parse(values, "x").lm.learning_rate == 1e-5
+
+
+def paths_of(values: dict[str, Any], kinds: tuple[type, ...]) -> list[tuple[str, ...]]:
+    return [path for path, value in leaves(values) if type(value) in kinds]
+
+
+def test_no_number_is_a_truth_value_and_no_truth_value_a_text(values: dict[str, Any]) -> None:
+    typed = parse(values, "x").model_dump()
+    for kinds, wrong in (((int, float), True), ((bool,), "no"), ((bool,), 1)):
+        for section, key in paths_of(typed, kinds):
+            with pytest.raises(
+                ParamsError,
+                match=(
+                    rf"x: 1 bad parameter\(s\)\n  {section}\.{key}: .*(true is not a number|valid"
+                    r" boolean)"
+                ),
+            ):
+                parse(values | {section: values[section] | {key: wrong}}, "x")
+    assert len(paths_of(typed, (int, float))) > 40
+    assert len(paths_of(typed, (bool,))) == 4
+
+
+def test_no_number_in_a_list_or_beside_null_is_a_truth_value(values: dict[str, Any]) -> None:
+    for section, key, wrong in (
+        ("study", "seeds", [True, "2"]),
+        ("recall", "seeds", [True]),
+        ("lm", "max_minutes", True),
+    ):
+        with pytest.raises(ParamsError, match=rf"{section}\.{key}.*: .*true is not a number"):
+            parse(values | {section: values[section] | {key: wrong}}, "x")
+
+
+def test_the_paper_is_the_root_study() -> None:
+    lm = load(ROOT / "params.yaml").lm
+    assert (lm.layers, lm.heads, lm.width, lm.steps, lm.documents_per_step, lm.learning_rate) == (
+        12,
+        12,
+        768,
+        100_000,
+        1,
+        2e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "message"),
+    [
+        ("lm", "heads", 7, r"lm: .*width 768 is not divisible by heads 7"),
+        (
+            "lm",
+            "compile",
+            "fast",
+            r"lm\.compile: .*'off', 'default' or 'reduce-overhead' \(value: 'fast'\)",
+        ),
+        ("lm", "memory_life", "forever", r"lm\.memory_life: .*'document' or 'epochs'"),
+        ("lm", "layers", 0, r"lm\.layers: .* \(value: 0\)"),
+        ("lm", "layres", 12, r"lm\.layres: Extra inputs"),
+        ("lm", "steps", "many", r"lm\.steps: .*valid integer.*'many'"),
+        ("lm", "learning_rate", ".nan", r"lm\.learning_rate"),
+        ("study", "models", ["gpt3"], r"study\.models\.0: .*'gpt3'"),
+        ("study", "seeds", [1, 1], "must not repeat"),
+        ("study", "seeds", [1, -1], r"study\.seeds\.1: .*greater than or equal to 0 \(value: -1\)"),
+        ("perplexity", "stride", 2048, r"perplexity\.stride 2048 is more than lm\.window 1024"),
+        ("probe", "report", "dev", "choose and report are both dev"),
+        ("probe", "groups", {"all": ["NN"]}, "groups names all, which the results use"),
+        ("run", "device", "tpu", r"run\.device: .*'tpu'"),
+        ("recall", "variants", ["values"], r"recall\.variants\.0: .*'values'"),
+        ("recall", "variants", ["gpt2", "gpt2"], "variants must not repeat"),
+        ("recall", "entities", 21, "entities 21 is more than names 20"),
+        ("recall", "heads", 3, "width 64 is not divisible by heads 3"),
+        ("recall", "windows", 1, r"recall\.windows: .* \(value: 1\)"),
+        ("corpus", "format", "conll", r"corpus\.format: .*'conll'"),
+        ("anomalies", "candidates", ["magic"], r"anomalies\.candidates\.0: .*'magic'"),
+        ("anomalies", "candidates", ["padding", "padding"], "candidates must not repeat"),
+        ("anomalies", "passes", 0, r"anomalies\.passes: .* \(value: 0\)"),
+        ("lm", "entity_gate", "zero", None),
+    ],
+)
+def test_a_bad_value_names_file_key_and_value(
+    values: dict[str, Any], section: str, key: str, value: Any, message: str | None
+) -> None:
+    values[section][key] = value
+    if message is None:
+        values["lm"]["entity_residual"] = False
+        message = "entity_gate zero without entity_residual"
+    with pytest.raises(ParamsError, match=message) as error:
+        parse(values, "studies/mine/params.yaml")
+    assert str(error.value).startswith("studies/mine/params.yaml: ")
+
+
+def test_a_missing_value_is_named(values: dict[str, Any]) -> None:
+    del values["ner"]["hidden"]
+    with pytest.raises(ParamsError, match=r"ner\.hidden: Field required \(value: none given\)"):
+        parse(values, "x")
+
+
+def test_no_field_has_a_default() -> None:
+    sections = [
+        field.annotation
+        for field in Params.model_fields.values()
+        if hasattr(field.annotation, "model_fields")
+    ]
+    assert len(sections) == 14
+    for section in [Params, *sections]:
+        assert all(field.is_required() for field in section.model_fields.values())
+    described = [
+        field.description for section in sections for field in section.model_fields.values()
+    ]
+    assert all(described)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not YAML"),
+        ("- 1", "holds no sections"),
+        ("lm: {a: 1}\nrun: {}\nlm: {b: 2}", r"(?s)not YAML: lm is given twice.*line 3"),
+        ("lm: {a: 1, a: 2}", "a is given twice"),
+    ],
+)
+def test_a_file_that_is_no_params(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    with pytest.raises(ParamsError, match=message):
+        load(path)
+    path.write_bytes("title: Caf\u00e9".encode("latin-1"))
+    with pytest.raises(ParamsError, match=r"params\.yaml: not UTF-8 at byte 10"):
+        load(path)
+    with pytest.raises(ParamsError, match="No such file"):
+        load(tmp_path / "none.yaml")

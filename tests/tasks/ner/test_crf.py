@@ -1,0 +1,156 @@
+"""The CRF against the enumeration of all paths and against pytorch-crf."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torchcrf
+from torch import Tensor
+
+from entity_transformers.tasks.ner.crf import Crf
+
+
+def make_batch(
+    lengths: list[int], tags: int, seed: int, dtype: torch.dtype = torch.float64
+) -> tuple[Crf, Tensor, Tensor, Tensor]:
+    """A CRF with wide random scores, emissions [B, T, K], tag ids [B, T] and mask [B, T]."""
+    generator = torch.Generator().manual_seed(seed)
+    crf = Crf(tags).to(dtype)
+    with torch.no_grad():
+        for scores in crf.parameters():
+            scores.copy_(torch.randn(scores.shape, generator=generator, dtype=dtype) * 2)
+    emissions = torch.randn(len(lengths), max(lengths), tags, generator=generator, dtype=dtype) * 3
+    ids = torch.randint(0, tags, emissions.shape[:2], generator=generator)
+    return crf, emissions, ids, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+
+
+def make_peer(crf: Crf) -> torchcrf.CRF:
+    """pytorch-crf with the same scores."""
+    peer = torchcrf.CRF(len(crf.start), batch_first=True).to(crf.start.dtype)
+    with torch.no_grad():
+        peer.start_transitions.copy_(crf.start)
+        peer.end_transitions.copy_(crf.end)
+        peer.transitions.copy_(crf.transitions)
+    return peer
+
+
+def score_path(crf: Crf, emissions: Tensor, path: tuple[int, ...]) -> Tensor:
+    """Definition: start + end + emissions [T, K] along the path + transitions between neighbours."""
+    total = crf.start[path[0]] + crf.end[path[-1]]
+    total = total + sum(emissions[t, tag] for t, tag in enumerate(path))
+    return total + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path))
+
+
+@pytest.mark.parametrize(("lengths", "tags"), [([4, 1, 3], 3), ([1], 1), ([5, 2], 2), ([1, 1], 4)])
+def test_crf_equals_enumeration(lengths: list[int], tags: int) -> None:
+    crf, emissions, ids, mask = make_batch(lengths, tags, seed=sum(lengths))
+    likelihood = crf.log_likelihood(emissions, ids, mask)
+    decoded = crf.decode(emissions, mask)
+    for row, length in enumerate(lengths):
+        paths = list(itertools.product(range(tags), repeat=length))
+        scores = torch.stack([score_path(crf, emissions[row], path) for path in paths])
+        gold = score_path(crf, emissions[row], tuple(ids[row, :length].tolist()))
+        torch.testing.assert_close(
+            likelihood[row], gold - scores.logsumexp(0), rtol=1e-10, atol=1e-10
+        )
+        assert tuple(decoded[row, :length].tolist()) == paths[int(scores.argmax())]
+        assert not decoded[row, length:].any()
+
+
+def test_probabilities_of_all_paths_sum_to_one() -> None:
+    crf, emissions, _, _ = make_batch([4], 3, seed=5)
+    paths = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    everywhere = emissions.expand(len(paths), -1, -1)
+    total = (
+        crf.log_likelihood(everywhere, paths, torch.ones_like(paths, dtype=torch.bool)).exp().sum()
+    )
+    assert total.item() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_likelihood_gradients_and_decoding_equal_pytorch_crf(seed: int) -> None:
+    crf, emissions, ids, mask = make_batch([9, 1, 14, 20, 2, 20], 11, seed)
+    peer = make_peer(crf)
+    ours, theirs = emissions.clone().requires_grad_(), emissions.clone().requires_grad_()
+    likelihood, expected = (
+        crf.log_likelihood(ours, ids, mask),
+        peer(theirs, ids, mask, reduction="none"),
+    )
+    torch.testing.assert_close(likelihood, expected, rtol=1e-10, atol=1e-10)
+    weights = torch.linspace(-1, 2, len(likelihood), dtype=torch.float64)
+    (likelihood * weights).sum().backward()
+    (expected * weights).sum().backward()
+    pairs = [
+        (ours, theirs),
+        (crf.start, peer.start_transitions),
+        (crf.end, peer.end_transitions),
+        (crf.transitions, peer.transitions),
+    ]
+    for mine, other in pairs:
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-9, atol=1e-9)
+    decoded = crf.decode(emissions, mask)
+    assert [decoded[i, : int(n)].tolist() for i, n in enumerate(mask.sum(1))] == peer.decode(
+        emissions, mask
+    )
+
+
+def test_float32_stays_near_float64() -> None:
+    crf, emissions, ids, mask = make_batch([40, 7], 37, seed=1)
+    exact = crf.log_likelihood(emissions, ids, mask)
+    rounded = crf.float().log_likelihood(emissions.float(), ids, mask)
+    torch.testing.assert_close(rounded.double(), exact, rtol=1e-5, atol=1e-4)
+
+
+def test_gradients_are_finite_and_right_with_extreme_scores() -> None:
+    """Emissions 300 nats apart in float32: exponentials of the plain scores would overflow and
+    vanish.
+    """
+    crf, emissions, ids, mask = make_batch([12, 5], 6, seed=3, dtype=torch.float32)
+    peer = make_peer(crf)
+    ours, theirs = (emissions * 100).requires_grad_(), (emissions * 100).requires_grad_()
+    likelihood, expected = (
+        crf.log_likelihood(ours, ids, mask),
+        peer(theirs, ids, mask, reduction="none"),
+    )
+    torch.testing.assert_close(likelihood, expected, rtol=1e-5, atol=1e-2)
+    likelihood.sum().backward()
+    expected.sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(crf.transitions.grad, peer.transitions.grad, rtol=1e-3, atol=1e-3)
+
+
+def test_forbidden_transitions_give_finite_results() -> None:
+    """Tag 1 follows only itself and starts 500 nats behind: in float32 nothing of it is left after
+    a step, but no NaN.
+    """
+    crf, _, ids, mask = make_batch([6], 2, seed=2, dtype=torch.float32)
+    with torch.no_grad():
+        crf.transitions.copy_(torch.tensor([[0.0, -10_000.0], [0.0, 0.0]]))
+    emissions = torch.zeros(1, 6, 2)
+    emissions[0, 0, 0] = 500
+    emissions.requires_grad_()
+    total = crf.log_partition(emissions, mask)
+    only_zeros = 500 + crf.start[0] + crf.end[0]
+    torch.testing.assert_close(total, only_zeros[None])
+    (total - crf.path_scores(emissions, ids, mask)).sum().backward()
+    gradients = [emissions.grad, *(scores.grad for scores in crf.parameters())]
+    assert all(gradient is not None and torch.isfinite(gradient).all() for gradient in gradients)
+    assert crf.decode(emissions, mask).tolist() == [[0] * 6]
+
+
+def test_padding_changes_nothing() -> None:
+    crf, emissions, ids, mask = make_batch([3, 8], 5, seed=4)
+    alone = crf.log_likelihood(emissions[:1, :3], ids[:1, :3], mask[:1, :3])
+    torch.testing.assert_close(
+        crf.log_likelihood(emissions, ids, mask)[:1], alone, rtol=1e-12, atol=1e-12
+    )
+    other = torch.where(mask[:, :, None], emissions, 1e4)
+    torch.testing.assert_close(
+        crf.log_likelihood(other, ids, mask),
+        crf.log_likelihood(emissions, ids, mask),
+        rtol=0,
+        atol=0,
+    )
+    assert torch.equal(crf.decode(other, mask), crf.decode(emissions, mask))

@@ -1,0 +1,141 @@
+"""Sentences, tags and vector rows of documents."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.document import CorpusError, Document, NamedEntity
+from entity_transformers.tasks.ner.dataset import build_sentences, list_labels, list_tags
+
+
+def make_document(
+    n: int, starts: tuple[int, ...], spans: list[tuple[int, int, str]] | None, name: str = "a"
+) -> Document:
+    """A document of ``n`` words with named entities ``spans``."""
+    entities = None if spans is None else tuple(NamedEntity(*span) for span in spans)
+    return Document(
+        name, 0, "train", "nw", tuple(f"w{i}" for i in range(n)), starts, named_entities=entities
+    )
+
+
+def test_tags_rows_and_offsets() -> None:
+    documents = [
+        make_document(6, (0, 4), [(0, 2, "PERSON"), (3, 4, "GPE"), (4, 6, "GPE")]),
+        make_document(3, (0,), None, "pt/one"),
+        make_document(2, (0, 1), [(1, 2, "DATE")], "b"),
+    ]
+    labels = list_labels(documents)
+    assert labels == ("DATE", "GPE", "PERSON")
+    sentences = build_sentences(documents, np.arange(100, 111), labels)
+    names = [sentences.tag_names[tag] for tag in sentences.tags]
+    assert names == ["B-PERSON", "I-PERSON", "O", "B-GPE", "B-GPE", "I-GPE", "O", "B-DATE"]
+    assert sentences.rows.tolist() == [100, 101, 102, 103, 104, 105, 109, 110]
+    assert sentences.offsets.tolist() == [0, 4, 6, 7, 8]
+    assert sentences.lengths.tolist() == [4, 2, 1, 1]
+    assert (len(sentences), sentences.left_out, sentences.split_spans, sentences.unseen_labels) == (
+        4,
+        1,
+        0,
+        (),
+    )
+    assert (sentences.rows.dtype, sentences.tags.dtype, sentences.offsets.dtype) == (
+        np.int32,
+        np.int16,
+        np.int64,
+    )
+
+
+def test_labels_absent_from_train_come_after_the_known_ones() -> None:
+    sentences = build_sentences(
+        [make_document(3, (0,), [(0, 1, "LAW"), (1, 3, "GPE")])], np.arange(3), ("GPE", "ORG")
+    )
+    assert sentences.unseen_labels == ("LAW",)
+    assert sentences.tag_names == ("O", "B-GPE", "I-GPE", "B-ORG", "I-ORG", "B-LAW", "I-LAW")
+    assert sentences.tags.tolist() == [5, 1, 2]
+
+
+def test_a_span_across_sentence_ends_is_split_and_counted() -> None:
+    sentences = build_sentences(
+        [make_document(7, (0, 2, 4), [(1, 6, "ORG"), (6, 7, "ORG")])], np.arange(7), ("ORG",)
+    )
+    assert [sentences.tag_names[tag] for tag in sentences.tags] == [
+        "O",
+        "B-ORG",
+        "B-ORG",
+        "I-ORG",
+        "B-ORG",
+        "I-ORG",
+        "B-ORG",
+    ]
+    assert sentences.split_spans == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from("ABC")), max_size=8),
+    st.data(),
+)
+def test_spans_come_back_from_the_tags(
+    tokens: list[tuple[int, int, str]], data: st.DataObject
+) -> None:
+    """Any flat spans (gap, length, label), cut at sentence ends by hand, are read back from the
+    tags by the rule of IOB2.
+    """
+    spans, end = [], 0
+    for gap, length, label in tokens:
+        spans.append((end + gap, end + gap + length, label))
+        end += gap + length
+    n = end + 1
+    starts = (0, *sorted(data.draw(st.sets(st.integers(1, n), max_size=3)) - {n}))
+    sentences = build_sentences([make_document(n, starts, spans)], np.arange(n), ("A", "B", "C"))
+    cut = sorted({*starts, n})
+    expected = [
+        (max(s, a), min(e, b), x)
+        for s, e, x in spans
+        for a, b in itertools.pairwise(cut)
+        if max(s, a) < min(e, b)
+    ]
+    found: list[tuple[int, int, str]] = []
+    for position, tag in enumerate(sentences.tags):
+        name = sentences.tag_names[tag]
+        if name.startswith("B-"):
+            found.append((position, position + 1, name[2:]))
+        elif name.startswith("I-"):
+            assert found[-1][1:] == (position, name[2:])
+            found[-1] = (found[-1][0], position + 1, name[2:])
+    assert found == expected
+    assert sentences.split_spans == sum(any(s < start < e for start in starts) for s, e, _ in spans)
+
+
+def test_nothing_annotated_gives_an_empty_set() -> None:
+    sentences = build_sentences([make_document(3, (0, 1), None)], np.arange(3), ("A",))
+    assert (len(sentences), len(sentences.tags), sentences.left_out) == (0, 0, 2)
+    empty = build_sentences([], np.zeros(0, np.int32), ())
+    assert (len(empty), empty.tag_names) == (0, ("O",))
+
+
+@pytest.mark.parametrize(
+    "spans", [[(0, 2, "A"), (1, 3, "A")], [(2, 5, "A")], [(1, 1, "A")], [(-1, 1, "A")]]
+)
+def test_impossible_spans_are_errors(spans: list[tuple[int, int, str]]) -> None:
+    with pytest.raises(CorpusError, match=r"document a#0: named entity A of words \["):
+        build_sentences([make_document(4, (0,), spans)], np.arange(4), ("A",))
+
+
+def test_an_index_of_another_corpus_is_an_error() -> None:
+    with pytest.raises(ValueError, match="4 vector rows for 3 words"):
+        build_sentences([make_document(3, (0,), [])], np.arange(4), ())
+
+
+@pytest.mark.parametrize("label", ["", "-A", "A-"])
+def test_labels_that_iob2_cannot_carry_are_errors(label: str) -> None:
+    with pytest.raises(CorpusError, match="named-entity label"):
+        list_labels([make_document(2, (0,), [(0, 1, label)])])
+
+
+def test_list_tags() -> None:
+    assert list_tags(("A", "B-C")) == ("O", "B-A", "I-A", "B-B-C", "I-B-C")

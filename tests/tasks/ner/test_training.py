@@ -1,0 +1,296 @@
+"""Training learns, stops, keeps the best epoch and is deterministic; poor data give defined
+results.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from entity_transformers.corpus.document import Document, NamedEntity
+from entity_transformers.study.sections import NerParams
+from entity_transformers.tasks.ner import training
+from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences
+from entity_transformers.tasks.ner.scoring import score
+from entity_transformers.tasks.ner.tagger import load_tagger, state_arrays
+from entity_transformers.tasks.ner.training import bucket, pad, predict, train_epoch, train_tagger
+
+PARAMS = NerParams(
+    hidden=16, dropout=0.1, learning_rate=0.02, decay=0.9, epochs=6, patience=2, batch=16
+)
+Change = Callable[
+    [TaggedSentences, TaggedSentences, np.ndarray],
+    tuple[TaggedSentences, TaggedSentences, np.ndarray],
+]
+VECTORS = np.random.default_rng(9).normal(size=(30, 12)).astype(np.float32)
+
+
+def make_document(seed: int, sentences: int = 200) -> Document:
+    """Word types 0-4 are names: a run of them is a PERSON after type 5, else a PLACE, so that
+    context decides the label.
+    """
+    generator = np.random.default_rng(seed)
+    words: list[int] = []
+    starts, entities = [], []
+    for _ in range(sentences):
+        starts.append(len(words))
+        for _ in range(generator.integers(1, 4)):
+            title = bool(generator.integers(0, 2))
+            words.extend([5] if title else generator.integers(6, 30, generator.integers(1, 4)))
+            length = int(generator.integers(1, 4))
+            entities.append(
+                NamedEntity(len(words), len(words) + length, "PERSON" if title else "PLACE")
+            )
+            words.extend(generator.integers(0, 5, length))
+            words.extend(generator.integers(6, 30, generator.integers(1, 3)))
+    return Document(
+        "made",
+        seed,
+        "train",
+        "",
+        tuple(str(w) for w in words),
+        tuple(starts),
+        named_entities=tuple(entities),
+    )
+
+
+def make_sentences(
+    seed: int, sentences: int = 200, labels: tuple[str, ...] = ("PERSON", "PLACE")
+) -> TaggedSentences:
+    document = make_document(seed, sentences)
+    return build_sentences([document], np.array([int(word) for word in document.words]), labels)
+
+
+def make_plain(words: int, labels: tuple[str, ...] = ()) -> TaggedSentences:
+    """One sentence without named entities."""
+    document = Document(
+        "plain", 0, "train", "", tuple("w" * words), (0,) if words else (), named_entities=()
+    )
+    return build_sentences([document] if words else [], np.arange(words), labels)
+
+
+@pytest.fixture(scope="module")
+def trained() -> training.Training:
+    return train_tagger(make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3)
+
+
+def test_an_easy_task_is_learnt(trained: training.Training) -> None:
+    test = make_sentences(4)
+    result = score(test, predict(trained.tagger, test, batch=16))
+    assert result["span"]["micro"]["f1"] > 0.95
+    assert result["span"]["micro"]["support"] == len(make_document(4).named_entities or ())
+    losses = [row["train_loss"] for row in trained.history]
+    assert losses[-1] < losses[0] / 4
+
+
+def test_history_and_learning_rate(trained: training.Training) -> None:
+    assert [row["epoch"] for row in trained.history] == list(range(1, len(trained.history) + 1))
+    rates = [0.02 * 0.9 ** (row["epoch"] - 1) for row in trained.history]
+    assert [row["learning_rate"] for row in trained.history] == pytest.approx(rates)
+    best = max(row["dev_f1"] for row in trained.history)
+    assert trained.history[trained.best_epoch - 1]["dev_f1"] == best
+    again = score(make_sentences(2), predict(trained.tagger, make_sentences(2), batch=16))
+    assert again["span"]["micro"]["f1"] == best, (
+        "the tagger that comes back is the one that scored best"
+    )
+
+
+def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(
+    trained: training.Training,
+) -> None:
+    torch.manual_seed(77)
+    before = torch.random.get_rng_state()
+    again = train_tagger(make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert again.history == trained.history
+    mine, theirs = state_arrays(again.tagger), state_arrays(trained.tagger)
+    assert mine.keys() == theirs.keys()
+    assert all(mine[name].tobytes() == theirs[name].tobytes() for name in mine)
+    other = train_tagger(
+        make_sentences(1),
+        make_sentences(2),
+        VECTORS,
+        PARAMS.model_copy(update={"epochs": 1}),
+        seed=4,
+    )
+    assert other.history[0] != trained.history[0]
+
+
+@pytest.mark.parametrize(
+    ("scripted", "epochs", "best"),
+    [
+        ([0.5, 0.7, 0.6, 0.7, 0.9], 4, 2),  # equal is not better
+        ([0.0, 0.0, 0.0, 0.2, 0.1, 0.3, 0.1, 0.3], 8, 6),  # a slow start is no end
+        ([0.4, 0.0, 0.0, 0.9], 3, 1),
+        ([0.0] * 8, 8, 8),
+    ],
+)
+def test_early_stopping_keeps_the_best_epoch(
+    monkeypatch: pytest.MonkeyPatch, scripted: list[float], epochs: int, best: int
+) -> None:
+    train, dev = make_sentences(1, 20), make_sentences(2, 5)
+    scores = iter(scripted)
+    monkeypatch.setattr(training, "span_f1", lambda gold, predicted: next(scores))
+    seen: list[int] = []
+    params = PARAMS.model_copy(update={"epochs": 8})
+    result = train_tagger(
+        train, dev, VECTORS, params, seed=1, progress=lambda row: seen.append(row["epoch"])
+    )
+    assert (len(result.history), result.best_epoch) == (epochs, best)
+    assert seen == list(range(1, epochs + 1))
+    monkeypatch.setattr(training, "span_f1", lambda gold, predicted: 0.0)
+    shorter = train_tagger(train, dev, VECTORS, PARAMS.model_copy(update={"epochs": best}), seed=1)
+    mine, theirs = state_arrays(result.tagger), state_arrays(shorter.tagger)
+    assert all(np.array_equal(mine[name], theirs[name]) for name in mine), (
+        "the weights are those of the best epoch"
+    )
+
+
+def test_poor_data_give_defined_results() -> None:
+    short = PARAMS.model_copy(update={"epochs": 2})
+    empty = make_plain(0, ("PERSON", "PLACE"))
+    result = train_tagger(make_sentences(1, 5), empty, VECTORS, short, seed=1)
+    assert ([row["dev_f1"] for row in result.history], result.best_epoch) == ([0.0, 0.0], 2)
+    assert predict(result.tagger, empty, batch=4).tolist() == []
+    assert score(empty, predict(result.tagger, empty, batch=4))["span"]["micro"]["support"] == 0
+    one_word = make_plain(1, ("PERSON", "PLACE"))
+    assert predict(result.tagger, one_word, batch=4).shape == (1,)
+    nothing = train_tagger(make_plain(1), make_plain(1), VECTORS, short, seed=1)
+    assert predict(nothing.tagger, make_plain(3), batch=4).tolist() == [
+        0,
+        0,
+        0,
+    ], "no label in train: all words outside"
+
+
+def test_labels_absent_from_train_are_scored_but_never_predicted() -> None:
+    result = train_tagger(make_sentences(1, 40), make_sentences(2, 10), VECTORS, PARAMS, seed=1)
+    document = Document(
+        "law", 0, "test", "", ("1", "2", "8"), (0,), named_entities=(NamedEntity(0, 2, "LAW"),)
+    )
+    gold = build_sentences([document], np.array([1, 2, 8]), ("PERSON", "PLACE"))
+    scores = score(gold, predict(result.tagger, gold, batch=4))
+    law = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1, "predicted": 0}
+    assert scores["span"]["labels"]["LAW"] == law
+    assert scores["tag"]["rows"]["I-LAW"] == law
+
+
+def test_predictions_do_not_depend_on_the_batches(trained: training.Training) -> None:
+    test = make_sentences(5, 60)
+    whole = predict(trained.tagger, test, batch=1000)
+    singly = np.concatenate(
+        [
+            trained.tagger.decode(*_rows_and_mask(test, number))[0].numpy()
+            for number in range(len(test))
+        ]
+    )
+    assert np.array_equal(whole, singly)
+    assert np.array_equal(whole, predict(trained.tagger, test, batch=7))
+
+
+def _rows_and_mask(sentences: TaggedSentences, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = sentences.rows[sentences.offsets[number] : sentences.offsets[number + 1]]
+    return torch.from_numpy(rows.astype(np.int64))[None], torch.ones(1, len(rows), dtype=torch.bool)
+
+
+def test_padded_batches_hold_the_sentences() -> None:
+    sentences = make_sentences(6, 9)
+    numbers = np.array([4, 0, 8])
+    rows, tags, mask = pad(sentences, numbers, torch.device("cpu"))
+    for i, number in enumerate(numbers):
+        start, end = sentences.offsets[number], sentences.offsets[number + 1]
+        assert rows[i][mask[i]].tolist() == sentences.rows[start:end].tolist()
+        assert tags[i][mask[i]].tolist() == sentences.tags[start:end].tolist()
+        assert mask[i].tolist() == [t < end - start for t in range(mask.shape[1])]
+    assert not rows[~mask].any()
+    assert not tags[~mask].any()
+
+
+def test_buckets_hold_each_sentence_once_and_like_lengths() -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, 1003)
+    batches = list(bucket(lengths, 32, np.random.default_rng(1)))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1003))
+    assert sorted(map(len, batches)) == [1003 % 32] + [32] * (1003 // 32)
+    ranges = sorted((lengths[batch].min(), lengths[batch].max()) for batch in batches)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(ranges)), (
+        "the buckets don't interleave"
+    )
+    assert [batch.tolist() for batch in bucket(lengths, 32, np.random.default_rng(1))] == [
+        batch.tolist() for batch in batches
+    ]
+    means = [lengths[batch].mean() for batch in batches]
+    assert means != sorted(means), "batches come in random order"
+    sets = [
+        {frozenset(batch.tolist()) for batch in bucket(lengths, 32, np.random.default_rng(seed))}
+        for seed in (1, 2)
+    ]
+    assert len(sets[0] & sets[1]) < len(batches) / 4, "sentences of one length mix anew"
+    assert list(bucket(np.zeros(0, np.int64), 4, np.random.default_rng(1))) == []
+
+
+def test_an_epoch_turns_dropout_on_and_returns_the_mean_loss_of_a_sentence(
+    trained: training.Training,
+) -> None:
+    sentences = make_sentences(7, 7)
+    tagger = load_tagger(
+        state_arrays(trained.tagger),
+        sentences.labels,
+        VECTORS,
+        PARAMS.model_copy(update={"dropout": 0.0}),
+    )
+    standing = torch.optim.SGD(tagger.parameters(), lr=0.0)
+    singly = [
+        tagger.loss(*pad(sentences, [number], torch.device("cpu"))).item() for number in range(7)
+    ]
+    assert train_epoch(
+        tagger, standing, sentences, [np.arange(5), np.arange(5, 7)]
+    ) == pytest.approx(np.mean(singly), rel=1e-5)
+    assert tagger.training
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t, d, v: (make_plain(0), d, v), "no training sentence"),
+        (lambda t, d, v: (t, make_sentences(2, 5, ("PERSON",)), v), "the tagger knows the labels"),
+        (
+            lambda t, d, v: (make_sentences(1, 5, ("PERSON",)), d, v),
+            "labels that it was not built with: PLACE",
+        ),
+        (lambda t, d, v: (t, d, v[:20]), "train: rows 0 to 29, but there are 20 vectors"),
+        (
+            lambda t, d, v: (t, d, np.where(np.arange(30)[:, None] == 7, np.nan, v)),
+            "NaN or infinity",
+        ),
+    ],
+)
+def test_bad_input_is_an_error(change: Change, message: str) -> None:
+    train, dev, vectors = change(make_sentences(1, 20), make_sentences(2, 5), VECTORS)
+    with pytest.raises(ValueError, match=message):
+        train_tagger(train, dev, vectors, PARAMS, seed=1)
+
+
+def test_a_loss_that_is_not_finite_stops() -> None:
+    with pytest.raises(ValueError, match=r"training loss is nan: lower ner\.learning_rate"):
+        train_tagger(
+            make_sentences(1, 20),
+            make_sentences(2, 5),
+            VECTORS,
+            PARAMS.model_copy(update={"learning_rate": 3e37}),
+            seed=1,
+        )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_learns_the_same_task() -> None:
+    result = train_tagger(
+        make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3, device="cuda"
+    )
+    test = make_sentences(4)
+    predicted = predict(result.tagger, test, batch=16)
+    assert score(test, predicted)["span"]["micro"]["f1"] > 0.95
+    assert (predict(result.tagger.to("cuda"), test, batch=16) == predicted).mean() > 0.999

@@ -1,0 +1,228 @@
+"""Scores of a split against one-document, one-window-at-a-time loops and against sums by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from entity_transformers import artifacts
+from entity_transformers.corpus.labels import first_mentions, shuffle_labels
+from entity_transformers.tasks.perplexity import (
+    document_rows,
+    exp_or_none,
+    mention_distances,
+    score_corpus,
+    score_modes,
+    summarise_split,
+)
+
+GROUPS = {"nouns": ["NN", "NNS"], "pronouns": ["PRP"]}
+
+
+def score_plainly(model, corpus, window, stride, entities):
+    """One document, one window, one token at a time: the model's own logits and one vector an
+    entity in a dictionary.
+    """
+    result = np.zeros(len(corpus.tokens))
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        tokens, ids = corpus.tokens[part].astype(int), corpus.entities[part].astype(int)
+        vectors, scored = {}, 0
+        while scored < len(tokens) - 1:
+            end = min(len(tokens), window if scored == 0 else scored + stride)
+            start = max(0, (window if scored == 0 else scored + stride) - window)
+            states = torch.ones(1, end - start, 16)
+            for t in range(start, end):
+                if entities and ids[t] in vectors:
+                    states[0, t - start] = vectors[ids[t]]
+            given = {} if not entities else {"entity_states": states}
+            with torch.no_grad():
+                output = model(
+                    torch.tensor(tokens[None, start:end]),
+                    output_hidden_states=True,
+                    use_cache=False,
+                    **given,
+                )
+            logs = output.logits[0].double().log_softmax(-1)
+            for t in range(scored, min(end, len(tokens) - 1)):
+                result[part.start + t + 1] = -logs[t - start, tokens[t + 1]]
+            _write_plainly(
+                vectors,
+                ids,
+                output.hidden_states[-1][0],
+                start,
+                scored,
+                end,
+                getattr(model.config, "memory_write", None),
+            )
+            scored = end
+    return result
+
+
+def _write_plainly(vectors, ids, hidden, start, new, end, write):
+    for entity in set(ids[new:end]) - {0}:
+        last = max(t for t in range(new, end) if ids[t] == entity)
+        first = last
+        while write == "mean" and first > new and ids[first - 1] == entity:
+            first -= 1
+        vectors[entity] = hidden[first - start : last + 1 - start].mean(0)
+
+
+@pytest.mark.parametrize("stride", [12, 5, 1])
+@pytest.mark.parametrize("entities", [True, False])
+def test_gpt2e_scores_equal_the_plain_loop(gpt2e, corpus, stride, entities):
+    nll = score_corpus(gpt2e, corpus, window=12, stride=stride, batch=3, entities=entities)
+    np.testing.assert_allclose(
+        nll, score_plainly(gpt2e, corpus, 12, stride, entities), rtol=1e-4, atol=1e-5
+    )
+    assert nll.dtype == np.float32
+
+
+@pytest.mark.parametrize("stride", [12, 7])
+def test_gpt2_scores_equal_the_plain_loop(gpt2, corpus, stride):
+    nll = score_corpus(gpt2, corpus, window=12, stride=stride, batch=4, entities=True)
+    np.testing.assert_allclose(
+        nll, score_plainly(gpt2, corpus, 12, stride, False), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_every_predicted_token_has_a_loss_and_the_first_has_none(gpt2, corpus):
+    nll = score_corpus(gpt2, corpus, window=12, stride=5, batch=3, entities=False)
+    assert np.flatnonzero(nll == 0).tolist() == corpus.offsets[:-1].tolist()
+
+
+def test_batch_size_changes_nothing(gpt2e, corpus):
+    alone, together = (
+        score_corpus(gpt2e, corpus, window=12, stride=5, batch=b, entities=True) for b in (1, 8)
+    )
+    np.testing.assert_allclose(alone, together, rtol=1e-4, atol=1e-5)
+
+
+def test_modes_differ_for_gpt2e_and_not_for_gpt2(gpt2e, gpt2, corpus):
+    modes = score_modes(gpt2e, corpus, window=12, stride=12, batch=3, seed=1)
+    assert list(modes) == ["on", "off", "shuffled"]
+    assert abs(modes["on"] - modes["off"]).max() > 1e-2
+    expected = corpus.with_entities(shuffle_labels(corpus, 1))
+    np.testing.assert_allclose(
+        modes["shuffled"], score_plainly(gpt2e, expected, 12, 12, True), rtol=1e-4, atol=1e-5
+    )
+    plain = score_modes(gpt2, corpus, window=12, stride=12, batch=3, seed=1)
+    assert all((plain[mode] == plain["on"]).all() for mode in ("off", "shuffled"))
+
+
+def test_modes_without_labels_are_those_without_entities(gpt2e, corpus):
+    unlabelled = corpus.with_entities(np.zeros_like(corpus.entities))
+    modes = score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
+    read = score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3, entities=True)
+    for mode in ("on", "off", "shuffled"):
+        np.testing.assert_allclose(modes[mode], read, rtol=1e-5, atol=1e-6)
+
+
+def test_mention_distances_equal_a_search_backwards(corpus):
+    distances = mention_distances(corpus)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        entities, mentions = corpus.entities[part], corpus.mentions[part]
+        for t in range(len(entities)):
+            if mentions[t] < 0:
+                assert distances[part][t] == -1
+                continue
+            start = next(s for s in range(len(entities)) if mentions[s] == mentions[t])
+            earlier = [s for s in range(start) if entities[s] == entities[t]]
+            assert distances[part][t] == (start - max(earlier) if earlier else 0)
+    assert ((distances == 0) == first_mentions(corpus)).all()
+
+
+@pytest.fixture(scope="module")
+def scores(corpus):
+    generator = np.random.default_rng(0)
+    return {
+        mode: (
+            np.where(corpus.words < 0, 0, generator.exponential(3, len(corpus.tokens))).astype(
+                np.float32
+            )
+        )
+        for mode in ("on", "off")
+    }
+
+
+def test_summary_equals_sums_by_hand(corpus, scores):
+    summary = summarise_split(corpus, scores, GROUPS)
+    predicted = [i for i in range(len(corpus.tokens)) if corpus.words[i] >= 0]
+    total = math.fsum(float(scores["on"][i]) for i in predicted)
+    words = len(
+        {
+            (int(np.searchsorted(corpus.offsets, i, side="right")), int(corpus.words[i]))
+            for i in predicted
+        }
+    )
+    on = summary["on"]
+    assert (summary["documents"], summary["words"], on["tokens"]) == (8, words, len(predicted))
+    assert summary["bytes"] == sum(int(b) for b in corpus.bytes)
+    assert on["nll"] == pytest.approx(total, rel=1e-12)
+    assert on["loss"] == pytest.approx(total / len(predicted), rel=1e-12)
+    assert on["perplexity"] == pytest.approx(math.exp(total / len(predicted)))
+    assert on["perplexity_word"] == pytest.approx(math.exp(total / words))
+    assert on["bits_per_byte"] == pytest.approx(total / math.log(2) / summary["bytes"])
+
+
+def test_classes_groups_and_distances_each_cover_every_token_once(corpus, scores):
+    summary = summarise_split(corpus, scores, GROUPS)
+    for part in ("by_class", "by_group", "by_distance"):
+        whole = summary["by_class"]["later"]["off"] if part == "by_distance" else summary["off"]
+        assert sum(entry["off"]["tokens"] for entry in summary[part].values()) == whole["tokens"]
+        assert sum(entry["off"]["nll"] for entry in summary[part].values()) == pytest.approx(
+            whole["nll"], rel=1e-12
+        )
+    assert set(summary["by_class"]) == {"outside", "first", "later"}
+    assert set(summary["by_group"]) == {"nouns", "pronouns", "other", "unknown"}
+    nouns = (corpus.tags == corpus.tag_names.index("NN")) & (corpus.words >= 0)
+    assert summary["by_group"]["nouns"]["on"]["nll"] == pytest.approx(
+        scores["on"][nouns].sum(dtype=np.float64), rel=1e-12
+    )
+    first = first_mentions(corpus)
+    assert summary["by_class"]["first"]["on"]["nll"] == pytest.approx(
+        scores["on"][first].sum(dtype=np.float64), rel=1e-12
+    )
+    near = (mention_distances(corpus) >= 1) & (mention_distances(corpus) < 16)
+    assert summary["by_distance"]["1-15"]["on"]["tokens"] == near.sum() > 0
+
+
+def test_document_rows_sum_to_the_split(corpus, scores):
+    rows = document_rows(corpus, scores)
+    assert [row["document"] for row in rows] == list(corpus.names)
+    assert rows[2] == {
+        "split": "dev",
+        "document": "doc#2",
+        "tokens": 0,
+        "nll_on": 0.0,
+        "nll_off": 0.0,
+    }
+    for d, row in enumerate(rows):
+        assert row["nll_off"] == pytest.approx(
+            math.fsum(scores["off"][corpus.document(d)].tolist()), abs=1e-9
+        )
+        assert row["tokens"] == (corpus.words[corpus.document(d)] >= 0).sum()
+
+
+def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus, tmp_path):
+    empty = corpus.head(0)
+    assert score_corpus(gpt2, empty, window=12, stride=12, batch=2, entities=True).shape == (0,)
+    nothing = np.zeros(0, np.float32)
+    summary = summarise_split(empty, {"on": nothing, "off": nothing}, GROUPS)
+    assert summary["on"] == {
+        "tokens": 0, "nll": 0.0, "loss": None, "perplexity": None, "perplexity_word": None, "bits_per_byte": None,
+    }  # fmt: skip
+    assert document_rows(empty, {"on": nothing}) == []
+    artifacts.write_json(tmp_path / "perplexity.json", summary)
+    bare = corpus.with_entities(np.zeros_like(corpus.entities))
+    assert score_corpus(gpt2, bare, window=12, stride=12, batch=2, entities=True).any()
+
+
+def test_perplexity_of_a_hopeless_loss_is_none_not_infinite():
+    assert exp_or_none(1000.0) is None
+    assert exp_or_none(None) is None
+    assert exp_or_none(1.0) == pytest.approx(math.e)

@@ -1,0 +1,104 @@
+"""Snapshots on disk: what is damaged is passed over, and bytes reach the disk before their name
+does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_training import make_training, weights
+
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.train.checkpoint import CheckpointStore, Snapshot
+from entity_transformers.train.loop import TrainingError
+from entity_transformers.train.progress import Progress
+
+
+def cut_tensors(folder: Path) -> None:
+    os.truncate(folder / "tensors.safetensors", 1000)
+
+
+def drop_values(folder: Path) -> None:
+    (folder / "values.json").unlink()
+
+
+def cut_values(folder: Path) -> None:
+    os.truncate(folder / "values.json", 10)
+
+
+def add_value(folder: Path) -> None:
+    write_json(folder / "values.json", read_json(folder / "values.json") | {"foreign": 1})
+
+
+DAMAGES = [cut_tensors, drop_values, cut_values, add_value]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_newest_checkpoint_is_passed_over(
+    tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings: dict[str, Any] = {
+        "final_weights": "best",
+        "validate_every": 2,
+        "checkpoint_every": 3,
+        "steps": 12,
+    }
+    whole = make_training(tmp_path / "whole", **settings)
+    whole.run()
+    cut = make_training(tmp_path / "cut", **settings)
+    for _ in range(9):
+        cut.train_step()
+        cut._after_step()
+    damage(tmp_path / "cut/checkpoints/step-000000009")
+    resumed = make_training(tmp_path / "cut", **settings)
+    assert resumed.progress.step == 6
+    assert "step-000000009 is damaged" in caplog.text
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    assert (resumed.progress.best_step, resumed.progress.best_dev_loss) == (
+        whole.progress.best_step,
+        whole.progress.best_dev_loss,
+    )
+    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
+    damage(tmp_path / "cut/checkpoints/step-000000012")
+    make_training(tmp_path / "cut", **settings).run()
+    # written anew over the damaged one
+    assert make_training(tmp_path / "cut", **settings).progress.step == 12
+
+
+def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, 2)
+    assert store.latest() is None
+    for step, damage in enumerate(DAMAGES[:2]):
+        store.save(step, Snapshot({"x": torch.zeros(500)}, Progress()))
+        damage(tmp_path / f"step-{step:09d}")
+    with pytest.raises(
+        TrainingError, match=r"no checkpoint in .* can be read: delete that folder to train again"
+    ):
+        CheckpointStore(tmp_path, 2).latest()
+
+
+def test_best_weights_that_can_not_be_read_are_named(tmp_path: Path) -> None:
+    training = make_training(tmp_path, final_weights="best", steps=5)
+    training.run()
+    drop_values(tmp_path / "checkpoints/best-000000005")
+    with pytest.raises(
+        TrainingError, match=r"best-000000005 can't be read .* delete .*checkpoints to train again"
+    ):
+        training.load_final_weights()
+
+
+def test_a_snapshot_gets_its_name_when_its_bytes_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named: list[bool] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: named.append((tmp_path / "step-000000001").exists())
+    )
+    CheckpointStore(tmp_path, 2).save(1, Snapshot({"x": torch.zeros(5)}, Progress()))
+    assert named == [False] * 3  # two files and their folder

@@ -1,0 +1,264 @@
+"""Two processes joined by gloo against one: the same gradients, losses and weights, resuming,
+stopping, and a process that dies.
+
+Tolerances are absolute, for gradients up to 0.3 after one step, and losses near 3.7, weights up to
+1 and memories after 20 to 40 steps of AdamW: a sum in another order moves float32's last bits.
+Measured: 5e-8, 5e-7, 5e-6 and 8e-7.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from killed import make_inputs
+from processes import CASES
+from safetensors.torch import load_file
+from test_training import make_training
+from tiny import ROOT
+
+from entity_transformers.cli import main
+from entity_transformers.train.distributed import World, _pick_device
+
+TOLERANCE = {"gradient": 5e-7, "loss": 5e-6, "weight": 5e-5, "memory": 1e-5}
+PROCESSES = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("processes")
+    program = str(ROOT / "tests/helpers/processes.py")
+    done = subprocess.run(
+        [sys.executable, program, str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env=os.environ | PROCESSES,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Traceback" not in done.stderr, done.stderr[-3000:]
+    return folder
+
+
+def end(folder: Path, rank: int = 0) -> dict[str, Any]:
+    return json.loads((folder / f"{rank}.json").read_text())
+
+
+def losses(folder: Path) -> np.ndarray:
+    with (folder / "curve.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return np.array(
+        [
+            [float(row[name] or 0) for name in ("train_loss", "dev_loss_on", "dev_loss_off")]
+            for row in rows
+        ]
+    )
+
+
+def assert_same_run(one: Path, two: Path, step: int, resumed: bool = False) -> None:
+    """The same first gradients, curve, last weights and memories within the tolerances; a resumed
+    run has no first gradients.
+    """
+    assert end(one) == end(two) == {"end": "finished", "step": step}
+    np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=TOLERANCE["loss"])
+    tensors = [load_file(folder / "0.safetensors") for folder in (one, two)]
+    for name in tensors[0].keys() | tensors[1].keys():
+        kind = name.split("/")[0] if "/" in name else "weight"
+        if kind != "gradient" or not resumed:
+            torch.testing.assert_close(
+                tensors[0][name], tensors[1][name], rtol=0, atol=TOLERANCE[kind]
+            )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_train_as_one_does(runs: Path, case: str) -> None:
+    assert_same_run(runs / case / "one", runs / case / "two", CASES[case].get("steps", 20))
+
+
+@pytest.mark.parametrize("case", [*CASES, "../whole"])
+def test_both_processes_hold_the_same_weights_and_memories(runs: Path, case: str) -> None:
+    folder = runs / "whole" if case == "../whole" else runs / case / "two"
+    assert (folder / "0.safetensors").read_bytes() == (folder / "1.safetensors").read_bytes()
+
+
+def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
+    assert (runs / "whole/curve.csv").read_bytes() == (runs / "killed/curve.csv").read_bytes()
+    for rank in range(2):
+        whole, killed = (
+            load_file(runs / name / f"{rank}.safetensors") for name in ("whole", "killed")
+        )
+        # it began at step 10
+        assert whole.keys() - killed.keys() == {
+            name for name in whole if name.startswith("gradient/")
+        }
+        assert all(torch.equal(tensor, whole[name]) for name, tensor in killed.items())
+
+
+def test_dropout_differs_between_processes(runs: Path) -> None:
+    """The snapshot's random states are of two streams."""
+    states = load_file(
+        sorted((runs / "whole/checkpoints").glob("step-*"))[-1] / "tensors.safetensors"
+    )["random/cpu"]
+    assert states.shape[0] == 2
+    assert not torch.equal(states[0], states[1])
+
+
+def test_a_signal_to_one_stops_both_at_the_same_step(runs: Path) -> None:
+    assert end(runs / "signalled", 1)["end"].startswith(
+        "TrainingStopped: signal 15: saved at step 7 of 20"
+    )
+    assert end(runs / "signalled", 0)["end"].startswith(
+        "TrainingStopped: another process: saved at step 7 of 20"
+    )
+
+
+def test_a_process_that_dies_ends_the_other(runs: Path) -> None:
+    assert end(runs / "lost", 0) == {
+        "end": "TrainingError: process 0 lost another one after step 3: see its messages",
+        "step": 3,
+    }
+    assert not (runs / "lost" / "1.json").exists()
+
+
+@pytest.mark.parametrize("name", ["two-one", "one-two"])
+def test_another_number_of_processes_goes_on(runs: Path, name: str) -> None:
+    assert_same_run(runs / "gpt2e" / "one", runs / name, 20, resumed=True)
+
+
+def test_streams_that_do_not_divide_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError,
+        match=r"documents_per_step 4 is not divisible by lm\.accumulation 2 times 3 processes",
+    ):
+        make_training(tmp_path, world=World(0, 3), documents_per_step=4, accumulation=2)
+
+
+class Alone:
+    """Stands for accelerate where nobody else is there: counts passes whose gradients stay in this
+    process.
+    """
+
+    def __init__(self) -> None:
+        self.device, self.held_back = torch.device("cpu"), 0
+        self.prepare_model = self.gather = lambda given: given
+        self.reduce = lambda tensor, how: tensor
+
+    @contextlib.contextmanager
+    def no_sync(self, module: Any) -> Iterator[None]:
+        self.held_back += 1
+        yield
+
+
+def test_gradients_are_exchanged_once_a_step(tmp_path: Path) -> None:
+    alone: Any = Alone()
+    training = make_training(
+        tmp_path, world=World(1, 2, "cpu", alone), documents_per_step=8, accumulation=4
+    )
+    for step in range(1, 3):
+        training.train_step()
+        assert alone.held_back == 3 * step
+    assert [(part.start, part.stop) for part in training.streams.groups] == [
+        (4, 5),
+        (5, 6),
+        (6, 7),
+        (7, 8),
+    ]
+
+
+def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [_pick_device(name, 2, 1) for name in ("auto", "cuda", "cpu")] == [
+        "cuda:1",
+        "cuda:1",
+        "cpu",
+    ]
+    with pytest.raises(ValueError, match="'cuda:0', but 2 processes need one device each"):
+        _pick_device("cuda:0", 2, 0)
+    with pytest.raises(
+        ValueError, match="process 2 of this machine has none of its 2 CUDA devices"
+    ):
+        _pick_device("auto", 3, 2)
+
+
+def test_the_main_process_alone_writes_the_outputs(runs: Path) -> None:
+    names = {
+        "config.json",
+        "model.safetensors",
+        "curve.csv",
+        "metrics.json",
+        "timing.json",
+        "manifest.json",
+    }
+    for size in (2, 1):
+        assert {path.name for path in (runs / f"out-{size}").iterdir()} == names
+        for name in names:
+            assert (runs / f"out-{size}" / name).read_bytes() == (
+                runs / "out-2" / name
+            ).read_bytes()
+    assert json.loads((runs / "out-2/timing.json").read_text())["processes"] == 2
+    assert len((runs / "out-2/curve.csv").read_text().splitlines()) == 21
+
+
+def test_torchrun_hands_a_signal_on_and_the_run_goes_on_alone(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "corpus")
+    changes = {
+        "steps": 400,
+        "width": 16,
+        "window": 8,
+        "warmup_steps": 0,
+        "documents_per_step": 2,
+        "validate_every": 100,
+    }
+    (tmp_path / "params.yaml").write_text(
+        (ROOT / "studies/sample/params.yaml").read_text().replace("stride: 192", "stride: 8")
+    )
+    places = {name: tmp_path / name for name in ("corpus", "work", "output")} | {
+        "params": tmp_path / "params.yaml"
+    }
+    flags = [
+        "train-lm",
+        "--model",
+        "gpt2e",
+        "--seed",
+        "1",
+        *(part for name, path in places.items() for part in (f"--{name}", str(path))),
+    ]
+    flags += [part for key, value in changes.items() for part in (f"--lm.{key}", str(value))]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "entity_transformers",
+        *flags,
+    ]
+    running = subprocess.Popen(
+        command, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("work/*/curve.csv")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGTERM)
+    told = running.communicate(timeout=60)[1]
+    assert told.count("signal 15: saved at step") == 1, told[-2000:]
+    assert not (tmp_path / "output").exists()
+    main(flags)
+    assert json.loads((tmp_path / "output/metrics.json").read_text())["steps"] == 400
+    assert json.loads((tmp_path / "output/timing.json").read_text())["processes"] == 1

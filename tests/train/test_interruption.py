@@ -1,0 +1,33 @@
+"""Kill -9 at random moments: weights, curve and metrics end byte-identical to those of a run that
+nobody touched.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+KILLS = 60
+
+
+def test_killed_runs_end_in_the_same_bytes(tmp_path: Path) -> None:
+    program = str(Path(__file__).parents[1] / "helpers" / "killed.py")
+    reports = {}
+    for name, kills in (("untouched", 0), ("killed", KILLS)):
+        done = subprocess.run(
+            [sys.executable, program, str(tmp_path / name), str(kills)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        reports[name] = json.loads(done.stdout.splitlines()[-1])
+    assert reports["killed"]["killed"] >= KILLS
+    assert reports["killed"]["while_writing"] >= KILLS // 20
+    for file in ("model.safetensors", "curve.csv", "metrics.json", "config.json"):
+        assert (tmp_path / "killed/out" / file).read_bytes() == (
+            tmp_path / "untouched/out" / file
+        ).read_bytes(), file

@@ -1,0 +1,164 @@
+"""`lm.memory_life: epochs` against a slow reading: every document's part of every window by itself,
+its entities by name in a dict.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_training import make_training, weights
+from tiny import tiny_corpus
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.step import compute_hidden, compute_losses
+from entity_transformers.train.loop import Training
+
+SHORT = tiny_corpus(5, seed=3, shortest=2, longest=9)  # several end in one window, some twice
+STILL = {
+    "dropout": 0.0,
+    "learning_rate": 1e-30,
+    "warmup_steps": 0,
+    "entity_values": "both",
+    "entity_layer_norm": True,
+}
+EPOCHS = {"memory_life": "epochs"}
+
+
+@torch.no_grad()
+def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, Tensor]]:
+    """Mean loss of each step with the weights as they are, and each document's entities [1, R, W]
+    as its last reading left them.
+    """
+    kept: dict[int, Tensor] = {}
+    open_: dict[tuple[int, int], Tensor] = {}
+    losses, count, plan = [], training.windows_per_step, training.plan
+    for step in range(steps):
+        left: dict[int, Tensor] = {}
+        total = 0.0
+        for index in range(step * count, (step + 1) * count):
+            for number, stream in enumerate(plan.streams):
+                for k, document in enumerate(stream.documents.tolist()):
+                    begin, end = (
+                        int(stream.starts[k]),
+                        int(stream.starts[k] + plan.lengths[document]),
+                    )
+                    low, high = max(begin, index * plan.window), min(end, (index + 1) * plan.window)
+                    if low >= high:
+                        continue
+                    first = EntityMemory(1, int(plan.entities[document]), 16).states
+                    before = open_.pop((number, k), kept.get(document, first))
+                    loss, after = read_part(training, document, low - begin, high - begin, before)
+                    total += loss
+                    (left if high == end else open_)[document if high == end else (number, k)] = (
+                        after  # type: ignore[index]
+                    )
+        kept |= left
+        losses.append(total / (count * len(plan.streams) * plan.window))
+    return losses, kept
+
+
+def read_part(
+    training: Training, document: int, low: int, high: int, states: Tensor
+) -> tuple[float, Tensor]:
+    corpus, start = training.corpus, int(training.corpus.offsets[document])
+    memory = EntityMemory(1, states.shape[1] - 1, 16)
+    memory.states = states
+    tokens, ids = (
+        torch.from_numpy(a[start + low : start + high].astype(np.int64))[None]
+        for a in (corpus.tokens, corpus.entities)
+    )
+    targets = torch.from_numpy(corpus.tokens[start + low + 1 : start + high + 1].astype(np.int64))[
+        None
+    ]
+    hidden = compute_hidden(training.model, tokens, ids, memory)
+    memory.write(ids, hidden)
+    return float(compute_losses(training.model, hidden, targets).sum()), memory.states
+
+
+def spread(model: Any) -> None:
+    """Larger weights, so that what an entity's vector is shows in the loss."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if p.dim() == 2 and "entity" in name:
+                p.mul_(20)
+
+
+@pytest.mark.parametrize("corpus", [tiny_corpus(), SHORT], ids=["long", "short"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"documents_per_step": 4, "accumulation": 2},
+        {"memory_gradient_windows": 2, "documents_per_step": 3},
+    ],
+    ids=str,
+)
+def test_documents_go_on_with_their_entities(
+    tmp_path: Path, corpus: AlignedCorpus, changes: dict[str, Any]
+) -> None:
+    training = make_training(tmp_path / "1", corpus=corpus, **(STILL | EPOCHS | changes))
+    spread(training.model)
+    expected, kept = read_slowly(training, 20)
+    losses = []
+    for step in range(20):
+        training.train_step()
+        losses.append(training.progress.loss_sum - sum(losses))
+        assert losses[step] == pytest.approx(expected[step], abs=2e-6), step
+    assert training.streams.kept is not None
+    for document, states in kept.items():
+        first = int(training.plan.first_chains[document])
+        found = training.streams.kept.states[first + 1 : first + states.shape[1]]
+        torch.testing.assert_close(found, states[0, 1:], rtol=0, atol=2e-5)
+    anew = make_training(tmp_path / "2", corpus=corpus, **(STILL | changes))
+    spread(anew.model)
+    assert anew.streams.kept is None
+    for _ in range(20):
+        anew.train_step()
+    assert abs(anew.progress.loss_sum - sum(losses)) > 1e-3
+
+
+def test_what_is_kept_is_in_the_snapshot(tmp_path: Path) -> None:
+    whole = make_training(tmp_path / "whole", **EPOCHS, steps=40)
+    whole.run()
+    cut = make_training(tmp_path / "cut", **EPOCHS, steps=40)
+    for _ in range(33):
+        cut.train_step()
+        cut._after_step()
+    resumed = make_training(tmp_path / "cut", **EPOCHS, steps=40)
+    assert resumed.progress.step == 30
+    assert resumed.streams.kept is not None
+    assert (resumed.streams.kept.states != 1).any()
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    for name, tensor in whole.streams.state().items():
+        assert torch.equal(tensor, resumed.streams.state()[name]), name
+    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
+
+
+def test_room_is_one_vector_a_chain(tmp_path: Path) -> None:
+    training = make_training(tmp_path, **EPOCHS)
+    assert training.streams.kept is not None
+    assert training.streams.kept.states.shape == (training.plan.chains + 1, 16)
+    assert training.plan.chains == int(
+        sum(training.corpus.entities[training.corpus.document(d)].max() for d in range(6))
+    )
+
+
+def test_evaluation_starts_anew(tmp_path: Path) -> None:
+    """The same held-out loss however much has been kept."""
+    training = make_training(tmp_path, **(STILL | EPOCHS))
+    spread(training.model)
+    before = training._validate(entities=True)
+    for _ in range(15):
+        training.train_step()
+    assert training._validate(entities=True) == before
+
+
+def test_a_model_without_memory_keeps_nothing(tmp_path: Path) -> None:
+    assert make_training(tmp_path, "gpt2", **EPOCHS).streams.state() == {}

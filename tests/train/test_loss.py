@@ -1,0 +1,123 @@
+"""The summed loss and its gradients against torch's cross-entropy and autograd."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from entity_transformers.train.loss import sum_losses
+
+
+def plain(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    return functional.cross_entropy(
+        (states @ weight.T).float(), targets, ignore_index=-100, reduction="sum"
+    )
+
+
+def make(
+    tokens: int, dtype: torch.dtype = torch.float64, vocabulary: int = 23, width: int = 6
+) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(tokens)
+    states, weight = (
+        torch.randn(n, width, generator=generator, dtype=dtype).requires_grad_()
+        for n in (tokens, vocabulary)
+    )
+    targets = torch.randint(0, vocabulary, (tokens,), generator=generator)
+    return states, weight, targets.masked_fill(torch.rand(tokens, generator=generator) < 0.3, -100)
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 8, 9, 40])
+@pytest.mark.parametrize("scale", [1.0, -0.25])
+# logits: rows one by one, three together, a chunk
+@pytest.mark.parametrize("strip", [1, 70, 10**6])
+def test_value_and_gradients_are_autograds(
+    tokens: int, scale: float, strip: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entity_transformers.lm.loss.CHUNKS", {"cpu": 8})
+    monkeypatch.setattr("entity_transformers.lm.loss.STRIPS", {"cpu": strip})
+    states, weight, targets = make(tokens, torch.float32)
+    expected = torch.autograd.grad(scale * plain(states, weight, targets), (states, weight))
+    loss = sum_losses(states, weight, targets)
+    torch.testing.assert_close(loss, plain(states, weight, targets))
+    torch.testing.assert_close(torch.autograd.grad(scale * loss, (states, weight)), expected)
+
+
+def test_nothing_counts_where_every_target_is_ignored() -> None:
+    states, weight, targets = make(9, torch.float32)
+    loss = sum_losses(states, weight, torch.full_like(targets, -100))
+    assert loss.item() == 0
+    assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (states, weight)))
+
+
+@pytest.mark.parametrize("tokens", [7, 40])
+def test_a_vocabulary_that_is_filled_up_changes_nothing(
+    tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entity_transformers.lm.loss.ALIGNED", {"cpu": 8})
+    states, weight, targets = make(tokens, torch.float32)
+    expected = torch.autograd.grad(plain(states, weight, targets), (states, weight))
+    loss = sum_losses(states, weight, targets)
+    torch.testing.assert_close(loss, plain(states, weight, targets))
+    torch.testing.assert_close(torch.autograd.grad(loss, (states, weight)), expected)
+
+
+def test_logits_of_any_size_are_exact() -> None:
+    """Losses far beyond exp's range, as float64 gives them."""
+    states, weight, targets = make(12, torch.float32)
+    loss = sum_losses(500 * states, weight, targets)
+    torch.testing.assert_close(loss, plain(500 * states.double(), weight.double(), targets).float())
+    gradients = torch.autograd.grad(loss, (states, weight))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_a_logit_that_is_not_finite_makes_the_loss_so() -> None:
+    for value in (float("nan"), float("inf")):
+        states, weight, targets = make(12, torch.float32)
+        with torch.no_grad():
+            weight[3] = value
+        assert not sum_losses(states, weight, torch.ones_like(targets)).isfinite()
+
+
+def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("entity_transformers.lm.loss.CHUNKS", {"cpu": 16})
+    states, weight, targets = make(64, torch.float32, vocabulary=301, width=32)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = torch.autograd.grad(plain(states, weight, targets), (states, weight))
+        loss = sum_losses(states, weight, targets)
+    found = torch.autograd.grad(loss, (states, weight))
+    assert loss.dtype == torch.float32
+    assert [gradient.dtype for gradient in found] == [torch.float32, torch.float32]
+    assert loss.item() == pytest.approx(plain(states, weight, targets).item(), rel=5e-3)
+    for gradient, reference in zip(found, expected, strict=True):
+        torch.testing.assert_close(gradient, reference, rtol=0.02, atol=0.02)
+
+
+def test_without_gradient_only_the_value_is_made() -> None:
+    states, weight, targets = make(30, torch.float32)
+    with torch.no_grad():
+        loss = sum_losses(states.detach(), weight.detach(), targets)
+    torch.testing.assert_close(loss, plain(states, weight, targets).detach())
+
+
+def test_the_logits_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tensor of [tokens, vocabulary] is made or kept: the largest that is seen has a chunk's
+    rows.
+    """
+    monkeypatch.setattr("entity_transformers.lm.loss.CHUNKS", {"cpu": 8})
+    states, weight, targets = make(64, torch.float32, vocabulary=101)
+    largest = 0
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            nonlocal largest
+            out = func(*args, **(kwargs or {}))
+            largest = max(largest, out.numel()) if isinstance(out, Tensor) else largest
+            return out
+
+    with Watch():
+        sum_losses(states, weight, targets).backward()
+    assert largest < 64 * 101 / 4
