@@ -8,18 +8,20 @@ type.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from entity_transformers.kinds import KINDS, KindError, LmParams, ModelEntry, resolve
+
 from entity_transformers.study.sections import (
     AnomaliesParams,
     CorpusParams,
     EmbeddingsParams,
     LambadaParams,
-    LmParams,
     NerParams,
     PerplexityParams,
     ProbeParams,
@@ -50,6 +52,14 @@ class Params(Section):
     tokenizer: TokenizerParams
     lambada: LambadaParams
     lm: LmParams
+    kinds: Annotated[
+        dict[str, dict[str, Any]],
+        Field(description="values that only one kind of model has, or that differ for it"),
+    ]
+    models: Annotated[
+        dict[str, dict[str, Any]],
+        Field(min_length=1, description="the models by name: kind, role, labels, what differs"),
+    ]
     perplexity: PerplexityParams
     embeddings: EmbeddingsParams
     similarity: SimilarityParams
@@ -58,6 +68,38 @@ class Params(Section):
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
+
+    @model_validator(mode="after")
+    def _known_models(self) -> Params:
+        if unknown := self.kinds.keys() - KINDS.keys():
+            raise ValueError(
+                f"kinds.{sorted(unknown)[0]}: no such kind, expected one of {', '.join(KINDS)}"
+            )
+        for name in self.models:
+            self.model(name)
+        for name in self.anomalies.models:
+            self.resolve(name, self.anomalies.models, section="anomalies.models")
+        return self
+
+    def model(self, name: str) -> ModelEntry:
+        """Entry ``name`` of section ``models``, complete; KindError if there is none."""
+        if name not in self.models:
+            raise KindError(f"model {name!r}, expected one of {', '.join(self.models)}")
+        return self.resolve(name, self.models)
+
+    def resolve(
+        self, name: str, models: Mapping[str, Mapping[str, Any]], section: str = "models"
+    ) -> ModelEntry:
+        """An entry of ``models``, over the values of ``lm`` and of its kind; KindError if wrong."""
+        try:
+            return resolve(name, models, self.lm.model_dump(), self.kinds, KINDS)
+        except KindError as error:
+            raise KindError(str(error).replace("models.", f"{section}.")) from None
+
+    def entries(self, *needs: str) -> tuple[ModelEntry, ...]:
+        """The entries whose kind has all these capabilities, in the study's order."""
+        found = (self.model(name) for name in self.models)
+        return tuple(entry for entry in found if entry.can(set(needs)))
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
@@ -71,11 +113,6 @@ class Params(Section):
             raise ValueError(
                 "perplexity.splits, embeddings.splits or probe names test2, which format"
                 f" {self.corpus.format} does not have"
-            )
-        if self.lm.initial_weights is not None and "gpt2-matched" in self.study.models:
-            raise ValueError(
-                "study.models names gpt2-matched, whose feed-forward layers do not fit"
-                " lm.initial_weights: leave one of them out"
             )
         if self.corpus.format == "jsonl" and self.corpus.path is None:
             raise ValueError(

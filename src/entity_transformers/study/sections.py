@@ -19,20 +19,9 @@ PositiveInt = Annotated[Integer, Field(gt=0)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
 NonNegative = Annotated[Number, Field(ge=0)]
-Model = Literal[
-    "gpt2", "gpt2e", "gpt2e-unlabelled", "gpt2e-shuffled", "gpt2e-first-only", "gpt2-matched"
-]
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 Anomaly = Literal["padding", "validation-trains", "validation-seen", "literal-block"]
-RecallVariant = Literal[
-    "gpt2",
-    "gpt2-document",
-    "keys-detached",
-    "keys-values-detached",
-    "keys-gradient",
-    "keys-values-gradient",
-]
 Format = Literal["sample", "ontonotes", "ontogum", "litbank", "jsonl"]
 
 
@@ -45,20 +34,17 @@ class Section(BaseModel):
 
 
 class StudyParams(Section):
-    """Which models are trained and how often."""
+    """How often each model is trained."""
 
-    models: Annotated[
-        tuple[Model, ...],
-        Field(min_length=1, description="models to train and compare, the baseline first"),
-    ]
     seeds: Annotated[
-        tuple[Seed, ...], Field(min_length=1, description="one training run a model and seed")
+        tuple[Seed, ...],
+        Field(min_length=1, description="one training run per model and seed"),
     ]
 
     @model_validator(mode="after")
     def _distinct(self) -> StudyParams:
-        if len(set(self.models)) < len(self.models) or len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("models and seeds must not repeat")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds must not repeat")
         return self
 
 
@@ -69,6 +55,19 @@ class RunParams(Section):
         str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     ]
     threads: Annotated[PositiveInt, Field(description="CPU threads of one process")]
+    checkpoint_every: Annotated[
+        PositiveInt, Field(description="training steps between resumable checkpoints")
+    ]
+    keep_checkpoints: Annotated[PositiveInt, Field(description="resumable checkpoints kept")]
+    max_minutes: Annotated[
+        Number | None,
+        Field(
+            gt=0,
+            description=(
+                "save and stop a training after so many minutes, to be resumed; null: no limit"
+            ),
+        ),
+    ]
 
 
 class CorpusParams(Section):
@@ -150,148 +149,6 @@ class TokenizerParams(Section):
             ge=257, description="tokens of a trained encoder, 256 bytes and <|endoftext|> included"
         ),
     ]
-
-
-class LmParams(Section):
-    """The language models and their training (sections 3 and 4.1)."""
-
-    initial_weights: Annotated[
-        str | None, Field(description="folder of a GPT-2 checkpoint to start from; null: random")
-    ]
-    layers: Annotated[PositiveInt, Field(description="transformer blocks")]
-    heads: Annotated[PositiveInt, Field(description="attention heads of a block")]
-    width: Annotated[PositiveInt, Field(description="hidden units")]
-    window: Annotated[
-        Integer, Field(ge=2, description="tokens of one forward pass, also the number of positions")
-    ]
-    dropout: Annotated[
-        Number, Field(ge=0, lt=1, description="dropout of embeddings, attention and residuals")
-    ]
-    entity_residual: Annotated[
-        StrictBool, Field(description="residual connection around entity attention")
-    ]
-    entity_layer_norm: Annotated[
-        StrictBool, Field(description="layer norm before entity attention")
-    ]
-    entity_gate: Annotated[
-        Literal["none", "zero"], Field(description="zero: a learnt gate that starts at 0")
-    ]
-    entity_values: Annotated[
-        Literal["hidden", "entity", "both"],
-        Field(description="where the values of entity attention come from"),
-    ]
-    memory_write: Annotated[
-        Literal["last", "mean"],
-        Field(description="state written to the memory: last token or mean of the latest mention"),
-    ]
-    memory_life: Annotated[
-        Literal["document", "epochs"],
-        Field(
-            description=(
-                "document: entities start anew with their document; epochs: a training document's"
-                " entities come back as it left them"
-            )
-        ),
-    ]
-    memory_gradient_windows: Annotated[
-        Integer,
-        Field(
-            ge=0,
-            description=(
-                "earlier windows that the gradient reaches through the memory; 0: the paper"
-            ),
-        ),
-    ]
-    steps: Annotated[PositiveInt, Field(description="optimizer steps")]
-    documents_per_step: Annotated[
-        PositiveInt, Field(description="documents side by side, each with its own memory")
-    ]
-    accumulation: Annotated[
-        PositiveInt,
-        Field(
-            description=(
-                "forward passes that a process's share of documents_per_step is divided into"
-            )
-        ),
-    ]
-    learning_rate: Annotated[Number, Field(gt=0, description="peak learning rate of AdamW")]
-    schedule: Annotated[
-        Literal["constant", "cosine"], Field(description="learning rate after the warm-up")
-    ]
-    warmup_steps: Annotated[Integer, Field(ge=0, description="steps of linear warm-up")]
-    weight_decay: Annotated[NonNegative, Field(description="AdamW weight decay, on matrices only")]
-    clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
-    final_weights: Annotated[
-        Literal["last", "best"],
-        Field(
-            description=(
-                "weights that the study goes on with: of the last step or of the lowest dev loss"
-            )
-        ),
-    ]
-    validate_every: Annotated[PositiveInt, Field(description="steps between validations")]
-    validation_documents: Annotated[
-        PositiveInt | None,
-        Field(description="first documents of dev used in validation; null: all"),
-    ]
-    checkpoint_every: Annotated[
-        PositiveInt, Field(description="steps between resumable checkpoints")
-    ]
-    keep_checkpoints: Annotated[PositiveInt, Field(description="resumable checkpoints kept")]
-    precision: Annotated[
-        Literal["float32", "bfloat16"], Field(description="bfloat16: autocast of the forward pass")
-    ]
-    compile: Annotated[
-        Literal["off", "default", "reduce-overhead"],
-        # YAML 1.1 reads a bare off as false
-        BeforeValidator(lambda value: "off" if value is False else value),
-        Field(
-            description=(
-                "torch.compile's mode; reduce-overhead: CUDA graphs, for few documents a step"
-            )
-        ),
-    ]
-    gradient_checkpointing: Annotated[
-        StrictBool, Field(description="recompute activations in the backward pass")
-    ]
-    max_minutes: Annotated[
-        Number | None,
-        Field(
-            gt=0, description="save and stop after so many minutes, to be resumed; null: no limit"
-        ),
-    ]
-
-    @model_validator(mode="after")
-    def _possible(self) -> LmParams:
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
-        if self.documents_per_step % self.accumulation:
-            raise ValueError(
-                f"documents_per_step {self.documents_per_step} is not divisible by accumulation"
-                f" {self.accumulation}"
-            )
-        if self.compile == "reduce-overhead" and self.accumulation > 1:
-            raise ValueError(
-                f"compile reduce-overhead loses gradients with accumulation {self.accumulation}:"
-                " set it to default, or accumulation to 1"
-            )
-        if (
-            self.compile == "reduce-overhead"
-            and self.gradient_checkpointing
-            and self.memory_gradient_windows
-        ):
-            raise ValueError(
-                "compile reduce-overhead loses gradients where windows are recomputed"
-                " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
-                " gradient_checkpointing to false"
-            )
-        if self.warmup_steps > self.steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
-        if self.entity_gate == "zero" and not self.entity_residual:
-            raise ValueError(
-                "entity_gate zero without entity_residual would give a constant output"
-            )
-        return self
 
 
 class PerplexityParams(Section):
@@ -398,6 +255,10 @@ class AnomaliesParams(Section):
         tuple[Anomaly, ...],
         Field(description="what is tried; empty: nothing, and the report says so"),
     ]
+    models: Annotated[
+        dict[str, dict[str, Any]],
+        Field(description="the models that the candidates train, entries as of section models"),
+    ]
     seed: Annotated[Seed, Field(description="seed of every training")]
     steps: Annotated[
         PositiveInt, Field(description="optimizer steps of a training from random weights on train")
@@ -415,25 +276,33 @@ class AnomaliesParams(Section):
     def _distinct(self) -> AnomaliesParams:
         if len(set(self.candidates)) < len(self.candidates):
             raise ValueError("candidates must not repeat")
+        if missing := {"gpt2", "gpt2e", "literal-block"} - self.models.keys():
+            raise ValueError(f"models has no entry {', '.join(sorted(missing))}")
         return self
 
 
 class RecallParams(Section):
     """Synthetic recall: what a memory carries beyond the window (not in the paper)."""
 
-    variants: Annotated[
-        tuple[RecallVariant, ...], Field(description="rows of the table; none: nothing is trained")
+    models: Annotated[
+        dict[str, dict[str, Any]],
+        Field(
+            description=(
+                "rows of the table, entries as of section models; reads: document gives one a"
+                " window as long as the document; none: nothing is trained"
+            )
+        ),
     ]
     seeds: Annotated[
         tuple[Seed, ...],
         Field(
             min_length=1,
             description=(
-                "one training run a variant and seed; a run takes a minute, so more than one"
+                "one training run per model and seed; a run takes a minute, so more than one"
             ),
         ),
     ]
-    kinds: Annotated[
+    facts: Annotated[
         tuple[Literal["colour", "town", "trade"], ...],
         Field(min_length=1, description="facts of an entity, one asked for at a time"),
     ]
@@ -443,7 +312,7 @@ class RecallParams(Section):
         Field(ge=2, description="windows of a document: the fact in the first, questions in all"),
     ]
     values: Annotated[
-        Integer, Field(ge=2, description="values of a kind of fact; chance is one in so many")
+        Integer, Field(ge=2, description="values of a sort of fact; chance is one in so many")
     ]
     names: Annotated[PositiveInt, Field(description="names that a document's entities draw from")]
     documents: Annotated[
@@ -464,7 +333,7 @@ class RecallParams(Section):
 
     @model_validator(mode="after")
     def _possible(self) -> RecallParams:
-        for name in ("variants", "seeds", "kinds"):
+        for name in ("seeds", "facts"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} must not repeat")
         if self.entities > self.names:

@@ -1,0 +1,279 @@
+"""A kind of language model: its typed parameters, what it can, and where it is built.
+
+This package is read wherever a params.yaml is, so nothing here imports torch: the module that
+builds and loads a kind's models is named, not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field, StrictBool, ValidationError, model_validator
+
+from entity_transformers.study.sections import Integer, NonNegative, Number, PositiveInt, Section
+
+Role = Literal["baseline", "proposed", "control", "other"]
+ROLES: tuple[Role, ...] = get_args(Role)
+LABELS = ("gold", "none", "shuffled", "first-only")
+RESOLVER = "resolver:"
+CAPABILITIES = {
+    "encode": "vectors of words and mentions (tables 4 and 5)",
+    "causal": "nats per token from the past alone (tables 2 and 3)",
+    "attend": "attention weights by head (probe)",
+    "entities": "reads and writes a memory of entities, so entities on and off differ",
+    "state": "hands something on from one window of a document to the next",
+    "masked": "predicts hidden tokens from both sides",
+}
+
+
+class LmParams(Section):
+    """What every kind of language model has: its shape and its training (sections 3 and 4.1)."""
+
+    initial_weights: Annotated[
+        str | None, Field(description="folder of a checkpoint to start from; null: random")
+    ]
+    layers: Annotated[PositiveInt, Field(description="layers, in a transformer its blocks")]
+    heads: Annotated[PositiveInt, Field(description="attention heads of a layer that has any")]
+    width: Annotated[PositiveInt, Field(description="hidden units")]
+    window: Annotated[
+        Integer,
+        Field(ge=2, description="tokens of one forward pass, also the number of positions"),
+    ]
+    dropout: Annotated[
+        Number, Field(ge=0, lt=1, description="dropout of embeddings, attention and residuals")
+    ]
+    memory_gradient_windows: Annotated[
+        Integer,
+        Field(
+            ge=0,
+            description=(
+                "earlier windows that the gradient reaches through what a model keeps between"
+                " windows; 0: the paper"
+            ),
+        ),
+    ]
+    steps: Annotated[PositiveInt, Field(description="optimizer steps")]
+    documents_per_step: Annotated[
+        PositiveInt, Field(description="documents side by side, each with its own memory")
+    ]
+    accumulation: Annotated[
+        PositiveInt,
+        Field(
+            description=(
+                "forward passes that a process's share of documents_per_step is divided into"
+            )
+        ),
+    ]
+    learning_rate: Annotated[Number, Field(gt=0, description="peak learning rate of AdamW")]
+    schedule: Annotated[
+        Literal["constant", "cosine"], Field(description="learning rate after the warm-up")
+    ]
+    warmup_steps: Annotated[Integer, Field(ge=0, description="steps of linear warm-up")]
+    weight_decay: Annotated[NonNegative, Field(description="AdamW weight decay, on matrices only")]
+    clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
+    final_weights: Annotated[
+        Literal["last", "best"],
+        Field(
+            description=(
+                "weights that the study goes on with: of the last step or of the lowest dev loss"
+            )
+        ),
+    ]
+    validate_every: Annotated[PositiveInt, Field(description="steps between validations")]
+    validation_documents: Annotated[
+        PositiveInt | None,
+        Field(description="first documents of dev used in validation; null: all"),
+    ]
+    precision: Annotated[
+        Literal["float32", "bfloat16"],
+        Field(description="bfloat16: autocast of the forward pass"),
+    ]
+    compile: Annotated[
+        Literal["off", "default", "reduce-overhead"],
+        # YAML 1.1 reads a bare off as false
+        BeforeValidator(lambda value: "off" if value is False else value),
+        Field(
+            description=(
+                "torch.compile's mode; reduce-overhead: CUDA graphs, for few documents per step"
+            )
+        ),
+    ]
+    gradient_checkpointing: Annotated[
+        StrictBool, Field(description="recompute activations in the backward pass")
+    ]
+
+    @model_validator(mode="after")
+    def _possible(self) -> LmParams:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
+        if self.documents_per_step % self.accumulation:
+            raise ValueError(
+                f"documents_per_step {self.documents_per_step} is not divisible by accumulation"
+                f" {self.accumulation}"
+            )
+        if self.compile == "reduce-overhead" and self.accumulation > 1:
+            raise ValueError(
+                "compile reduce-overhead loses gradients with accumulation"
+                f" {self.accumulation}: set it to default, or accumulation to 1"
+            )
+        if (
+            self.compile == "reduce-overhead"
+            and self.gradient_checkpointing
+            and self.memory_gradient_windows
+        ):
+            raise ValueError(
+                "compile reduce-overhead loses gradients where windows are recomputed"
+                " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
+                " gradient_checkpointing to false"
+            )
+        if self.warmup_steps > self.steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
+        return self
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of language model.
+
+    name    its key in params.yaml
+    label   how tables write it
+    params  typed parameters: those of `LmParams` and its own
+    can     its capabilities, keys of `CAPABILITIES`; a step runs where all that it needs are there
+    home    the module with ``build(entry, vocabulary, end, seed)`` and ``load(folder)``
+    extra   numbers per layer beyond a GPT-2 of the same shape, by its params: what a
+            parameter-matched GPT-2 gets in its feed-forward layers
+    """
+
+    name: str
+    label: str
+    params: type[LmParams]
+    can: frozenset[str]
+    home: str
+    extra: Callable[[Any], int] = lambda params: 0
+
+    def __post_init__(self) -> None:
+        if unknown := self.can - CAPABILITIES.keys():
+            raise ValueError(f"kind {self.name}: unknown capabilities {sorted(unknown)}")
+
+    def module(self) -> Any:
+        """The imported `home`."""
+        return import_module(self.home)
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One named entry of section ``models``, complete.
+
+    ``labels``: the layer of entity labels that the model is given in training and evaluation
+    (`corpus.labels`). ``lm``: typed parameters of its kind. ``extra``: numbers per layer that it
+    has beyond its kind's own, to match another entry.
+    """
+
+    name: str
+    kind: Kind
+    role: Role
+    labels: str
+    lm: Any
+    extra: int = 0
+
+    @property
+    def label(self) -> str:
+        """How tables write it: the kind's name, then what the entry's name adds to it."""
+        rest = self.name.removeprefix(self.kind.name).strip("-")
+        return f"{self.kind.label} {rest}".strip()
+
+    def can(self, needs: frozenset[str] | set[str]) -> bool:
+        """Does its kind have all these capabilities?"""
+        return self.kind.can.issuperset(needs)
+
+
+class KindError(ValueError):
+    """An entry of ``models`` that can't be: the message names entry, key and value."""
+
+
+def resolve(
+    name: str,
+    models: Mapping[str, Mapping[str, Any]],
+    lm: Mapping[str, Any],
+    of_kind: Mapping[str, Mapping[str, Any]],
+    kinds: Mapping[str, Kind],
+) -> ModelEntry:
+    """Entry ``name`` with the values of section ``lm``, over them those of its kind, then its own.
+
+    Anything wrong raises KindError, whose message begins with the keys in question.
+    """
+    entry = dict(models[name])
+    kind_name = entry.pop("kind", None)
+    if kind_name not in kinds:
+        raise KindError(f"models.{name}.kind: {kind_name!r}, expected one of {', '.join(kinds)}")
+    kind = kinds[kind_name]
+    role = entry.pop("role", "other")
+    if role not in ROLES:
+        raise KindError(f"models.{name}.role: {role!r}, expected one of {', '.join(ROLES)}")
+    labels = entry.pop("labels", "none")
+    if labels not in LABELS and not str(labels).startswith(RESOLVER):
+        expected = ", ".join((*LABELS, f"{RESOLVER}NAME"))
+        raise KindError(f"models.{name}.labels: {labels!r}, expected one of {expected}")
+    try:
+        params = kind.params.model_validate({**lm, **of_kind.get(kind_name, {}), **entry})
+    except ValidationError as error:
+        raise KindError(_explain(error, name, kind, entry, of_kind.get(kind_name, {}))) from None
+    if labels != "none" and "entities" not in kind.can:
+        raise KindError(
+            f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it out"
+        )
+    matched = getattr(params, "matched_to", None)
+    if matched is None:
+        return ModelEntry(name, kind, role, labels, params)
+    if matched not in models or models[matched].get("matched_to") is not None:
+        expected = ", ".join(other for other in models if "matched_to" not in models[other])
+        raise KindError(f"models.{name}.matched_to: {matched!r}, expected one of {expected}")
+    other = resolve(matched, models, lm, of_kind, kinds)
+    return ModelEntry(name, kind, role, labels, params, other.kind.extra(other.lm))
+
+
+def _explain(
+    error: ValidationError,
+    name: str,
+    kind: Kind,
+    entry: Mapping[str, Any],
+    of_kind: Mapping[str, Any],
+) -> str:
+    """One line per wrong key, each named where it stands in params.yaml."""
+    lines = []
+    for problem in error.errors():
+        key = str(problem["loc"][0]) if problem["loc"] else ""
+        home = (
+            f"models.{name}"
+            if key in entry or not key
+            else f"kinds.{kind.name}"
+            if key in of_kind
+            else f"lm (for models.{name})"
+        )
+        if problem["type"] == "extra_forbidden":
+            known = ", ".join(kind.params.model_fields)
+            lines.append(f"{home}.{key}: kind {kind.name} has no such key; it has {known}")
+        elif problem["type"] == "missing":
+            lines.append(
+                f"models.{name}: {key} is missing: give it in lm, in kinds.{kind.name} or here"
+            )
+        else:
+            shown = "" if problem["type"] == "value_error" else f" (value: {problem['input']!r})"
+            lines.append(f"{home}{'.' + key if key else ''}: {problem['msg']}{shown}")
+    return "\n  ".join(lines)
+
+
+def param_keys(
+    name: str, models: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Any]
+) -> list[str]:
+    """The keys of params.yaml that decide entry ``name``: lm, its kind's, its own; matched ones."""
+    entry = models[name]
+    kind = entry.get("kind")
+    keys = ["lm", *([f"kinds.{kind}"] if kind in kinds else []), f"models.{name}"]
+    matched = entry.get("matched_to")
+    if matched in models and matched != name:
+        keys += [key for key in param_keys(matched, models, kinds) if key not in keys]
+    return keys
