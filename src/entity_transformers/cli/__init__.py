@@ -20,7 +20,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from entity_transformers.study.params import Params, parse, read_values, read_yaml
-from entity_transformers.study.sections import Anomaly, Model, RecallVariant, Seed
+from entity_transformers.study.sections import Anomaly, Seed
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -50,9 +50,8 @@ OUTPUT = {"--output": FOLDER | {"help": "where the results go"}}
 RUN = {
     "--model": {
         "required": True,
-        "choices": get_args(Model),
         "metavar": "MODEL",
-        "help": "gpt2, gpt2e or a control (study.models)",
+        "help": "an entry of models",
     },
     "--seed": {
         "required": True,
@@ -83,7 +82,8 @@ COMMANDS: dict[str, Command] = {
         CORPUS | RUN | {"--work": FOLDER | {"help": "resumable state"}} | OUTPUT
         | {"--tensorboard": {"metavar": "FOLDER", "type": Path, "help": "also write the curve for TensorBoard, below FOLDER/MODEL/SEED"}}, ("lm",)),
     "score-perplexity": Command("perplexity", "[5, table 2] perplexity on the corpus, entities on, off and shuffled", LM | OUTPUT, ("perplexity",)),
-    "score-lambada": Command("perplexity", "[5, table 3] perplexity and accuracy on LAMBADA", LM | OUTPUT, ("perplexity",)),
+    "score-lambada": Command("lambada", "[5, table 3] perplexity and accuracy on LAMBADA",
+        LM | {"--passages": FOLDER | {"help": "the prepared passages (results/passages)"}} | OUTPUT, ("perplexity",)),
     "extract-embeddings": Command("embeddings", "[4.1] vectors of words, mentions and entities", LM | OUTPUT, ("embeddings",)),
     "score-similarity": Command("similarity", "[5, table 4] cosine similarity of mentions and entities by part of speech",
         {"--embeddings": FOLDER | {"help": "results/embeddings/MODEL/SEED"}} | RUN | OUTPUT, ("similarity",)),
@@ -99,7 +99,7 @@ COMMANDS: dict[str, Command] = {
     "gather-anomalies": Command("anomalies", "the candidates that were tried, in one file",
         {"--anomalies": FOLDER | {"help": "results/anomalies"}, "--output": FILE | {"help": "all numbers (JSON)"}}, ("anomalies",)),
     "train-recall": Command("recall", "[beyond the paper] train one way of reading and learning the memory on synthetic recall, and ask for them",
-        {"--variant": {"required": True, "choices": get_args(RecallVariant), "metavar": "VARIANT", "help": "a row of the table (recall.variants)"},
+        {"--model": {"required": True, "metavar": "MODEL", "help": "a row of the table (recall.models)"},
          "--seed": RUN["--seed"] | {"help": "seed of the training run (recall.seeds)"}} | OUTPUT, ("recall",)),
     "gather-recall": Command("recall", "the accuracies of every variant and seed in one file",
         {"--results": FOLDER | {"help": "results/recall"}, "--output": FILE | {"help": "accuracy.json"}}),

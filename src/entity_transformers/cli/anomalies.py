@@ -32,14 +32,14 @@ def try_anomaly(params: Params, corpus: Path, anomaly: str, output: Path) -> Non
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise SystemExit(f"entity-transformers try-anomaly: {error}") from None
-    settings = params.anomalies.model_dump(mode="json", exclude={"candidates"})
+    settings = params.anomalies.model_dump(mode="json", exclude={"candidates", "models"})
     write_json(
         output, {"anomaly": anomaly, "settings": settings | {"window": params.lm.window}, **numbers}
     )
 
 
 def _gather(params: Params, corpus: Path, folder: Path) -> Material:
-    from entity_transformers.cli.documents import read_documents
+    from entity_transformers.cli.documents import load_documents
     from entity_transformers.corpus.alignment import END, AlignedCorpus
     from entity_transformers.tasks.anomalies.trials import Material
     from entity_transformers.train.checkpoint import CheckpointStore
@@ -48,7 +48,7 @@ def _gather(params: Params, corpus: Path, folder: Path) -> Material:
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     train, dev = (AlignedCorpus.load(corpus / f"{split}.safetensors") for split in ("train", "dev"))
     starts = {
-        split: [d.sentence_starts for d in read_documents(corpus / f"{split}.jsonl")]
+        split: [d.sentence_starts for d in load_documents(corpus / f"{split}.jsonl")]
         for split in ("train", "dev")
     }
     return Material(
@@ -57,7 +57,10 @@ def _gather(params: Params, corpus: Path, folder: Path) -> Material:
         sentence_starts=starts,
         vocabulary=tokenizer.get_vocab_size(),
         end=cast(int, tokenizer.token_to_id(END)),
-        lm=params.lm,
+        entries={
+            name: params.resolve(name, params.anomalies.models, section="anomalies.models")
+            for name in params.anomalies.models
+        },
         anomalies=params.anomalies,
         device=device,
         store=lambda: CheckpointStore(Path(tempfile.mkdtemp(dir=folder)), 1),

@@ -21,7 +21,7 @@ from entity_transformers.artifacts import (
     write_text,
     write_with,
 )
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import load_documents
 from entity_transformers.corpus.alignment import (
     align_split,
     learn_tokenizer,
@@ -166,7 +166,7 @@ def prepare_lambada(params: Params, source: Path, output: Path) -> None:
 def tag_lambada(params: Params, corpus: Path, output: Path) -> None:
     """Parts of speech of the passages' target words, and how well the tagger does on dev."""
     passages = list(read_json_lines(corpus / "lambada.jsonl"))
-    train, dev = (read_documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))
+    train, dev = (load_documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))
     tags = {"text": params.lambada.text, **tag_targets(train, dev, passages)}
     write_json(output, tags)
     log.info(
@@ -182,7 +182,7 @@ def tag_lambada(params: Params, corpus: Path, output: Path) -> None:
 def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> None:
     """tokenizer.json: learnt, or GPT-2's own."""
     if params.tokenizer.kind == "trained":
-        documents = read_documents(corpus / "train.jsonl")
+        documents = load_documents(corpus / "train.jsonl")
         tokenizer = learn_tokenizer(documents, params.tokenizer.vocabulary, params.corpus.spacing)
     else:
         tokenizer = load_gpt2_tokenizer(
@@ -199,7 +199,7 @@ def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) ->
         "tokenizer": {"kind": params.tokenizer.kind, "tokens": encoder.get_vocab_size()}
     }
     for split in SPLITS:
-        documents = read_documents(corpus / f"{split}.jsonl")
+        documents = load_documents(corpus / f"{split}.jsonl")
         aligned = align_split(
             documents,
             encoder,

@@ -9,7 +9,7 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.jsonl import from_row
 
 
-def read_documents(path: Path) -> list[Document]:
+def load_documents(path: Path) -> list[Document]:
     """The documents of a file that prepare-corpus wrote."""
     return [
         from_row(row, f"{path}, line {number}")

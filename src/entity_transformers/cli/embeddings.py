@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from entity_transformers import runtime
 from entity_transformers.artifacts import read_tokenizer, write_arrays
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.encode import embed_mentions, embed_splits, join_mentions
-from entity_transformers.models.registry import load_model
 from entity_transformers.study.params import Params
 from entity_transformers.study.sections import SPLITS
 
@@ -21,16 +20,16 @@ def extract_embeddings(
     """Vectors of all words (for the tagger) and of the mentions and entities of some splits (for
     the comparison).
     """
-    trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
+    entry, trained = open_model(params, lm, model, seed)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     section = params.embeddings
     how: dict[str, Any] = {
-        "window": trained.config.n_positions,
+        "window": entry.lm.window,
         "pooling": section.pooling,
         "batch": section.batch,
     }
     splits: dict[str, Any] = {
-        s: (read_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors"))
+        s: (load_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors"))
         for s in SPLITS
     }
     filled = {split: pair for split, pair in splits.items() if pair[0]}

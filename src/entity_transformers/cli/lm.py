@@ -23,7 +23,10 @@ from entity_transformers.artifacts import (
     write_text,
 )
 from entity_transformers.corpus.alignment import END, AlignedCorpus
-from entity_transformers.models.registry import build_model, count_parameters, label_corpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CheckpointStore
@@ -33,16 +36,6 @@ from entity_transformers.train.progress import CURVE_COLUMNS, CurveRow
 from entity_transformers.train.streams import memory_errors
 
 log = logging.getLogger(__name__)
-CODE = (
-    *(f"models/gpt2e/{name}.py" for name in ("attention", "entities", "memory", "model")),
-    *(f"models/{name}.py" for name in ("registry", "step")),
-    *(f"train/{name}.py" for name in ("checkpoint", "distributed", "kept", "loop", "loss")),
-    *(f"train/{name}.py" for name in ("optimizer", "progress", "streams")),
-    *(f"corpus/{name}.py" for name in ("alignment", "document", "labels", "mentions", "windows")),
-    "tasks/perplexity.py",
-    "encode/reader.py",
-    "cli/lm.py",
-)
 DIGESTS = "sha256.json"  # written last: without it a run is not finished
 OUTPUTS = (
     "config.json",
@@ -70,10 +63,11 @@ def train_lm(
     several processes (torchrun) the main one writes; all must see ``work``.
     """
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
-    inputs += runtime.list_files(params.lm.initial_weights)
+    entry = params.model(model)
+    inputs += runtime.list_files(entry.lm.initial_weights)
     key = runtime.digest(
-        json.dumps(_reading(params)),
-        runtime.code_digest(*CODE),
+        json.dumps(_reading(entry)),
+        runtime.code_digest("corpus", "encode", "kinds", "models", "tasks", "train"),
         model,
         str(seed),
         *map(runtime.file_digest, inputs),
@@ -87,7 +81,7 @@ def train_lm(
         )
         if world.any(not _is_whole(state)):
             with _hold(state, world):
-                stopped = _train(params, corpus, model, seed, state, inputs, world, board)
+                stopped = _train(params, entry, corpus, seed, state, inputs, world, board)
         elif world.main:
             log.info("finished before: restored from %s", state)
             _show(board, CurveFile(state / "curve.csv").read())
@@ -165,16 +159,16 @@ def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
     return True
 
 
-def _reading(params: Params) -> dict[str, Any]:
+def _reading(entry: ModelEntry) -> dict[str, Any]:
     """What of the params changes the weights."""
-    ignored = {"checkpoint_every", "keep_checkpoints", "max_minutes"}
-    return params.lm.model_dump(mode="json", exclude=ignored)
+    facts = {"kind": entry.kind.name, "labels": entry.labels, "extra": entry.extra}
+    return facts | entry.lm.model_dump(mode="json")
 
 
 def _train(
     params: Params,
+    entry: ModelEntry,
     corpus: Path,
-    name: str,
     seed: int,
     state: Path,
     inputs: list[Path],
@@ -194,12 +188,12 @@ def _train(
     try:
         with caught_signals() as caught:
             training, held_out = _start_training(
-                params, corpus, name, seed, state, world, write_row
+                params, entry, corpus, seed, state, world, write_row
             )
             _show(board, _rows_so_far(curve, training))
             training.run(caught)
             if world.main:
-                _write_outputs(training, params, name, state, held_out, inputs)
+                _write_outputs(training, params, entry, state, held_out, inputs)
     except TrainingStopped as stop:
         report("%s", stop)
         return stop
@@ -210,8 +204,8 @@ def _train(
 
 def _start_training(
     params: Params,
+    entry: ModelEntry,
     corpus: Path,
-    name: str,
     seed: int,
     state: Path,
     world: World,
@@ -219,28 +213,39 @@ def _start_training(
 ) -> tuple[Training, int]:
     """The training where it stands, and the number of tokens that a validation scores."""
     started, report = time.monotonic(), log.info if world.main else log.debug
-    with memory_errors(f"{name}, its memories and optimizer", world.device):
-        model = _start_model(params, corpus, name, seed, world)
+    with memory_errors(f"{entry.name}, its memories and optimizer", world.device):
+        model = _start_model(params, entry, corpus, seed, world)
         report(
             "%s, seed %d: %s parameters on %s, processes: %d",
-            name,
+            entry.name,
             seed,
-            f"{count_parameters(model):,}",
+            f"{model.count_parameters():,}",
             model.device,
             world.size,
         )
         train, dev = (
-            label_corpus(AlignedCorpus.load(corpus / f"{split}.safetensors"), name, seed)
+            give(AlignedCorpus.load(corpus / f"{split}.safetensors"), entry.labels, seed)
             for split in ("train", "dev")
         )
-        held_out = dev.head(params.lm.validation_documents)
+        held_out = dev.head(entry.lm.validation_documents)
+        unlabelled = give(held_out, "none")
 
-        def validate(model: Any, entities: bool) -> float:
-            return mean_loss(model, held_out, window=params.lm.window, entities=entities)
+        def validate(model: LanguageModel, labels: bool) -> float:
+            return mean_loss(model, held_out if labels else unlabelled, window=entry.lm.window)
 
-        store = CheckpointStore(state / "checkpoints", params.lm.keep_checkpoints)
         training = Training(
-            model, train, validate, params.lm, seed, store, write_row, report, world, started
+            model,
+            train,
+            validate,
+            entry.lm,
+            seed,
+            CheckpointStore(state / "checkpoints", params.run.keep_checkpoints),
+            params.run.checkpoint_every,
+            write_row,
+            log=report,
+            max_minutes=params.run.max_minutes,
+            world=world,
+            started=started,
         )
     return training, len(held_out.tokens) - len(held_out)
 
@@ -258,41 +263,41 @@ def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
     return rows[:count]
 
 
-def _start_model(params: Params, corpus: Path, name: str, seed: int, world: World) -> Any:
+def _start_model(
+    params: Params, entry: ModelEntry, corpus: Path, seed: int, world: World
+) -> LanguageModel:
     """The model that training begins with, on this process's device."""
     device = runtime.start(world.device, params.run.threads, seed)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    return build_model(
-        name,
-        params.lm,
-        tokenizer.get_vocab_size(),
-        cast(int, tokenizer.token_to_id(END)),
-        seed=seed,
-    ).to(device)
+    end = cast(int, tokenizer.token_to_id(END))
+    return build_model(entry, tokenizer.get_vocab_size(), end, seed=seed).to(device)
 
 
 def _write_outputs(
-    training: Training, params: Params, name: str, state: Path, held_out: int, inputs: list[Path]
+    training: Training,
+    params: Params,
+    entry: ModelEntry,
+    state: Path,
+    held_out: int,
+    inputs: list[Path],
 ) -> None:
     """The files of `OUTPUTS` but the curve, and their digests; ``held_out``: tokens that a
     validation scores.
     """
     training.load_final_weights()
-    training.model.save_pretrained(state)
+    training.model.save(state)
     seconds = training.seconds()
-    write_json(state / "metrics.json", _metrics(training, name, training.seed))
+    write_json(state / "metrics.json", _metrics(training, entry))
     write_json(state / "timing.json", _timing(training, params, held_out, seconds))
     started, device = time.time() - seconds, str(training.device)
     write_json(
         state / "manifest.json",
-        runtime.manifest(
-            params=params.lm.model_dump(mode="json"), inputs=inputs, started=started, device=device
-        ),
+        runtime.manifest(params=_reading(entry), inputs=inputs, started=started, device=device),
     )
     write_json(state / DIGESTS, {name: runtime.file_digest(state / name) for name in OUTPUTS})
 
 
-def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
+def _metrics(training: Training, entry: ModelEntry) -> dict[str, Any]:
     """Losses are those of the weights that were kept: of the last step, or of the step with the
     lowest dev loss.
     """
@@ -301,9 +306,10 @@ def _metrics(training: Training, name: str, seed: int) -> dict[str, Any]:
     best = progress.best_train_loss, progress.best_dev_loss, progress.best_dev_loss_off
     train, on, off = best if training.params.final_weights == "best" else last
     return {
-        "model": name,
-        "seed": seed,
-        "parameters": count_parameters(training.model),
+        "model": entry.name,
+        "seed": training.seed,
+        "labels": entry.labels,
+        "parameters": training.model.count_parameters(),
         "steps": progress.step,
         "tokens_seen": progress.tokens,
         "train_loss": train,

@@ -10,7 +10,7 @@ import numpy as np
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import load_documents
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences, list_labels
 from entity_transformers.tasks.ner.scoring import count_spans, score
@@ -125,7 +125,7 @@ def _read_sentences(
 ) -> tuple[np.ndarray, list[TaggedSentences]]:
     arrays, _ = read_arrays(embeddings / "words.safetensors")
     documents: dict[str, Any] = {
-        split: read_documents(corpus / f"{split}.jsonl") for split in splits
+        split: load_documents(corpus / f"{split}.jsonl") for split in splits
     }
     known = list_labels(documents[splits[0]]) if labels is None else tuple(labels)
     return arrays["vectors"], [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from entity_transformers import runtime
 from entity_transformers.artifacts import write_csv, write_json
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.models.registry import label_corpus, load_model
+from entity_transformers.corpus.labels import give
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.probe.heads import score_heads
 from entity_transformers.tasks.probe.questions import ask
@@ -28,23 +28,23 @@ def probe_attention(
     params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
 ) -> None:
     """Which heads point to antecedents: chosen on one split, scored on another, beside baselines."""
-    trained = load_model(lm, runtime.start(params.run.device, params.run.threads, seed))
-    section, window = params.probe, trained.config.n_positions
+    entry, trained = open_model(params, lm, model, seed)
+    section, window = params.probe, entry.lm.window
     how: dict[str, Any] = {"window": window, "batch": section.batch, "pooling": section.pooling}
     gold = [
         AlignedCorpus.load(corpus / f"{split}.safetensors").head(section.documents)
         for split in (section.choose, section.report)
     ]
-    texts = [read_documents(corpus / f"{split.split}.jsonl")[: section.documents] for split in gold]
+    texts = [load_documents(corpus / f"{split.split}.jsonl")[: section.documents] for split in gold]
     asked = [
         ask(text, split, section.groups, window=window, tokens=section.tokens)
         for text, split in zip(texts, gold, strict=True)
     ]
     choosing, reported = asked
-    first = score_heads(trained, label_corpus(gold[0], model, seed), choosing, **how)
+    first = score_heads(trained, give(gold[0], entry.labels, seed), choosing, **how)
     profiles = {key: scores.profile for key, scores in first.items()}
     second = score_heads(
-        trained, label_corpus(gold[1], model, seed), reported, **how, profiles=profiles
+        trained, give(gold[1], entry.labels, seed), reported, **how, profiles=profiles
     )
     groups, splits = list(section.groups), (section.choose, section.report)
     chosen = choose_heads(first, choosing, groups)
@@ -60,7 +60,8 @@ def probe_attention(
     rows = head_rows(section.choose, first, choosing, groups) + head_rows(
         section.report, second, reported, groups
     )
-    write_json(output / "probe.json", {"model": model, "seed": seed} | summary)
+    facts = {"model": model, "seed": seed, "labels": entry.labels}
+    write_json(output / "probe.json", facts | summary)
     write_csv(output / "heads.csv", rows, HEAD_COLUMNS)
     write_csv(
         output / "documents.csv",

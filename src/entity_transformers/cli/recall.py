@@ -13,14 +13,15 @@ from entity_transformers.study.params import Params
 log = logging.getLogger(__name__)
 
 
-def train_recall(params: Params, variant: str, seed: int, output: Path) -> None:
-    """Train one variant on synthetic recall and count its right answers; a stopped run leaves
-    nothing and starts anew.
+def train_recall(params: Params, model: str, seed: int, output: Path) -> None:
+    """Train one row of synthetic recall and count its right answers; a stopped run leaves nothing
+    and starts anew.
     """
     from entity_transformers import runtime
     from entity_transformers.tasks.recall import (
         describe_task,
         make_task,
+        resolve_entry,
         score_training,
         start_training,
     )
@@ -30,9 +31,9 @@ def train_recall(params: Params, variant: str, seed: int, output: Path) -> None:
     started = time.time()
     device = runtime.start(params.run.device, params.run.threads, seed)
     with tempfile.TemporaryDirectory() as folder:
-        training = start_training(
-            params.recall, variant, seed, CheckpointStore(Path(folder), 1), device
-        )
+        entry = resolve_entry(params.recall, model, params.kinds)
+        store = CheckpointStore(Path(folder), 1)
+        training = start_training(params.recall, entry, seed, store, device)
         try:
             training.run()
         except TrainingStopped:
@@ -40,10 +41,10 @@ def train_recall(params: Params, variant: str, seed: int, output: Path) -> None:
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise SystemExit(
-                f"entity-transformers train-recall: {variant}, seed {seed}: {error}"
+                f"entity-transformers train-recall: {model}, seed {seed}: {error}"
             ) from None
     scores = score_training(training, params.recall)
-    facts = {"variant": variant, "seed": seed, "task": describe_task(make_task(params.recall))}
+    facts = {"model": model, "seed": seed, "task": describe_task(make_task(params.recall))}
     count = {
         "documents": params.recall.documents,
         "steps": training.params.steps,
@@ -63,15 +64,15 @@ def train_recall(params: Params, variant: str, seed: int, output: Path) -> None:
 
 
 def gather_recall(params: Params, results: Path, output: Path) -> None:
-    """The accuracies of every variant and seed in one list, in the order of the params; an empty
+    """The accuracies of every row and seed in one list, in the order of the params; an empty
     one where nothing was trained.
     """
-    runs = [(variant, seed) for variant in params.recall.variants for seed in params.recall.seeds]
+    runs = [(model, seed) for model in params.recall.models for seed in params.recall.seeds]
     write_json(
         output,
         {
             "runs": [
-                read_json(results / variant / str(seed) / "accuracy.json") for variant, seed in runs
+                read_json(results / model / str(seed) / "accuracy.json") for model, seed in runs
             ]
         },
     )

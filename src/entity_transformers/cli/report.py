@@ -16,7 +16,7 @@ from entity_transformers.artifacts import (
     read_tokenizer,
     write_text,
 )
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import load_documents
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.report import figures, page, tables
@@ -72,7 +72,7 @@ def gather(params: Params, results: Path) -> Results:
     """All that the steps left behind under ``results``."""
     corpus = results / "corpus"
     documents = [
-        d for split in params.embeddings.splits for d in read_documents(corpus / f"{split}.jsonl")
+        d for split in params.embeddings.splits for d in load_documents(corpus / f"{split}.jsonl")
     ]
     aligned = [
         AlignedCorpus.load(corpus / f"{split}.safetensors") for split in params.embeddings.splits
@@ -80,12 +80,12 @@ def gather(params: Params, results: Path) -> Results:
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     runs = tuple(
         _read_run(results, model, seed)
-        for model in params.study.models
+        for model in tuple(params.models)
         for seed in params.study.seeds
     )
     return Results(
         title=params.report.title,
-        models=params.study.models,
+        models=tuple(params.models),
         seeds=params.study.seeds,
         runs=runs,
         statistics=read_json(corpus / "statistics.json"),
@@ -114,7 +114,7 @@ def name_all_entities(documents: list[Document], aligned: list[AlignedCorpus]) -
 def _take_example(params: Params, corpus: Path, tokenizer: Tokenizer) -> Any:
     aligned, documents = (
         AlignedCorpus.load(corpus / "dev.safetensors"),
-        read_documents(corpus / "dev.jsonl"),
+        load_documents(corpus / "dev.jsonl"),
     )
     return take_example(
         documents, aligned, lambda token: tokenizer.decode([token]), params.report.example_words
@@ -152,7 +152,7 @@ def _parse(parser: Callable[[str, str], Parsed], path: Path) -> Parsed:
 
 def _manifest(params: Params, results: Path) -> dict[str, Any]:
     run = read_json(
-        results / "lm" / params.study.models[0] / str(params.study.seeds[0]) / "manifest.json"
+        results / "lm" / list(params.models)[0] / str(params.study.seeds[0]) / "manifest.json"
     )
     made = {"git commit": run["git_commit"], "code": run["code"], "device": run["device"]}
     return (

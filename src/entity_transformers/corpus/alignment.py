@@ -8,8 +8,8 @@ predicted.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,25 +114,31 @@ class AlignedCorpus:
     """One split as parallel arrays over its N tokens, document after document.
 
     tokens    int32 [N]    token ids; every document starts with ``<|endoftext|>``
-    entities  int32 [N]    entity of the token's word, numbered 1.. by first appearance in the
-              document; 0: none
+    gold      int32 [N]    entity of the token's word by the corpus' chains, numbered 1.. by first
+              appearance in the document; 0: none. What is judged is judged by it
     mentions  int32 [N]    index of the token's mention among the document's kept mentions; -1: none
     words     int32 [N]    index of the token's word in the document; -1 for ``<|endoftext|>``
     tags      uint16 [N]   index of the word's Penn Treebank tag in ``tag_names`` ("" where unknown)
     bytes     uint16 [N]   UTF-8 bytes of the token; 0 for ``<|endoftext|>``
     offsets   int64 [D+1]  document d is ``[offsets[d], offsets[d + 1])``
+    layers    by name, further labels as of ``gold``, found by a resolver
+    given     int32 [N]    the labels that a model is given, chosen by `labels.give`; None: none
+    layer     the name of those
     """
 
     split: str
     names: tuple[str, ...]
     tag_names: tuple[str, ...]
     tokens: np.ndarray
-    entities: np.ndarray
+    gold: np.ndarray
     mentions: np.ndarray
     words: np.ndarray
     tags: np.ndarray
     bytes: np.ndarray
     offsets: np.ndarray
+    layers: Mapping[str, np.ndarray] = field(default_factory=dict)
+    given: np.ndarray | None = None
+    layer: str = "none"
 
     def __len__(self) -> int:
         return len(self.names)
@@ -148,16 +154,18 @@ class AlignedCorpus:
         end = int(self.offsets[documents])
         cut = {name: getattr(self, name)[:end] for name in TOKEN_ARRAYS}
         return replace(
-            self, names=self.names[:documents], offsets=self.offsets[: documents + 1], **cut
+            self,
+            names=self.names[:documents],
+            offsets=self.offsets[: documents + 1],
+            layers={name: layer[:end] for name, layer in self.layers.items()},
+            given=None if self.given is None else self.given[:end],
+            **cut,
         )
-
-    def with_entities(self, entities: np.ndarray) -> AlignedCorpus:
-        """The same tokens under other entity labels."""
-        return replace(self, entities=entities)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata for `artifacts.write_arrays`; `load` is the way back."""
         arrays = {name: getattr(self, name) for name in TOKEN_ARRAYS} | {"documents": self.offsets}
+        arrays |= self.layers
         return arrays, {"split": self.split, "names": self.names, "tags": self.tag_names}
 
     @classmethod
@@ -166,12 +174,15 @@ class AlignedCorpus:
         arrays, metadata = read_arrays(path)
         try:
             offsets = arrays.pop("documents")
+            layers = {name: arrays.pop(name) for name in list(arrays) if ":" in name}
+            tokens: dict[str, Any] = arrays
             return cls(
                 metadata["split"],
                 tuple(metadata["names"]),
                 tuple(metadata["tags"]),
                 offsets=offsets,
-                **arrays,
+                layers=layers,
+                **tokens,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(
@@ -179,7 +190,7 @@ class AlignedCorpus:
             ) from error
 
 
-TOKEN_ARRAYS = ("tokens", "entities", "mentions", "words", "tags", "bytes")
+TOKEN_ARRAYS = ("tokens", "gold", "mentions", "words", "tags", "bytes")
 
 
 def align_split(
@@ -195,7 +206,7 @@ def align_split(
     columns = [
         _align_document(document, tokenizer, policy, spacing, tag_names) for document in documents
     ]
-    joined = {
+    joined: dict[str, Any] = {
         name: np.concatenate([c[name] for c in columns]) if columns else np.zeros(0, np.int32)
         for name in TOKEN_ARRAYS[:-1]
     }
@@ -223,7 +234,7 @@ def _align_document(
     )
     return {
         "tokens": np.array([tokenizer.token_to_id(END), *encoding.ids], np.int32),
-        "entities": np.where(words < 0, 0, entity[words]).astype(np.int32),
+        "gold": np.where(words < 0, 0, entity[words]).astype(np.int32),
         "mentions": np.where(words < 0, -1, mention[words]).astype(np.int32),
         "words": words,
         "tags": np.where(words < 0, 0, tag[words]).astype(np.uint16),
@@ -275,8 +286,8 @@ def summarise(corpus: AlignedCorpus) -> dict[str, int]:
     """Counts of an aligned split: documents, words, tokens (without ``<|endoftext|>``), tokens in
     mentions, entities, mentions.
     """
-    inside = corpus.entities > 0
-    firsts = [corpus.entities[corpus.document(d)].max(initial=0) for d in range(len(corpus))]
+    inside = corpus.gold > 0
+    firsts = [corpus.gold[corpus.document(d)].max(initial=0) for d in range(len(corpus))]
     mentions = [corpus.mentions[corpus.document(d)].max(initial=-1) + 1 for d in range(len(corpus))]
     words = [corpus.words[corpus.document(d)].max(initial=-1) + 1 for d in range(len(corpus))]
     return {

@@ -23,7 +23,7 @@ FILLERS = 8
 
 @dataclass(frozen=True)
 class FactTask:
-    """What is recall, and the tokens that say it: the end of a document, "the", kinds, ".", values
+    """What is to be recalled, and the tokens that say it: the end of a document, "the", kinds, ".", values
     kind by kind, names, fillers.
     """
 
@@ -98,7 +98,7 @@ def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") 
         tuple(f"{split}-{number}#0" for number in range(documents)),
         ("",),
         tokens=tokens,
-        entities=entities,
+        gold=entities,
         mentions=mentions,
         words=np.tile(np.arange(-1, length - 1, dtype=np.int32), documents),
         tags=np.zeros(len(tokens), np.uint8),

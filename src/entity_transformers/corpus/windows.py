@@ -33,8 +33,9 @@ class Window:
     """One window of B streams side by side; T tokens each.
 
     tokens, targets  int64 [B, T]: inputs and the tokens that follow them
-    entities         int64 [B, T]: rows of the stream's memory, 0 for none
+    labels           int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
+    begins           bool [B, T]: does a document begin with the token
     starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
                      elsewhere
     ending           int64 [B, rows + 1]: chains whose document ends in this window, by row; 0
@@ -47,8 +48,9 @@ class Window:
 
     tokens: np.ndarray
     targets: np.ndarray
-    entities: np.ndarray
+    labels: np.ndarray
     positions: np.ndarray
+    begins: np.ndarray
     starting: np.ndarray
     ending: np.ndarray
     documents: tuple[str, ...]
@@ -78,9 +80,9 @@ class WindowPlan:
             raise ValueError(
                 f"split {corpus.split!r} holds no document with words: nothing to train on"
             )
-        entities = [
-            int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))
-        ]
+        labels = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
+        self.labels = labels
+        entities = [int(labels[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
         self.entities = np.array(entities, np.int64)
         self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.streams = plan_streams(
@@ -114,7 +116,8 @@ class WindowPlan:
     def _stream_window(self, stream: Stream, start: int) -> dict:
         end, corpus = start + self.window, self.corpus
         first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
-        spans, entities, positions = [], [], []
+        spans, labels, positions = [], [], []
+        begins = np.zeros(self.window, bool)
         starting, ending = np.zeros((2, self.rows + 1), np.int64)
         for k in range(first, last + 1):
             document, row, begin = (
@@ -125,13 +128,14 @@ class WindowPlan:
             low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
             source = int(corpus.offsets[document]) + low - begin
             spans.append(np.arange(source, source + high - low))
-            entity = corpus.entities[source : source + high - low].astype(np.int64)
-            entities.append(np.where(entity > 0, entity + row, 0))
+            entity = self.labels[source : source + high - low].astype(np.int64)
+            labels.append(np.where(entity > 0, entity + row, 0))
             positions.append(np.arange(high - low))
             chains = self.first_chains[document] + 1 + np.arange(self.entities[document])
             rows = slice(row + 1, row + 1 + len(chains))
             if begin >= start:
                 starting[rows] = chains
+                begins[begin - start] = True
             if high == begin + self.lengths[document]:
                 ending[np.isin(ending, chains)] = 0
                 ending[rows] = chains
@@ -139,8 +143,9 @@ class WindowPlan:
         return {
             "tokens": corpus.tokens[where].astype(np.int64),
             "targets": corpus.tokens[where + 1].astype(np.int64),
-            "entities": np.concatenate(entities),
+            "labels": np.concatenate(labels),
             "positions": np.concatenate(positions),
+            "begins": begins,
             "starting": starting,
             "ending": ending,
             "documents": [corpus.names[d] for d in stream.documents[first : last + 1]],

@@ -14,8 +14,8 @@ __all__ = [
     "MENTION_ARRAYS",
     "embed_mentions",
     "embed_splits",
-    "embed_words_in_context",
     "embed_words",
+    "embed_words_in_context",
     "index_words",
     "join_mentions",
 ]

@@ -12,10 +12,12 @@ from tokenizers import Tokenizer
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.labels import give
 from entity_transformers.encode.pooling import Pooling, SlotSums, pool_slots
-from entity_transformers.encode.reader import read_documents
+from entity_transformers.encode.reader import gather, read_windows
 from entity_transformers.encode.words import check_same, embed_words
-from entity_transformers.models.step import has_memory
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.gpt2e.memory import EntityMemory
 
 HEAD_ENDS = frozenset({"IN", "TO", "WDT", "WP", "WP$", "WRB", ",", "-LRB-", "("})
 MENTION_ARRAYS = (
@@ -71,7 +73,7 @@ def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> He
             tags = [corpus.tag_names[tag] for tag in corpus.tags[part][places]]
             if (head := find_head(tags, members)) is not None:
                 place = places[head]
-                entity = base[d] + corpus.entities[part][place] - 1
+                entity = base[d] + corpus.gold[part][place] - 1
                 rows.append(
                     (d, corpus.words[part][place], entity, group_of[tags[head]], part.start + place)
                 )
@@ -100,12 +102,12 @@ def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
     """Number of the first entity of each document when entities are numbered over the split, int64
     [D + 1]; the last is their count.
     """
-    counts = [int(corpus.entities[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
+    counts = [int(corpus.gold[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def embed_mentions(
-    model: Any,
+    model: LanguageModel,
     documents: Sequence[Document],
     corpus: AlignedCorpus,
     tokenizer: Tokenizer,
@@ -121,28 +123,25 @@ def embed_mentions(
     word_on, word_off        float16 [M, width]  the word without context, reading its entity's
                              vector (memory_on), and without entities
     context_on, context_off  float16 [M, width]  the word in its document, with and without entities
-    memory_on, memory_off    float16 [E, width]  the entity's vector after its document: as the
-                             memory holds it after the run with
-                                                 entities; the state of its latest mention in the
-                                                 run without (always so for GPT2)
-    entity int32 [M], group uint8 [M]            row of memory_*, index in ``groups``
+    memory_on, memory_off    float16 [E, width]  the entity's vector after its document, the state
+                             of its latest mention, with and without entities
+    entity int32 [M]         row of memory_*
+    group uint8 [M]          index in ``groups``
     """
     check_same(documents, corpus)
     how: dict[str, Any] = {"window": window, "batch": batch}
     heads = find_heads(corpus, groups)
     words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
-    context_off, memory_off = _read_mentions(
-        model, corpus, heads, **how, pooling=pooling, entities=False
-    )
+    given = give(corpus, "gold")
+    unread = give(corpus, "none")
+    context_off, memory_off = _read_mentions(model, unread, heads, **how, pooling=pooling)
     context_on, memory_on = context_off, memory_off
     word_off = _embed_distinct(
         model, words, np.zeros(len(words), np.int64), tokenizer, **how, pooling=pooling
     )
     word_on = word_off
-    if has_memory(model):
-        context_on, memory_on = _read_mentions(
-            model, corpus, heads, **how, pooling=pooling, entities=True
-        )
+    if model.can("entities"):
+        context_on, memory_on = _read_mentions(model, given, heads, **how, pooling=pooling)
         word_on = _embed_distinct(
             model, words, heads.entity, tokenizer, **how, pooling=pooling, vectors=memory_on
         )
@@ -153,34 +152,41 @@ def embed_mentions(
 
 @torch.inference_mode()
 def _read_mentions(
-    model: Any,
+    model: LanguageModel,
     corpus: AlignedCorpus,
     heads: Heads,
     *,
     window: int,
     batch: int,
     pooling: Pooling,
-    entities: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Head words in context [M, width] and the entities' vectors after their documents [E, width],
     float16.
+
+    The vectors are kept here, by gold chains, for every model alike; one that reads gold labels
+    has the same in its own memory.
     """
     base = entity_offsets(corpus)
     sums = SlotSums(model, pool_slots(heads.slots, pooling), len(heads.word))
-    vectors = np.ones((int(base[-1]), model.config.n_embd), np.float16)
-    for reading in read_documents(
-        model, corpus, window=window, stride=window, batch=batch, entities=entities, track=True
-    ):
+    vectors = np.ones((int(base[-1]), model.width), np.float16)
+    memory = EntityMemory(1, 0, model.width)
+    for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):
         sums.add(reading.hidden, reading.where, reading.valid)
-        assert reading.memory is not None
+        documents = reading.documents
+        if reading.where[0, 0] == corpus.offsets[documents[0]]:  # a new batch of documents
+            most = int(np.diff(base)[documents].max(initial=0))
+            memory = EntityMemory(len(documents), most, model.width, device=model.device)
+        ids = gather(corpus.gold, reading.where, reading.valid, model.device)
+        memory = memory.select(slice(len(documents)))
+        memory = memory.write(ids, reading.hidden, model.memory_write)
         for row in np.flatnonzero(reading.ended):
-            start, end = base[reading.documents[row]], base[reading.documents[row] + 1]
-            vectors[start:end] = reading.memory.states[row, 1 : end - start + 1].cpu().numpy()
+            start, end = base[documents[row]], base[documents[row] + 1]
+            vectors[start:end] = memory.states[row, 1 : end - start + 1].cpu().numpy()
     return sums.mean(), vectors
 
 
 def _embed_distinct(
-    model: Any,
+    model: LanguageModel,
     words: Sequence[str],
     entity: np.ndarray,
     tokenizer: Tokenizer,

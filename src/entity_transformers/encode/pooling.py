@@ -7,15 +7,14 @@ Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from entity_transformers.encode.reader import batch_by_length, gather, lay_out
-from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.step import compute_hidden
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.runtime import log_progress
 
 Pooling = Literal["last", "first", "mean"]
@@ -40,9 +39,9 @@ class SlotSums:
     word's tokens average to.
     """
 
-    def __init__(self, model: Any, slots: np.ndarray, count: int) -> None:
+    def __init__(self, model: LanguageModel, slots: np.ndarray, count: int) -> None:
         self.slots, self.counts = slots, np.bincount(slots[slots >= 0], minlength=count)
-        self.sums = torch.zeros(count, model.config.n_embd, device=model.device)
+        self.sums = torch.zeros(count, model.width, device=model.device)
 
     def add(self, hidden: Tensor, where: np.ndarray, valid: np.ndarray) -> None:
         """Add hidden states [B, T, width] of tokens ``where`` [B, T] to the slots that they stand
@@ -63,7 +62,7 @@ class SlotSums:
 
 @torch.inference_mode()
 def embed_sequences(
-    model: Any,
+    model: LanguageModel,
     tokens: np.ndarray,
     bounds: np.ndarray,
     slots: np.ndarray,
@@ -82,24 +81,15 @@ def embed_sequences(
     for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
         where, valid = lay_out(bounds[rows], lengths[rows])
         ids = gather(tokens, where, valid, model.device)
-        entity = None if given is None else torch.ones_like(ids)
-        memory = (
-            None
-            if given is None
-            else _filled_memory(torch.from_numpy(given[rows]).to(model.device))
-        )
-        sums.add(compute_hidden(model, ids, entity, memory), where, valid)
+        state = model.start(len(rows), 0 if given is None else 1)
+        batch_of_words = Batch(ids)
+        if given is not None:
+            vectors = torch.from_numpy(given[rows]).to(model.device)
+            first = torch.arange(len(rows), device=model.device)
+            state = state.put(first, torch.ones_like(first), vectors.float())
+            batch_of_words = Batch(ids, torch.ones_like(ids))
+        sums.add(model.encode(batch_of_words, state)[0], where, valid)
     return sums.mean()
-
-
-def _filled_memory(vectors: Tensor) -> EntityMemory:
-    """A memory of one entity a row, whose vectors are given [B, width]."""
-    memory = EntityMemory(len(vectors), 1, vectors.shape[1], device=vectors.device)
-    memory.write(
-        torch.ones(len(vectors), 1, dtype=torch.int64, device=vectors.device),
-        vectors[:, None].float(),
-    )
-    return memory
 
 
 def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:

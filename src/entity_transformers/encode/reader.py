@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.step import compute_hidden, compute_losses, has_memory
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.runtime import log_progress
 
 CHUNK = 256
@@ -32,7 +30,6 @@ class Reading:
     valid      bool [B, T]       False where a document has ended (padding)
     hidden     [B, T, width]     final hidden states
     ended      bool [B]          was this the document's last window
-    memory     the documents' memories after this window was written, or None
     """
 
     documents: np.ndarray
@@ -40,7 +37,6 @@ class Reading:
     valid: np.ndarray
     hidden: Tensor
     ended: np.ndarray
-    memory: EntityMemory | None
 
 
 def batch_by_length(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
@@ -70,7 +66,7 @@ def gather(
     return torch.from_numpy(np.where(valid, values[where], 0).astype(np.int64)).to(device)
 
 
-def compute_token_losses(model: Any, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
+def compute_token_losses(model: LanguageModel, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
     """Nats of the target tokens [n] after hidden states [n, width], float32 [n]; in chunks whose
     logits stay in a CPU's cache.
     """
@@ -79,9 +75,7 @@ def compute_token_losses(model: Any, hidden: Tensor, targets: np.ndarray) -> np.
         torch.from_numpy(targets.astype(np.int64)).to(hidden.device).split(CHUNK),
         strict=True,
     )
-    losses = [
-        compute_losses(model, states[None], following[None])[0] for states, following in pairs
-    ]
+    losses = [model.nats(states[None], following[None])[0] for states, following in pairs]
     return torch.cat(losses).cpu().numpy() if losses else np.zeros(0, np.float32)
 
 
@@ -99,76 +93,53 @@ def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, i
         new = end
 
 
-def read_documents(
-    model: Any,
-    corpus: AlignedCorpus,
-    *,
-    window: int,
-    stride: int,
-    batch: int,
-    entities: bool,
-    track: bool = False,
+def read_windows(
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
 ) -> Iterator[Reading]:
-    """Read every document from its start with a memory of its own (ones at first), ``batch``
-    documents of similar length side by side.
+    """Read every document from its start with a state of its own, ``batch`` documents of similar
+    length side by side.
 
-    Each window reads the memory as earlier windows left it; at its end the hidden states of its new
-    tokens are written (section 3.2). ``entities`` False: the model sees none. ``track``: write a
-    memory even if the model does not read it. A model in training mode, or a stride above the
-    window, raises ValueError.
+    Each window reads the state as earlier windows left it, and the labels that the split gives
+    (`labels.give`); at its end the hidden states of its new tokens are written (section 3.2). A
+    model without a longest window reads every token once, whatever ``stride``. A model in training
+    mode, or a stride above the window, raises ValueError.
     """
-    if model.training:
+    if model.module.training:
         raise ValueError(
             "the model is in training mode, so dropout would enter the scores: call model.eval()"
             " first"
         )
     if not 1 <= stride <= window:
         raise ValueError(f"stride {stride} must lie between 1 and the window of {window} tokens")
-    for documents in log_progress(
-        batch_by_length(np.diff(corpus.offsets), batch), f"{corpus.split}: batches of documents"
-    ):
-        yield from _read_batch(
-            model,
-            corpus,
-            documents,
-            window=window,
-            stride=stride,
-            entities=entities and has_memory(model),
-            track=track,
-        )
+    stride = window if model.context is None else stride
+    batches = batch_by_length(np.diff(corpus.offsets), batch)
+    for documents in log_progress(batches, f"{corpus.split}: batches of documents"):
+        yield from _read_batch(model, corpus, documents, window, stride)
 
 
 def _read_batch(
-    model: Any,
-    corpus: AlignedCorpus,
-    documents: np.ndarray,
-    *,
-    window: int,
-    stride: int,
-    entities: bool,
-    track: bool,
+    model: LanguageModel, corpus: AlignedCorpus, documents: np.ndarray, window: int, stride: int
 ) -> Iterator[Reading]:
     starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
-    memory = _fresh_memory(model, corpus, documents) if entities or track else None
+    given = corpus.given if model.can("entities") else None
+    state = model.start(len(documents), _count_entities(corpus, given, documents))
     for start, new, end in plan_windows(int(lengths[0]), window, stride):
         # longest first, so the documents that go on are the first ones
         active = int((lengths > new).sum())
-        if memory is not None:
-            memory.states = memory.states[:active]
         where, valid = lay_out(starts[:active] + start, np.minimum(lengths[:active], end) - start)
-        ids = gather(corpus.entities, where, valid, model.device)
-        tokens = gather(corpus.tokens, where, valid, model.device)
-        hidden = compute_hidden(
-            model, tokens, ids if entities else None, memory if entities else None
-        )[:, new - start :]
-        where, valid = where[:, new - start :], valid[:, new - start :]
-        if memory is not None:
-            memory.write(
-                ids[:, new - start :], hidden, getattr(model.config, "memory_write", "last")
-            )
-        yield Reading(documents[:active], where, valid, hidden, lengths[:active] <= end, memory)
+        batch = Batch(
+            gather(corpus.tokens, where, valid, model.device),
+            None if given is None else gather(given, where, valid, model.device),
+            new=new - start,
+        )
+        hidden, state = model.encode(batch, state.select(slice(active)))
+        fresh = slice(new - start, None)
+        ended = lengths[:active] <= end
+        yield Reading(documents[:active], where[:, fresh], valid[:, fresh], hidden[:, fresh], ended)
 
 
-def _fresh_memory(model: Any, corpus: AlignedCorpus, documents: np.ndarray) -> EntityMemory:
-    most = max(int(corpus.entities[corpus.document(int(d))].max(initial=0)) for d in documents)
-    return EntityMemory(len(documents), most, model.config.n_embd, device=model.device)
+def _count_entities(corpus: AlignedCorpus, given: np.ndarray | None, documents: np.ndarray) -> int:
+    """The most entities of one of the documents."""
+    if given is None:
+        return 0
+    return max(int(given[corpus.document(int(d))].max(initial=0)) for d in documents)

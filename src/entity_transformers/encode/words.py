@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus, spelled_out
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.pooling import Pooling, cut_long, embed_sequences, pool_slots
+from entity_transformers.models.base import LanguageModel
 
 Context = Literal["word", "sentence", "document"]
 
@@ -39,7 +40,7 @@ def index_words(
 
 
 def embed_words(
-    model: Any,
+    model: LanguageModel,
     words: Sequence[str],
     tokenizer: Tokenizer,
     *,
@@ -71,7 +72,7 @@ def embed_words(
 
 
 def embed_words_in_context(
-    model: Any,
+    model: LanguageModel,
     documents: Sequence[Document],
     corpus: AlignedCorpus,
     *,
@@ -116,7 +117,7 @@ def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np
 
 
 def embed_splits(
-    model: Any,
+    model: LanguageModel,
     splits: Mapping[str, tuple[Sequence[Document], AlignedCorpus]],
     tokenizer: Tokenizer,
     *,

@@ -273,7 +273,7 @@ def param_keys(
     entry = models[name]
     kind = entry.get("kind")
     keys = ["lm", *([f"kinds.{kind}"] if kind in kinds else []), f"models.{name}"]
-    matched = entry.get("matched_to")
+    matched = str(entry.get("matched_to"))
     if matched in models and matched != name:
         keys += [key for key in param_keys(matched, models, kinds) if key not in keys]
     return keys

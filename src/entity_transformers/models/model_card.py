@@ -23,7 +23,7 @@ memory = EntityMemory(batch_size=1, entities=20, width=model.config.n_embd)
 hidden = model.transformer(input_ids, entity_ids=entity_ids, memory=memory).last_hidden_state
 logits = model.lm_head(hidden)
 # the next window of the document reads it
-memory.write(entity_ids, hidden.detach(), model.config.memory_write)
+memory = memory.write(entity_ids, hidden.detach(), model.config.memory_write)
 ```
 
 `entity_ids` (int64, the shape of `input_ids`) number the entities of a document from 1; 0 is none. Without them the model runs as a

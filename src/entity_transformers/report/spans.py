@@ -85,7 +85,7 @@ def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
     """Entity id of each word [n_words] of document ``number``, read from the word's tokens."""
     span = corpus.document(number)
     words, labels = np.asarray(corpus.words[span]), np.zeros(n_words, dtype=np.int64)
-    labels[words[words >= 0]] = corpus.entities[span][words >= 0]
+    labels[words[words >= 0]] = corpus.gold[span][words >= 0]
     return labels
 
 
@@ -221,7 +221,7 @@ def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[
             inside = set(labels[mention.start : mention.end].tolist())
             if len(inside) == 1 and 0 not in inside:
                 texts.setdefault(inside.pop(), []).append(_describe(document, mention))
-        count = int(corpus.entities[corpus.document(number)].max(initial=0))
+        count = int(corpus.gold[corpus.document(number)].max(initial=0))
         names += [
             min(texts.get(entity, [(True, 0, f"{document.id} {entity}")]))[-1]
             for entity in range(1, count + 1)

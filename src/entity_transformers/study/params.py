@@ -16,7 +16,6 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from entity_transformers.kinds import KINDS, KindError, LmParams, ModelEntry, resolve
-
 from entity_transformers.study.sections import (
     AnomaliesParams,
     CorpusParams,

@@ -276,7 +276,7 @@ class AnomaliesParams(Section):
     def _distinct(self) -> AnomaliesParams:
         if len(set(self.candidates)) < len(self.candidates):
             raise ValueError("candidates must not repeat")
-        if missing := {"gpt2", "gpt2e", "literal-block"} - self.models.keys():
+        if missing := {"gpt2", "gpt2e", "gpt2e-literal"} - self.models.keys():
             raise ValueError(f"models has no entry {', '.join(sorted(missing))}")
         return self
 

@@ -22,9 +22,11 @@ from tokenizers import Tokenizer
 
 from entity_transformers.corpus.alignment import END, spelled_out
 from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
-from entity_transformers.models.step import compute_hidden
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.runtime import log_progress
 from entity_transformers.tasks.perplexity import exp_or_none
+
+PASSAGE_COLUMNS = ("split", "document", "tokens", "nll_on", "nll_off", "nll_shuffled")
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _cut(context: str, text: str, encoding: Any, end: int) -> Passage:
 
 @torch.inference_mode()
 def score_passages(
-    model: Any, passages: Sequence[Passage], *, window: int, batch: int
+    model: LanguageModel, passages: Sequence[Passage], *, window: int, batch: int
 ) -> PassageScores:
     """Score every passage without entities, ``batch`` of similar length at a time, padded on the
     right.
@@ -145,7 +147,7 @@ def score_passages(
 
 
 def _score_batch(
-    model: Any, passages: Sequence[Passage], kept: np.ndarray
+    model: LanguageModel, passages: Sequence[Passage], kept: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Columns of `PassageScores` [B] for one batch; ``kept`` [B] tokens at the end of each passage
     are in the window.
@@ -165,22 +167,21 @@ def _score_batch(
 
 
 def _score_tokens(
-    model: Any, tokens: np.ndarray, where: np.ndarray, valid: np.ndarray, judged: np.ndarray
+    model: LanguageModel,
+    tokens: np.ndarray,
+    where: np.ndarray,
+    valid: np.ndarray,
+    judged: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nats of the token after each valid position, and whether it is not the argmax (looked at only
     where ``judged``).
     """
-    hidden = compute_hidden(model, gather(tokens, where, valid, model.device))[
-        torch.from_numpy(valid).to(model.device)
-    ]
+    batch = Batch(gather(tokens, where, valid, model.device))
+    hidden, _ = model.encode(batch, model.start(len(where)))
+    hidden = hidden[torch.from_numpy(valid).to(model.device)]
     following = tokens[where[valid] + 1]
     nll = compute_token_losses(model, hidden, following).astype(np.float64)
-    greedy = (
-        model.get_output_embeddings()(hidden[torch.from_numpy(judged).to(model.device)])
-        .argmax(-1)
-        .cpu()
-        .numpy()
-    )
+    greedy = model.guess(hidden[torch.from_numpy(judged).to(model.device)]).cpu().numpy()
     missed = np.zeros(len(nll), bool)
     missed[judged] = greedy != following[judged]
     return nll, missed

@@ -12,30 +12,28 @@ import numpy as np
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import shuffle_labels
-from entity_transformers.encode.reader import compute_token_losses, read_documents
-from entity_transformers.models.step import has_memory
+from entity_transformers.corpus.labels import give, shuffle_given
+from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.models.base import LanguageModel
 
 Scores = Mapping[str, np.ndarray]
 DISTANCES = (1, 16, 64, 256, 1024)
+DOCUMENT_COLUMNS = ("split", "document", "tokens", "nll_on", "nll_off", "nll_shuffled")
 
 
 @torch.inference_mode()
 def score_corpus(
-    model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, entities: bool
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
 ) -> np.ndarray:
-    """Negative log-likelihood of each token given its document so far, in nats, float32 [N]; 0 at
-    the leading ``<|endoftext|>``.
+    """Negative log-likelihood of each token given its document so far and the labels that the split
+    gives, in nats, float32 [N]; 0 at the leading ``<|endoftext|>``.
 
-    Windows hold ``window`` inputs and advance by ``stride``; see `read_documents` for memory and
-    errors.
+    Windows hold ``window`` inputs and advance by ``stride``; see `read_windows` for errors.
     """
     nll = np.zeros(len(corpus.tokens), np.float32)
     last = np.zeros(len(corpus.tokens) + 1, bool)
     last[corpus.offsets[1:] - 1] = True
-    for reading in read_documents(
-        model, corpus, window=window, stride=stride, batch=batch, entities=entities
-    ):
+    for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
         scored = reading.valid & ~last[reading.where]
         where = reading.where[scored] + 1
         hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
@@ -43,31 +41,29 @@ def score_corpus(
     return nll
 
 
-def mean_loss(model: Any, corpus: AlignedCorpus, *, window: int, entities: bool) -> float:
+def mean_loss(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> float:
     """Nats per token of a whole split, its windows as in training; 0 for a split without tokens."""
-    losses = score_corpus(
-        model, corpus, window=window, stride=window, batch=max(1, 4096 // window), entities=entities
-    )
+    batch = max(1, 4096 // window)
+    losses = score_corpus(model, corpus, window=window, stride=window, batch=batch)
     return float(losses.sum(dtype=np.float64) / max(1, len(losses) - len(corpus)))
 
 
 def score_modes(
-    model: Any, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """`score_corpus` with entities ``on``, ``off`` and ``shuffled`` (permuted among a document's
-    mentions by ``seed``).
+    """`score_corpus` with the labels that the split gives ``on``, ``off`` and ``shuffled`` (permuted
+    among a document's mentions by ``seed``).
 
-    Where the model is a plain GPT2 or the split has no entity, the three are one array.
+    Where the model reads no entities or the split gives none, the three are one array.
     """
     how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
-    off = score_corpus(model, corpus, **how, entities=False)
-    if not has_memory(model) or not corpus.entities.any():
+    off = score_corpus(model, give(corpus, "none"), **how)
+    if not model.can("entities") or corpus.given is None or not corpus.given.any():
         return {"on": off, "off": off, "shuffled": off}
-    shuffled = corpus.with_entities(shuffle_labels(corpus, seed))
     return {
-        "on": score_corpus(model, corpus, **how, entities=True),
+        "on": score_corpus(model, corpus, **how),
         "off": off,
-        "shuffled": score_corpus(model, shuffled, **how, entities=True),
+        "shuffled": score_corpus(model, shuffle_given(corpus, seed), **how),
     }
 
 
@@ -84,8 +80,8 @@ def mention_distances(corpus: AlignedCorpus) -> np.ndarray:
     )
     ends = np.flatnonzero(inside & (corpus.mentions != np.concatenate([corpus.mentions[1:], [-1]])))
     documents = np.searchsorted(corpus.offsets, starts, side="right")
-    order = np.lexsort((starts, corpus.entities[starts], documents))
-    same = (np.diff(documents[order]) == 0) & (np.diff(corpus.entities[starts][order]) == 0)
+    order = np.lexsort((starts, corpus.gold[starts], documents))
+    same = (np.diff(documents[order]) == 0) & (np.diff(corpus.gold[starts][order]) == 0)
     distance = np.zeros(len(starts), np.int64)
     distance[order[1:]] = np.where(same, starts[order[1:]] - ends[order[:-1]], 0)
     result = np.full(len(corpus.tokens), -1, np.int64)

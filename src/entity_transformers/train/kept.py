@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.windows import Window
+from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.train.distributed import World
 
 
@@ -38,24 +39,27 @@ class KeptStates:
         self._endings = endings
         self._left = self.states.new_zeros(endings.shape[1], self.states.shape[1])
 
-    def give_back(self, states: Tensor, window: Window, part: slice) -> Tensor:
-        """The memory [B', R, W] of the streams ``part`` as the window begins: rows of documents
-        that start in it as they were kept.
+    def give_back(self, memory: EntityMemory, window: Window, part: slice) -> EntityMemory:
+        """The memory of the streams ``part`` as the window begins: rows of documents that start in
+        it as they were kept.
         """
         streams, rows = window.starting[part].nonzero()
         chains = torch.from_numpy(window.starting[part][streams, rows])
-        return states.index_put(
-            tuple(map(torch.from_numpy, (streams, rows))), self.states[chains.to(states.device)]
-        )
+        vectors = self.states[chains.to(self.states.device)]
+        return memory.put(torch.from_numpy(streams), torch.from_numpy(rows), vectors)
 
-    def take(self, states: Tensor, index: int, part: slice) -> None:
+    def take(self, memory: EntityMemory, index: int, part: slice) -> None:
         """Note the rows of the documents that ended in the step's window ``index`` of the streams
-        ``part``, whose memory is ``states``.
+        ``part``, as ``memory`` holds them.
         """
         window, stream, row, _ = self._endings
         chosen = np.flatnonzero((window == index) & (stream >= part.start) & (stream < part.stop))
         where = (torch.from_numpy(stream[chosen] - part.start), torch.from_numpy(row[chosen]))
-        self._left[torch.from_numpy(chosen)] = states.detach()[where]
+        self._left[torch.from_numpy(chosen)] = memory.states.detach()[where]
+
+    def load(self, states: Tensor) -> None:
+        """Take the states [C + 1, W] of a checkpoint."""
+        self.states = states.to(self.states.device)
 
     def commit(self, world: World) -> None:
         """The step has ended: keep what all processes noted."""

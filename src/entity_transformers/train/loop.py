@@ -17,14 +17,13 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import WindowPlan
-from entity_transformers.models.step import has_memory
-from entity_transformers.study.sections import LmParams
+from entity_transformers.kinds import LmParams
+from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,
@@ -54,20 +53,23 @@ class Training:
     (corpus, seed, step) alone.
 
     ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
-    per token on held-out text, with or without entities; it is called in evaluation mode, by the
+    per token on held-out text, with the labels that it is given or without; it is called in evaluation mode, by the
     main process alone: its number then does not depend on how many there are, and it is rare.
-    ``store`` must be a folder that all processes see. ``started`` is when this life of the run
+    ``store`` must be a folder that all processes see, saved to each ``checkpoint_every`` steps.
+    ``max_minutes``: save and stop after so many. ``started`` is when this life of the run
     began (time.monotonic).
     """
 
-    model: Any
+    model: LanguageModel
     corpus: AlignedCorpus
-    validate: Callable[[Any, bool], float]
+    validate: Callable[[LanguageModel, bool], float]
     params: LmParams
     seed: int
     store: CheckpointStore
+    checkpoint_every: int
     write_row: Callable[[int, CurveRow], None]
     log: Callable[[str], None] = lambda line: None
+    max_minutes: float | None = None
     world: World = field(default_factory=World)
     started: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=Progress)
@@ -85,17 +87,13 @@ class Training:
             seed=self.seed,
         )
         self.streams = Streams(self.model, self.plan, params, self.world)
-        self.optimizer = make_optimizer(self.model, params)
+        self.optimizer = make_optimizer(self.model.module, params)
         seed_process(self.seed, self.world.rank, 0)
         # else window by window, in `Streams`
         if params.gradient_checkpointing and self.windows_per_step == 1:
-            enable = (
-                getattr(self.model, "activation_checkpointing_enable", None)
-                or self.model.gradient_checkpointing_enable
-            )
-            enable()
+            self.model.checkpoint_activations()
         if params.compile != "off":
-            self.model.transformer.compile(mode=params.compile)
+            self.model.compile(params.compile)
         self._resume()
         self.earlier_seconds = self.progress.seconds
 
@@ -129,7 +127,7 @@ class Training:
             reason = (
                 f"signal {caught[0]}"
                 if caught
-                else f"lm.max_minutes {self.params.max_minutes}"
+                else f"run.max_minutes {self.max_minutes}"
                 if late
                 else "another process"
             )
@@ -141,15 +139,15 @@ class Training:
     def train_step(self) -> None:
         """One optimizer step; its mean loss per token goes into ``progress``."""
         begin, progress, count = time.perf_counter(), self.progress, self.windows_per_step
-        if not self.model.training:
-            self.model.train()
+        if not self.model.module.training:
+            self.model.module.train()
         windows = [self.plan[progress.step * count + i] for i in range(count)]
         loss = self.streams.accumulate_gradients(windows)
         if not math.isfinite(loss):
             names = ", ".join(sorted({name for window in windows for name in window.documents}))
             raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
         with memory_errors("AdamW's states", self.device):
-            moved = apply_gradients(self.model, self.optimizer, progress.step, self.params)
+            moved = apply_gradients(self.model.module, self.optimizer, progress.step, self.params)
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
@@ -161,7 +159,7 @@ class Training:
             validate or progress.step % max(1, params.validate_every // 10) == 0
         ):
             self._write_curve(validate)
-        if progress.step % params.checkpoint_every == 0 and not last:
+        if progress.step % self.checkpoint_every == 0 and not last:
             self._save()
 
     def _write_curve(self, validate: bool) -> None:
@@ -177,34 +175,34 @@ class Training:
             "dev_loss_off": "",
         }
         if validate:
-            on = self._validate(entities=True)
-            off = self._validate(entities=False) if has_memory(self.model) else on
+            on = self._validate(labels=True)
+            off = self._validate(labels=False) if self.model.can("entities") else on
             row |= {"dev_loss_on": on, "dev_loss_off": off}
             better = progress.add_validation(on, off)
             if better and self.params.final_weights == "best":
                 self.store.save(
                     progress.step,
-                    Snapshot(pack("model", self.model.state_dict()), progress),
+                    Snapshot(pack("model", self.model.module.state_dict()), progress),
                     kind="best",
                 )
         self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
 
-    def _validate(self, entities: bool) -> float:
+    def _validate(self, labels: bool) -> float:
         """The held-out loss, never compiled: its windows have too many shapes. One that is not
         finite raises TrainingError.
         """
         begin, compiled = time.perf_counter(), self.params.compile != "off"
         eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
         with eager, memory_errors("the windows of a validation", self.device):
-            loss = self.validate(self.model.eval(), entities)
+            loss = self.validate(self.model.eval(), labels)
         if not math.isfinite(loss):
             raise TrainingError(
                 f"step {self.progress.step}: held-out loss {loss} with entities"
-                f" {'on' if entities else 'off'}: {CALMER}"
+                f" {'on' if labels else 'off'}: {CALMER}"
             )
-        if entities:
+        if labels:
             self.progress.validation_seconds = time.perf_counter() - begin
         return loss
 
@@ -228,7 +226,7 @@ class Training:
             name: self.world.gather(state[None].to(self.device))
             for name, state in random_states(self.device).items()
         }
-        tensors = pack("model", self.model.state_dict()) | pack_optimizer(self.optimizer)
+        tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
         return Snapshot(
             tensors | pack("memory", self.streams.state()) | pack("random", random),
             replace(self.progress),
@@ -268,7 +266,7 @@ class Training:
 
     def _load(self, snapshot: Snapshot) -> None:
         self.progress = snapshot.progress
-        self.model.load_state_dict(unpack("model", snapshot.tensors))
+        self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
         self.streams.load_state(unpack("memory", snapshot.tensors))
         random = unpack("random", snapshot.tensors)
@@ -287,7 +285,7 @@ class Training:
         """
         best = self.progress.best_step
         if self.params.final_weights == "best" and best is not None:
-            self.model.load_state_dict(unpack("model", self.store.best(best).tensors))
+            self.model.module.load_state_dict(unpack("model", self.store.best(best).tensors))
 
     def seconds(self) -> float:
         """Seconds of all lives of the run so far; of one that was killed those up to its last
@@ -296,7 +294,7 @@ class Training:
         return self.earlier_seconds + time.monotonic() - self.started
 
     def _out_of_time(self) -> bool:
-        minutes = self.params.max_minutes
+        minutes = self.max_minutes
         return minutes is not None and time.monotonic() - self.started > 60 * minutes
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from entity_transformers.models.step import IGNORED
+from entity_transformers.models.base import IGNORED, LanguageModel
 
 CHUNKS = {"cpu": 512}  # tokens whose logits are made at once
 LARGE_CHUNK = 4096
@@ -23,13 +23,13 @@ STRIPS = {"cpu": 1_600_000}  # logits; elsewhere a strip is a whole chunk
 ALIGNED = {"cuda": 64}
 
 
-def compute_loss(model: Any, hidden: Tensor, targets: Tensor) -> Tensor:
-    """The sum of `step.compute_losses` for training: hidden states [batch, tokens, width], targets
+def compute_loss(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
+    """The sum of `LanguageModel.nats` for training: hidden states [batch, tokens, width], targets
     [batch, tokens].
     """
     return sum_losses(
         hidden.reshape(-1, hidden.shape[-1]),
-        model.get_output_embeddings().weight,
+        model.output_weight,
         targets.reshape(-1),
     )
 

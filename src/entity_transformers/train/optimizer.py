@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from entity_transformers.study.sections import LmParams
+from entity_transformers.kinds import LmParams
 
 
 def learning_rate(step: int, params: LmParams) -> float:

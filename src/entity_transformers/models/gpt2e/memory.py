@@ -47,10 +47,12 @@ class EntityMemory:
     """The entities E of B documents side by side: ``states`` [B, R, W], whose row 0 is the constant
     vector of ones.
 
-    Writing replaces ``states`` by a new tensor, so the gradient flows from a later window into an
-    earlier one until `detach` is called. The paper's memory is detached after every step and reset
-    at every document border.
+    A value: every method that changes something returns another memory, so the gradient flows from
+    a later window into an earlier one until `detach`. The paper's memory is detached after every
+    step and starts anew at every document.
     """
+
+    __slots__ = ("_checked", "_states")
 
     def __init__(
         self,
@@ -64,8 +66,25 @@ class EntityMemory:
             raise ValueError(
                 f"EntityMemory({batch_size=}, {entities=}, {width=}): expected at least 1, 0 and 1"
             )
-        self.states = torch.ones(batch_size, entities + 1, width, device=device, dtype=dtype)
-        self._checked: tuple[Tensor, int, torch.Size, int] | None = None
+        self._states = torch.ones(batch_size, entities + 1, width, device=device, dtype=dtype)
+        self._checked: tuple[Tensor, int, int] | None = None
+
+    def _with(self, states: Tensor) -> EntityMemory:
+        """A memory of these vectors [B, R, W]."""
+        other = object.__new__(type(self))
+        other._states, other._checked = states, None
+        return other
+
+    def __repr__(self) -> str:
+        return (
+            f"EntityMemory(batch_size={self.batch_size}, entities={self.entities},"
+            f" width={self.width}, device={self.states.device}, dtype={self.states.dtype})"
+        )
+
+    @property
+    def states(self) -> Tensor:
+        """The vectors [B, R, W]."""
+        return self._states
 
     @property
     def batch_size(self) -> int:
@@ -84,23 +103,16 @@ class EntityMemory:
 
     def check(self, ids: Tensor) -> int | None:
         """The largest of the ids [B, T], None while compiling; ValueError as `check_entity_ids`.
-        The last ids are checked once only.
+
+        The last ids are looked at once only, because that waits for the device.
         """
-        known, room = (
-            None if torch.compiler.is_compiling() else self._checked,
-            self.states.shape[:2],
-        )
-        if (
-            known is not None
-            and known[0] is ids
-            and not ids.is_inference()
-            and known[1:3] == (ids._version, room)
-        ):
-            return known[3]
+        known = None if torch.compiler.is_compiling() else self._checked
+        if known is not None and known[0] is ids and known[1] == ids._version:
+            return known[2]
         length = ids.shape[-1] if isinstance(ids, Tensor) and ids.ndim else 0
         largest = check_entity_ids(ids, (self.batch_size, length), self.states.shape[1])
         if largest is not None:
-            self._checked = None if ids.is_inference() else (ids, ids._version, room, largest)
+            self._checked = None if ids.is_inference() else (ids, ids._version, largest)
         return largest
 
     def read(self, ids: Tensor) -> Tensor:
@@ -110,8 +122,8 @@ class EntityMemory:
         self.check(ids)
         return gather_rows(self.states, flat_rows(ids, self.states.shape[1]))
 
-    def write(self, ids: Tensor, hidden: Tensor, mode: str = "last") -> None:
-        """Replace the vector of every entity in ``ids`` [B, T] by what its latest mention left in
+    def write(self, ids: Tensor, hidden: Tensor, mode: str = "last") -> EntityMemory:
+        """The memory in which every entity in ``ids`` [B, T] has what its latest mention left in
         ``hidden`` [B, T, W].
 
         ``last`` takes the hidden state of the last token with that id, ``mean`` the mean over the
@@ -135,33 +147,25 @@ class EntityMemory:
         last = _last_positions(ids, self.states.shape[1])
         written = (last >= 0).unsqueeze(-1)
         pick = _pick_last if mode == "last" else _mean_of_runs
-        self.states = torch.where(written, pick(ids, hidden, last), self.states)
+        return self._with(torch.where(written, pick(ids, hidden, last), self.states))
 
-    def reset(self, rows: Tensor | None = None) -> None:
-        """Back to ones: the documents ``rows`` (bool [B] or int64 indices), all of them by default."""
+    def reset(self, rows: Tensor | None = None) -> EntityMemory:
+        """Back to ones: the documents ``rows`` (bool [B] or int64 indices), single vectors of them
+        (bool [B, R]), or all by default.
+        """
         if rows is None:
-            self.states = torch.ones_like(self.states.detach())
-            return
-        chosen = self._choose(rows).to(self.states.device)
-        self.states = torch.where(
-            chosen[:, None, None],
-            torch.ones((), device=chosen.device, dtype=self.states.dtype),
-            self.states,
-        )
+            return self._with(torch.ones_like(self.states.detach()))
+        return self._with(self.states.masked_fill(self._choose(rows).to(self.states.device), 1.0))
 
     def _choose(self, rows: Tensor) -> Tensor:
-        """The documents ``rows`` as bool [B]."""
-        if (
-            isinstance(rows, Tensor)
-            and rows.dtype == torch.bool
-            and tuple(rows.shape) == (self.batch_size,)
-        ):
-            return rows
-        indices = (
-            set(rows.flatten().tolist())
-            if isinstance(rows, Tensor) and rows.dtype == torch.int64
-            else {None}
-        )
+        """The vectors ``rows`` as bool that spreads over [B, R, W]."""
+        if isinstance(rows, Tensor) and rows.dtype == torch.bool:
+            if tuple(rows.shape) == tuple(self.states.shape[:2]):
+                return rows.unsqueeze(-1)
+            if tuple(rows.shape) == (self.batch_size,):
+                return rows[:, None, None]
+        integer = isinstance(rows, Tensor) and rows.dtype == torch.int64
+        indices = set(rows.flatten().tolist()) if integer else {None}
         if not indices <= set(range(self.batch_size)):
             found = (
                 f"{rows.dtype} {list(rows.shape)}"
@@ -169,37 +173,52 @@ class EntityMemory:
                 else type(rows).__name__
             )
             raise ValueError(
-                f"rows is {found}, expected bool [{self.batch_size}] or int64 indices from 0 to"
-                f" {self.batch_size - 1}"
+                f"rows is {found}, expected bool [{self.batch_size}] or"
+                f" {list(self.states.shape[:2])}, or int64 indices from 0 to {self.batch_size - 1}"
             )
-        return torch.tensor([i in indices for i in range(self.batch_size)])
+        return torch.tensor([i in indices for i in range(self.batch_size)])[:, None, None]
 
-    def detach(self) -> None:
-        """Cut the gradient: later windows no longer reach the ones written so far."""
-        self.states = self.states.detach()
+    def put(self, documents: Tensor, rows: Tensor, vectors: Tensor) -> EntityMemory:
+        """The memory in which row ``rows[i]`` of document ``documents[i]`` is ``vectors[i]``:
+        int64 [N], int64 [N] and [N, W].
+        """
+        return self._with(self.states.index_put((documents, rows), vectors))
 
-    def grow(self, entities: int) -> None:
-        """Make room for ``entities`` entities a document; the new ones are ones. Never shrinks."""
-        if entities > self.entities:
-            self.states = F.pad(self.states, (0, 0, 0, entities - self.entities), value=1.0)
+    def detach(self) -> EntityMemory:
+        """Without gradient: later windows no longer reach the ones written so far."""
+        return self._with(self.states.detach())
+
+    def select(self, rows: Tensor | slice) -> EntityMemory:
+        """The documents ``rows``: int64 indices, bool [B] or a slice."""
+        return self._with(self.states[rows])
+
+    def grow(self, entities: int) -> EntityMemory:
+        """Room for ``entities`` entities per document; the new ones are ones. Never shrinks."""
+        if entities <= self.entities:
+            return self
+        return self._with(F.pad(self.states, (0, 0, 0, entities - self.entities), value=1.0))
 
     def expand(self, copies: int) -> EntityMemory:
         """A memory of B * ``copies`` documents, each repeated in place (beams, several
         continuations of a prompt).
         """
-        other = EntityMemory(1, 0, self.width)
-        other.states = self.states.repeat_interleave(copies, dim=0)
-        return other
+        return self._with(self.states.repeat_interleave(copies, dim=0))
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """What `load_state_dict` restores: the vectors [B, R, W], without gradient."""
-        return {"states": self.states.detach().clone()}
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> EntityMemory:
+        """The same vectors on another device or in another dtype."""
+        return self._with(self.states.to(device=device, dtype=dtype))
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore a saved memory of the same batch and width; the room for entities becomes the
-        saved one's.
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps: the vectors [B, R, W], without gradient."""
+        return {"states": self.states.detach()}
+
+    def replace(self, tensors: Mapping[str, Tensor]) -> EntityMemory:
+        """The saved memory of `tensors`, of the same batch and width; its room for entities is the
+        saved one's. Other shapes, or a row 0 that is not ones, raise ValueError.
         """
-        states = state["states"]
+        states = tensors["states"]
         if (
             states.ndim != 3
             or (states.shape[0], states.shape[2]) != (self.batch_size, self.width)
@@ -214,9 +233,8 @@ class EntityMemory:
                 f"states of shape {list(states.shape)} are no EntityMemory's: row 0 of each"
                 " document is expected to be ones"
             )
-        self.states = states.detach().to(
-            device=self.states.device, dtype=self.states.dtype, copy=True
-        )
+        like = self.states
+        return self._with(states.detach().to(device=like.device, dtype=like.dtype, copy=True))
 
 
 def bound_ids(ids: Tensor, rows: int) -> Tensor:

@@ -85,7 +85,15 @@ def _take(
         [[0], np.cumsum([len(span) for span in spans], dtype=np.int64)]
     ).astype(np.int64)
     arrays: dict[str, Any] = {name: getattr(corpus, name)[where] for name in TOKEN_ARRAYS}
-    return replace(corpus, names=tuple(names), offsets=offsets, **arrays)
+    return replace(
+        corpus,
+        names=tuple(names),
+        offsets=offsets,
+        layers={},
+        given=None,
+        layer="none",
+        **arrays,
+    )
 
 
 def predicted(corpus: AlignedCorpus) -> np.ndarray:

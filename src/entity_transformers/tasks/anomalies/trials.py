@@ -8,16 +8,19 @@ unless it says otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.encode.reader import compute_token_losses, read_documents
-from entity_transformers.models.registry import build_model, label_corpus
-from entity_transformers.study.sections import AnomaliesParams, LmParams
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.kinds import LmParams, ModelEntry
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.registry import build_model
+from entity_transformers.study.sections import AnomaliesParams
 from entity_transformers.tasks.anomalies.texts import (
     join,
     pad_documents,
@@ -45,6 +48,7 @@ class Material:
     train, dev       the splits, with their entities
     sentence_starts  by split, of each document the first-word index of each sentence
     vocabulary, end  tokens of the tokenizer, id of ``<|endoftext|>``
+    entries          the models of section anomalies, by name
     store            a fresh checkpoint store for each training
     """
 
@@ -53,7 +57,7 @@ class Material:
     sentence_starts: Mapping[str, Sequence[Sequence[int]]]
     vocabulary: int
     end: int
-    lm: LmParams
+    entries: Mapping[str, ModelEntry]
     anomalies: AnomaliesParams
     device: torch.device
     store: Callable[[], CheckpointStore]
@@ -93,10 +97,11 @@ def try_padding(material: Material) -> Numbers:
 def _pad_and_train(
     material: Material, train: AlignedCorpus, dev: AlignedCorpus, count: int
 ) -> Numbers:
-    window, steps = material.lm.window, material.anomalies.steps
-    model = build(material, "gpt2", material.lm)
+    window, steps = material.entries["gpt2"].lm.window, material.anomalies.steps
+    model = build(material, "gpt2")
     (done,) = train_passes(
         material,
+        "gpt2",
         model,
         pad_documents(train, window),
         pad_documents(spread(dev, count), window),
@@ -117,7 +122,7 @@ def _pad_and_train(
     }
 
 
-def score_padded(model: Any, corpus: AlignedCorpus, window: int) -> Numbers:
+def score_padded(model: LanguageModel, corpus: AlignedCorpus, window: int) -> Numbers:
     """Loss per prediction with the padding counted (``padded``), of the text alone (``real``) and
     of the padding (``pad``; None: none).
     """
@@ -128,7 +133,6 @@ def score_padded(model: Any, corpus: AlignedCorpus, window: int) -> Numbers:
         window=window,
         stride=window,
         batch=max(1, 4096 // window),
-        entities=False,
     )
     text, everything = padded.words >= 0, predicted(padded)
     means = {
@@ -150,16 +154,17 @@ def try_validation_trains(material: Material) -> Numbers:
     after a warm-up over at most a tenth of the passes.
     """
     dev = spread(_unlabelled(material.dev), material.anomalies.documents)
-    model = build(material, "gpt2", material.lm)
+    model = build(material, "gpt2")
     (honest,) = train_passes(
-        material, model, _unlabelled(material.train), dev, material.anomalies.steps, 1
+        material, "gpt2", model, _unlabelled(material.train), dev, material.anomalies.steps, 1
     )
     passes = train_passes(
         material,
+        "gpt2",
         model,
         dev,
         dev,
-        steps_of_a_pass(dev, material.lm),
+        steps_of_a_pass(dev, material.entries["gpt2"].lm),
         material.anomalies.passes,
         schedule="constant",
     )
@@ -177,17 +182,14 @@ def try_validation_seen(material: Material) -> Numbers:
     ``held_out`` is the loss of the trained model on further documents of dev, which it never read
     (None where dev has no more).
     """
-    count, window = max(1, material.anomalies.documents // 2), material.lm.window
+    count, window = max(1, material.anomalies.documents // 2), material.entries["gpt2"].lm.window
     dev = spread(_unlabelled(material.dev), 2 * count)
     seen, unseen = (pick(dev, range(first, len(dev), 2)) for first in (0, 1))
     text = join(spread(_unlabelled(material.train), count), seen)
-    model = build(material, "gpt2", material.lm)
-    passes = train_passes(
-        material, model, text, seen, steps_of_a_pass(text, material.lm), material.anomalies.passes
-    )
-    held_out = (
-        mean_loss(model.eval(), unseen, window=window, entities=False) if len(unseen) else None
-    )
+    model = build(material, "gpt2")
+    steps = steps_of_a_pass(text, material.entries["gpt2"].lm)
+    passes = train_passes(material, "gpt2", model, text, seen, steps, material.anomalies.passes)
+    held_out = mean_loss(model.eval(), unseen, window=window) if len(unseen) else None
     return {"held_out": held_out, "passes": [vars(done) for done in passes]}
 
 
@@ -198,40 +200,30 @@ def try_literal_block(material: Material) -> Numbers:
     ``context_gain`` is by how many nats a model beats its own mean prediction: 0 for one that knows
     word frequencies alone.
     """
-    literal = {"entity_residual": False, "entity_gate": "none"}
     dev = spread(material.dev, material.anomalies.documents)
-    switches: dict[str, tuple[str, Numbers]] = {
-        "gpt2": ("gpt2", {}),
-        "gpt2e": ("gpt2e", {"entity_residual": True}),
-        "gpt2e-literal": ("gpt2e", literal),
-    }
-    losses = {
-        name: _train_block(material, dev, model, changes)
-        for name, (model, changes) in switches.items()
-    }
+    names = ("gpt2", "gpt2e", "gpt2e-literal")
+    losses = {name: _train_block(material, dev, name) for name in names}
     return {"unigram_entropy": unigram_entropy(dev), "models": losses}
 
 
-def _train_block(material: Material, dev: AlignedCorpus, name: str, changes: Numbers) -> Numbers:
-    lm = LmParams(**(material.lm.model_dump() | changes))
-    train, held_out = (
-        label_corpus(text, name, material.anomalies.seed) for text in (material.train, dev)
-    )
-    model = build(material, name, lm)
-    (done,) = train_passes(material, model, train, held_out, material.anomalies.steps, 1)
-    gain = measure_context_gain(model.eval(), held_out, lm.window)
+def _train_block(material: Material, dev: AlignedCorpus, name: str) -> Numbers:
+    entry, seed = material.entries[name], material.anomalies.seed
+    train, held_out = (give(text, entry.labels, seed) for text in (material.train, dev))
+    model = build(material, name)
+    (done,) = train_passes(material, name, model, train, held_out, material.anomalies.steps, 1)
+    gain = measure_context_gain(model.eval(), held_out, entry.lm.window)
     return {"train_loss": done.train_loss, "dev_loss": done.dev_loss, "context_gain": gain}
 
 
 @torch.inference_mode()
-def measure_context_gain(model: Any, corpus: AlignedCorpus, window: int) -> float:
+def measure_context_gain(model: LanguageModel, corpus: AlignedCorpus, window: int) -> float:
     """Nats per token by which the model's predictions beat their own mean over the text; below 0
     where the context misleads it.
     """
-    total, count, loss = torch.zeros(model.config.vocab_size, dtype=torch.float64), 0, 0.0
-    weight, last = model.get_output_embeddings().weight, np.append(~predicted(corpus)[1:], True)
-    for reading in read_documents(
-        model, corpus, window=window, stride=window, batch=max(1, 4096 // window), entities=True
+    weight, last = model.output_weight, np.append(~predicted(corpus)[1:], True)
+    total, count, loss = torch.zeros(len(weight), dtype=torch.float64), 0, 0.0
+    for reading in read_windows(
+        model, corpus, window=window, stride=window, batch=max(1, 4096 // window)
     ):
         scored = reading.valid & ~last[reading.where]
         hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
@@ -248,15 +240,16 @@ def measure_context_gain(model: Any, corpus: AlignedCorpus, window: int) -> floa
 
 
 def _unlabelled(corpus: AlignedCorpus) -> AlignedCorpus:
-    return label_corpus(corpus, "gpt2", 0)
+    return give(corpus, "none")
 
 
-def build(material: Material, name: str, lm: LmParams) -> Any:
+def build(material: Material, name: str) -> LanguageModel:
     """Model ``name`` with random weights from the anomalies' seed."""
-    params = LmParams(**(lm.model_dump() | {"initial_weights": None}))
-    return build_model(
-        name, params, material.vocabulary, material.end, seed=material.anomalies.seed
-    ).to(material.device)
+    entry = material.entries[name]
+    fresh = replace(entry, lm=entry.lm.model_copy(update={"initial_weights": None}))
+    return build_model(fresh, material.vocabulary, material.end, seed=material.anomalies.seed).to(
+        material.device
+    )
 
 
 def steps_of_a_pass(corpus: AlignedCorpus, lm: LmParams) -> int:
@@ -267,23 +260,24 @@ def steps_of_a_pass(corpus: AlignedCorpus, lm: LmParams) -> int:
 
 def train_passes(
     material: Material,
-    model: Any,
+    name: str,
+    model: LanguageModel,
     text: AlignedCorpus,
     dev: AlignedCorpus,
     steps: int,
     passes: int,
     schedule: str | None = None,
 ) -> list[Pass]:
-    """Train ``model`` on ``text`` for ``passes`` times ``steps`` steps, each followed by its loss
+    """Train ``model``, built as entry ``name``, on ``text`` for ``passes`` times ``steps`` steps, each followed by its loss
     on ``dev`` with its entities.
     """
-    lm = shorten(material.lm, steps, passes, schedule)
+    lm = shorten(material.entries[name].lm, steps, passes, schedule)
     measured: list[float] = []
     rows: list[CurveRow] = []
 
-    def validate(model: Any, entities: bool) -> float:
-        if entities:  # asked for first; without entities it is not needed
-            measured.append(mean_loss(model, dev, window=lm.window, entities=True))
+    def validate(model: LanguageModel, labels: bool) -> float:
+        if labels:  # asked for first; without labels it is not needed
+            measured.append(mean_loss(model, dev, window=lm.window))
         return measured[-1]
 
     Training(
@@ -293,6 +287,7 @@ def train_passes(
         lm,
         material.anomalies.seed,
         material.store(),
+        lm.steps,
         lambda _, row: rows.append(row),
         material.log,
     ).run()
@@ -311,16 +306,13 @@ def shorten(lm: LmParams, steps: int, passes: int, schedule: str | None) -> LmPa
         "steps": total,
         "warmup_steps": min(lm.warmup_steps, total // 10),
         "validate_every": steps,
-        "checkpoint_every": total,
     }
     once = {
-        "keep_checkpoints": 1,
         "final_weights": "last",
-        "max_minutes": None,
         "compile": "off",
         "schedule": schedule or lm.schedule,
     }
-    return LmParams(**(lm.model_dump() | numbers | once))
+    return type(lm)(**(lm.model_dump() | numbers | once))
 
 
 def _pass_loss(rows: Sequence[CurveRow], start: int, end: int) -> float:

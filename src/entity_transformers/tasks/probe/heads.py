@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.encode.reader import batch_by_length, plan_windows, read_documents
-from entity_transformers.models.step import has_memory
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import batch_by_length, plan_windows, read_windows
+from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.probe.questions import (
     Questions,
     WindowQuestions,
@@ -29,7 +30,6 @@ from entity_transformers.tasks.probe.questions import (
 
 Pooling = Literal["sum", "max"]
 Key = tuple[str, str]  # (attention, entities), as in ("self", "off")
-MODULES = {"self": "attn", "entity": "entity_attn"}
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Recorder:
 
     def __init__(
         self,
-        model: Any,
+        model: LanguageModel,
         questions: Questions,
         *,
         window: int,
         pooling: Pooling,
         profile: np.ndarray | None,
     ) -> None:
-        shape = (model.config.n_layer, model.config.n_head)
+        shape = (len(model.attention_modules()["self"]), model.heads)
         self.questions, self.pooling, self.profile = questions, pooling, profile
         self.credits = np.zeros((*shape, len(questions)), np.float32)
         self.by_distance = None if profile is None else np.zeros_like(self.credits)
@@ -143,7 +143,7 @@ def _add_profile(
 
 
 @contextmanager
-def watch(model: Any, attention: str, recorder: Recorder) -> Iterator[None]:
+def watch(model: LanguageModel, attention: str, recorder: Recorder) -> Iterator[None]:
     """Hand the weights of every layer's ``attention`` (``self`` or ``entity``) to the recorder."""
 
     def see(layer: int, module: Any, arguments: Any, output: Any) -> None:
@@ -154,11 +154,8 @@ def watch(model: Any, attention: str, recorder: Recorder) -> Iterator[None]:
             )
         recorder.see(layer, output[1])
 
-    blocks = enumerate(model.transformer.h)
-    handles = [
-        getattr(block, MODULES[attention]).register_forward_hook(partial(see, layer))
-        for layer, block in blocks
-    ]
+    modules = enumerate(model.attention_modules()[attention])
+    handles = [module.register_forward_hook(partial(see, layer)) for layer, module in modules]
     try:
         yield
     finally:
@@ -168,7 +165,7 @@ def watch(model: Any, attention: str, recorder: Recorder) -> Iterator[None]:
 
 @torch.inference_mode()
 def score_heads(
-    model: Any,
+    model: LanguageModel,
     corpus: AlignedCorpus,
     questions: Questions,
     *,
@@ -185,9 +182,9 @@ def score_heads(
     eager form, which gives its weights; one layer's [batch, H, window, window] are held at a time.
     A weight that is not finite raises ValueError.
     """
-    model.set_attn_implementation("eager")
+    model.show_attention()
     found: dict[Key, HeadScores] = {}
-    for entities in ("off", "on") if has_memory(model) else ("off",):
+    for entities in ("off", "on") if model.can("entities") else ("off",):
         kinds = ("self", "entity") if entities == "on" else ("self",)
         given = {kind: None if profiles is None else profiles[kind, entities] for kind in kinds}
         recorders = {
@@ -198,31 +195,22 @@ def score_heads(
         with ExitStack() as watching:
             for kind, recorder in recorders.items():
                 watching.enter_context(watch(model, kind, recorder))
-            _read(
-                model,
-                corpus,
-                list(recorders.values()),
-                window=window,
-                batch=batch,
-                entities=entities == "on",
-            )
+            text = corpus if entities == "on" else give(corpus, "none")
+            _read(model, text, list(recorders.values()), window=window, batch=batch)
         found |= {(kind, entities): recorder.finish() for kind, recorder in recorders.items()}
     return found
 
 
 def _read(
-    model: Any,
+    model: LanguageModel,
     corpus: AlignedCorpus,
     recorders: Sequence[Recorder],
     *,
     window: int,
     batch: int,
-    entities: bool,
 ) -> None:
     """Read the split, telling the recorders before each forward pass where its windows lie."""
-    reader = read_documents(
-        model, corpus, window=window, stride=window, batch=batch, entities=entities
-    )
+    reader = read_windows(model, corpus, window=window, stride=window, batch=batch)
     for firsts in plan_firsts(corpus.offsets, window, batch):
         for recorder in recorders:
             recorder.begin(firsts)
@@ -230,7 +218,7 @@ def _read(
 
 
 def plan_firsts(offsets: np.ndarray, window: int, batch: int) -> Iterator[np.ndarray]:
-    """First tokens int64 [B] of the windows of each forward pass of `read_documents`, in its order,
+    """First tokens int64 [B] of the windows of each forward pass of `read_windows`, in its order,
     windows one after another.
     """
     lengths = np.diff(offsets)

@@ -107,7 +107,7 @@ def find_places(
         low, high, tag = _find_head_tokens(corpus, start, end, frozenset(group_of))
         word = documents[d].words[int(corpus.words[low])].lower()
         span = (low, high) if tokens == "head" else (start, end)
-        yield Place(d, *span, int(corpus.entities[start]), group_of.get(tag, -1), word)
+        yield Place(d, *span, int(corpus.gold[start]), group_of.get(tag, -1), word)
 
 
 def _find_head_tokens(

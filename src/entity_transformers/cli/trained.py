@@ -1,0 +1,20 @@
+"""Opens a trained model for the steps that read one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from entity_transformers import runtime
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.registry import load_model
+from entity_transformers.study.params import Params
+
+
+def open_model(params: Params, lm: Path, model: str, seed: int) -> tuple[ModelEntry, LanguageModel]:
+    """Entry ``model`` of the study and its trained model on the study's device, every source of
+    randomness fixed by ``seed``.
+    """
+    entry = params.model(model)
+    device = runtime.start(params.run.device, params.run.threads, seed)
+    return entry, load_model(lm, entry.kind, device)

@@ -1,0 +1,196 @@
+"""What a step sees of a language model, whatever its kind: it reads windows, hands a state on from
+one to the next, and scores the tokens that follow.
+
+Dimensions: B documents or streams side by side, T tokens of a window, R rows of a memory, W width.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from entity_transformers.kinds import Kind
+
+IGNORED = -100
+CHUNK = 2048
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One window of B documents or streams side by side.
+
+    tokens     int64 [B, T]
+    labels     int64 [B, T]: the entity of each token as far as the model is given it, a row of its
+               memory; 0, or no labels at all: no entity
+    positions  int64 [B, T]: where several documents are packed in a row, the place of each token
+               in its own; None: one document per row
+    fresh      bool [B, R]: rows of the memory whose document begins in this window; None: none
+    begins     bool [B, T]: does a document begin with this token? Only for kinds without a window
+               of their own (`LanguageModel.context` None); None: as the state says
+    new        first column that no earlier window had: those before it are context, read again
+    """
+
+    tokens: Tensor
+    labels: Tensor | None = None
+    positions: Tensor | None = None
+    fresh: Tensor | None = None
+    begins: Tensor | None = None
+    new: int = 0
+
+
+class State(Protocol):
+    """What a model hands on from one window to the next: a value, never changed in place.
+
+    `EntityMemory` is GPT2E's; a recurrent network's is its (h, c).
+    """
+
+    def reset(self, rows: Tensor) -> State:
+        """As at the start of a document: the rows bool [B], or single vectors bool [B, R]."""
+
+    def detach(self) -> State:
+        """Without gradient: later windows no longer reach the ones read so far."""
+
+    def select(self, rows: Tensor | slice) -> State:
+        """The documents ``rows``: int64 indices, bool [B] or a slice."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps, each [B, ...]."""
+
+    def replace(self, tensors: Mapping[str, Tensor]) -> State:
+        """The same with the tensors of `tensors`."""
+
+
+class Nothing:
+    """The state of a model that hands nothing on."""
+
+    def reset(self, rows: Tensor) -> Nothing:
+        """Itself."""
+        return self
+
+    def detach(self) -> Nothing:
+        """Itself."""
+        return self
+
+    def select(self, rows: Tensor | slice) -> Nothing:
+        """Itself."""
+        return self
+
+    def tensors(self) -> dict[str, Tensor]:
+        """None."""
+        return {}
+
+    def replace(self, tensors: Mapping[str, Tensor]) -> Nothing:
+        """Itself."""
+        return self
+
+
+class LanguageModel(ABC):
+    """A model of some kind around its torch ``module``; `build` and `load` of its home make one.
+
+    Which of the capabilities it has, its ``kind`` says; `attention_modules` is for those that can
+    "attend", the losses for those that are "causal".
+    """
+
+    kind: ClassVar[Kind]
+    module: nn.Module
+    width: int
+    context: int | None
+    """Tokens of the longest window; None: no limit, the state carries everything."""
+    memory_write: str = "last"
+    """Which state of a mention stands for its entity: of its last token, or the mean."""
+
+    @abstractmethod
+    def start(self, rows: int, entities: int = 0) -> Any:
+        """The state of ``rows`` documents, of at most ``entities`` entities each, before any
+        token.
+        """
+
+    @abstractmethod
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        """Final hidden states [B, T, W] of a window, and the state that it leaves."""
+
+    @property
+    @abstractmethod
+    def output_weight(self) -> Tensor:
+        """The matrix [vocabulary, W] whose product with a hidden state gives the logits."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write config.json and model.safetensors, from which `load` of the kind's home makes it
+        again.
+        """
+
+    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is
+        -100. In chunks of 2,048 tokens.
+        """
+        parts = zip(
+            hidden.reshape(-1, hidden.shape[-1]).split(CHUNK),
+            targets.reshape(-1).split(CHUNK),
+            strict=True,
+        )
+        weight = self.output_weight
+        losses = [
+            functional.cross_entropy(
+                (states @ weight.T).float(), wanted, ignore_index=IGNORED, reduction="none"
+            )
+            for states, wanted in parts
+        ]
+        return torch.cat(losses).view(targets.shape)
+
+    def guess(self, hidden: Tensor) -> Tensor:
+        """The likeliest next token after each hidden state [..., W]: int64 [...]."""
+        return (hidden @ self.output_weight.T).argmax(-1)
+
+    def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
+        """Modules by attention ("self", "entity"), one per layer, which return (output, weights
+        [B, H, T, T] or None) once `show_attention` was called.
+        """
+        raise NotImplementedError(f"{self.kind.label} gives no attention weights")
+
+    def show_attention(self) -> None:
+        """Compute attention in the form that gives its weights, from now on."""
+        raise NotImplementedError(f"{self.kind.label} gives no attention weights")
+
+    @property
+    def heads(self) -> int:
+        """Attention heads per layer."""
+        raise NotImplementedError(f"{self.kind.label} has no attention heads")
+
+    def compile(self, mode: str) -> None:
+        """Have torch compile what `encode` runs."""
+        self.module.compile(mode=mode)
+
+    def checkpoint_activations(self) -> None:
+        """Compute activations again in the backward pass."""
+        raise NotImplementedError(f"{self.kind.label} has no gradient checkpointing")
+
+    def can(self, *needs: str) -> bool:
+        """Has its kind all these capabilities?"""
+        return self.kind.can.issuperset(needs)
+
+    def to(self, device: torch.device | str) -> LanguageModel:
+        """Itself, on the device."""
+        self.module.to(device)
+        return self
+
+    def eval(self) -> LanguageModel:
+        """Itself, without dropout."""
+        self.module.eval()
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return next(self.module.parameters()).device
+
+    def count_parameters(self) -> int:
+        """Trainable numbers, tied weights once."""
+        return sum(parameter.numel() for parameter in self.module.parameters())

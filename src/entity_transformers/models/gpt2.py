@@ -1,0 +1,136 @@
+"""GPT-2, transformers' own: the baseline, and what GPT2E shares with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from entity_transformers.kinds import LmParams, ModelEntry
+from entity_transformers.kinds.gpt2 import KIND
+from entity_transformers.models.base import Batch, LanguageModel, Nothing
+
+
+class GPT2(LanguageModel):
+    """A GPT-2 of transformers."""
+
+    kind = KIND
+    module: Any
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.width, self.context = module.config.n_embd, module.config.n_positions
+
+    def start(self, rows: int, entities: int = 0) -> Any:
+        return Nothing()
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        return self.module.transformer(**inputs(batch)).last_hidden_state, state
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.module.get_output_embeddings().weight
+
+    def guess(self, hidden: Tensor) -> Tensor:
+        return self.module.get_output_embeddings()(hidden).argmax(-1)
+
+    def save(self, folder: Path) -> None:
+        self.module.save_pretrained(folder)
+
+    def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
+        return {"self": [block.attn for block in self.module.transformer.h]}
+
+    def show_attention(self) -> None:
+        self.module.set_attn_implementation("eager")
+
+    @property
+    def heads(self) -> int:
+        return self.module.config.n_head
+
+    def compile(self, mode: str) -> None:
+        self.module.transformer.compile(mode=mode)
+
+    def checkpoint_activations(self) -> None:
+        # transformers 5.23 has renamed it
+        enable = getattr(self.module, "activation_checkpointing_enable", None)
+        (enable or self.module.gradient_checkpointing_enable)()
+
+
+def inputs(batch: Batch) -> dict[str, Any]:
+    """What transformers' GPT-2 takes of a batch."""
+    packed = {} if batch.positions is None else {"position_ids": batch.positions}
+    return {"input_ids": batch.tokens, "use_cache": False} | packed
+
+
+def shape(params: LmParams, vocabulary: int, end: int) -> dict[str, Any]:
+    """What the configs of GPT2 and GPT2E share; ``end`` is the id of ``<|endoftext|>``."""
+    return {
+        "vocab_size": vocabulary,
+        "n_positions": params.window,
+        "n_embd": params.width,
+        "n_layer": params.layers,
+        "n_head": params.heads,
+        "resid_pdrop": params.dropout,
+        "embd_pdrop": params.dropout,
+        "attn_pdrop": params.dropout,
+        "bos_token_id": end,
+        "eos_token_id": end,
+        # the same function as GPT-2's "gelu_new", in one kernel
+        "activation_function": "gelu_pytorch_tanh",
+    }
+
+
+def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2:
+    """A GPT-2 with random weights from ``seed``, or those of ``initial_weights``.
+
+    ``entry.extra`` numbers per layer, to match another entry, become further feed-forward units; a
+    unit has 2 width + 1 numbers.
+    """
+    width = entry.lm.width
+    units = 4 * width + round(entry.extra / (2 * width + 1))
+    config = GPT2Config(**shape(entry.lm, vocabulary, end), n_inner=units)
+    torch.manual_seed(seed)
+    if entry.lm.initial_weights is not None:
+        return GPT2(start_from(Path(entry.lm.initial_weights), config, GPT2LMHeadModel))
+    return GPT2(GPT2LMHeadModel(config))
+
+
+def load(folder: Path) -> GPT2:
+    """A saved GPT-2 in float32."""
+    return GPT2(read_folder(folder, GPT2LMHeadModel))
+
+
+def read_folder(folder: Path, of: Any) -> Any:
+    """The transformers model of a folder, in float32; nothing saved there: FileNotFoundError."""
+    check_folder(folder)
+    return of.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+
+
+def start_from(folder: Path, config: GPT2Config, of: Any) -> Any:
+    """A model of ``config`` with the weights of a checkpoint; only entity attention's may be new.
+
+    One of another shape raises ValueError.
+    """
+    check_folder(folder)
+    model, info = of.from_pretrained(
+        folder, config=config, dtype=torch.float32, output_loading_info=True
+    )
+    strange = [key for key in info["missing_keys"] if "entity" not in key]
+    strange += list(info["unexpected_keys"])
+    if strange or info["mismatched_keys"]:
+        examples = strange[:3] + list(info["mismatched_keys"])[:3]
+        raise ValueError(f"{folder}: not a GPT-2 checkpoint of this shape: {examples}")
+    return model
+
+
+def check_folder(folder: Path) -> None:
+    """FileNotFoundError where no model was saved."""
+    if not (folder / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{folder}: no saved model there (config.json is missing): train it first, or correct"
+            " the path"
+        )
