@@ -1,165 +1,170 @@
-"""The running mean and the shared key projection of entity attention, each against its plain form."""
+"""Entity attention in its plain form against section 3.1 by hand: one document, one token, one head
+at a time.
+"""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import GPT2Config
+from torch import Tensor
+from torch.nn import functional as F
 
-from entity_transformers.models.gpt2e.attention import (
-    EntityAttention,
-    attend_in_strips,
-    mean_so_far,
-)
+from entity_transformers.models.gpt2e.attention import EntityAttention
 from entity_transformers.models.gpt2e.entities import Entities
-from entity_transformers.models.gpt2e.memory import flat_rows, gather_rows
+from entity_transformers.models.gpt2e.memory import flat_rows
 
-
-@pytest.mark.parametrize("length", [1, 31, 32, 33, 100])
-def test_mean_so_far_equals_the_loop(length: int) -> None:
-    torch.manual_seed(length)
-    states = torch.randn(2, length, 3) + 5
-    expected = torch.stack([states[:, : t + 1].double().mean(1) for t in range(length)], dim=1)
-    torch.testing.assert_close(mean_so_far(states).double(), expected, rtol=1e-6, atol=1e-6)
-    whole = mean_so_far(states, is_causal=False)
-    torch.testing.assert_close(whole, states.mean(1, keepdim=True).expand_as(states))
-
-
-def test_mean_of_packed_documents_forgets_large_neighbours() -> None:
-    states = torch.cat([torch.full((1, 50, 1), 1e6), torch.arange(1.0, 6.0).view(1, 5, 1)], dim=1)
-    starts = torch.tensor([[0] * 50 + [50] * 5])
-    torch.testing.assert_close(
-        mean_so_far(states, starts)[0, 50:, 0],
-        torch.tensor([1.0, 1.5, 2.0, 2.5, 3.0]),
-        rtol=0,
-        atol=1e-6,
+BATCH, LENGTH, WIDTH, HEADS, ROWS = 2, 7, 6, 2, 4
+SWITCHES = [
+    {"residual": residual, "layer_norm": layer_norm, "gate": gate, "values": values}
+    for residual, layer_norm, gate, values in product(
+        (True, False), (False, True), ("none", "zero"), ("hidden", "entity", "both")
     )
-
-
-def test_mean_so_far_has_the_right_gradient() -> None:
-    states = torch.randn(2, 35, 2, dtype=torch.float64, requires_grad=True)
-    starts = torch.tensor([[0] * 35, [0] * 20 + [20] * 15])
-    assert torch.autograd.gradcheck(lambda s: mean_so_far(s, starts), states)
-    single = torch.randn(1, 35, 2, requires_grad=True)
-    mean_so_far(single).sum().backward()
-    expected = torch.stack(
-        [torch.full((2,), sum(1 / (t + 1) for t in range(j, 35))) for j in range(35)]
-    )
-    torch.testing.assert_close(single.grad[0], expected, rtol=0, atol=1e-5)
+    if residual or gate == "none"
+]
 
 
 def make_layer(**switches: Any) -> EntityAttention:
     torch.manual_seed(0)
-    config = GPT2Config()
-    config._attn_implementation = "sdpa"
-    layer = EntityAttention(config, 0, width=8, heads=2, **switches)
+    layer = EntityAttention(width=WIDTH, heads=HEADS, **switches)
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return layer.eval().double()
 
 
-@pytest.mark.parametrize("values", ["hidden", "entity", "both"])
-def test_keys_projected_once_a_row_equal_keys_projected_for_each_token(values: str) -> None:
-    layer = make_layer(values=values, layer_norm=True)
-    hidden, ids = torch.randn(3, 20, 8, dtype=torch.float64), torch.randint(5, (3, 20))
-    rows = torch.randn(3, 5, 8, dtype=torch.float64, requires_grad=True)
-    outputs, gradients = [], []
-    for entities in (
-        Entities(rows, flat_rows(ids, 5)),
-        Entities(gather_rows(rows, flat_rows(ids, 5))),
-    ):
-        output = layer(hidden, entities)[0]
-        outputs.append(output)
-        gradients.append(torch.autograd.grad(output.square().sum(), [rows, layer.k_attn.weight]))
-    torch.testing.assert_close(*outputs, rtol=1e-10, atol=1e-10)
-    for once, each in zip(*gradients, strict=True):
-        torch.testing.assert_close(once, each, rtol=1e-10, atol=1e-10)
+def project(projection: Any, x: Tensor) -> Tensor:
+    return torch.stack([x @ projection.weight[:, i] for i in range(WIDTH)]) + projection.bias
 
 
-@pytest.mark.parametrize("is_causal", [True, False])
-@pytest.mark.parametrize("length", [2, 40])
-@pytest.mark.parametrize("values", ["hidden", "entity", "both"])
-def test_the_mean_equals_attention_to_vectors_of_ones(
-    values: str, length: int, is_causal: bool
+def run_by_hand(
+    layer: EntityAttention, hidden: Tensor, vectors: Tensor, visible: list[list[list[int]]]
+) -> tuple[Tensor, Tensor]:
+    """Output [B, T, W] and weights [B, H, T, T]; ``visible`` [B][T]: whom each token sees."""
+    outputs, weights, size = torch.zeros_like(hidden), [], WIDTH // HEADS
+    for b, t in product(range(BATCH), range(LENGTH)):
+        x = [row if layer.ln is None else normalize(layer.ln, row) for row in hidden[b]]
+        query, heads = project(layer.q_attn, x[t]), []
+        for h in range(HEADS):
+            part = slice(h * size, (h + 1) * size)
+            powers = {
+                j: torch.exp(query[part] @ project(layer.k_attn, vectors[b, j])[part] / size**0.5)
+                for j in visible[b][t]
+            }
+            head = torch.zeros(size, dtype=hidden.dtype)
+            for j, power in powers.items():
+                weight = power / sum(powers.values())
+                weights.append((b, h, t, j, weight))
+                if layer.v_attn is not None:
+                    head = head + weight * project(layer.v_attn, x[j])[part]
+                if layer.e_attn is not None:
+                    head = head + weight * project(layer.e_attn, vectors[b, j])[part]
+            heads.append(head)
+        output = project(layer.c_proj, torch.cat(heads))
+        if layer.gate is not None:
+            output = layer.gate * output
+        row = hidden[b, t] + output if layer.residual else output
+        outputs = outputs.index_put((torch.tensor(b), torch.tensor(t)), row)
+    found = torch.zeros(BATCH, HEADS, LENGTH, LENGTH, dtype=hidden.dtype)
+    for *place, weight in weights:
+        found[tuple(place)] = weight.detach()
+    return outputs, found
+
+
+def normalize(ln: torch.nn.LayerNorm, x: Tensor) -> Tensor:
+    centred = x - x.mean()
+    return centred / ((centred**2).mean() + ln.eps).sqrt() * ln.weight + ln.bias
+
+
+STARTS = torch.tensor([[0, 0, 0, 3, 3, 5, 5], [0, 0, 0, 0, 0, 0, 6]])
+
+
+def assert_equals_hand(
+    layer: EntityAttention, kind: str, starts: Tensor | None = None, hidden_from: int | None = None
 ) -> None:
-    """Forward and every gradient, with few tokens (two products) and many (their matrices
-    multiplied first).
-    """
-    layer = make_layer(values=values, layer_norm=True, gate="zero", is_causal=is_causal)
-    hidden = torch.randn(3, length, 8, dtype=torch.float64, requires_grad=True)
-    inputs = [hidden, *layer.parameters()]
-    results = []
-    for entities in (
-        Entities(uniform=True),
-        Entities(torch.ones(3, length, 8, dtype=torch.float64)),
-    ):
-        output, _ = layer(hidden, entities)
-        results.append([output, *torch.autograd.grad(output.square().sum(), inputs)])
-    for fast, plain in zip(*results, strict=True):
-        torch.testing.assert_close(fast, plain, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("length", [1, 64, 150])
-def test_strips_equal_sdpa_and_its_gradients(length: int) -> None:
-    torch.manual_seed(length)
-    inputs = [
-        torch.randn(2, 3, length, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)
-    ]
-    expected = scaled_dot_product_attention(*inputs, is_causal=True).transpose(1, 2)
-    found = attend_in_strips(inputs[0] / 2, inputs[1], inputs[2], dropout=0.0)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-    weighting = torch.randn_like(found)
-    for ours, theirs in zip(
-        torch.autograd.grad(found, inputs, weighting),
-        torch.autograd.grad(expected, inputs, weighting),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
-    equal = attend_in_strips(None, None, inputs[2], dropout=0.0).transpose(1, 2).flatten(0, 1)
-    torch.testing.assert_close(equal, mean_so_far(inputs[2].flatten(0, 1)), rtol=1e-9, atol=1e-9)
-
-
-def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
-    """Values that are one-hot positions give the weights back: 0 or 1 / (t + 1) / (1 - p), and 0
-    for later tokens.
-    """
-    length, dropout = 130, 0.25
-    value = torch.eye(length).expand(4, 2, length, length)
-    torch.manual_seed(0)
-    weights = attend_in_strips(None, None, value, dropout).transpose(1, 2)
-    seen = torch.ones(length, length).tril().bool()
-    kept = 1 / torch.arange(1, length + 1).view(-1, 1) / (1 - dropout)
-    share = (weights[..., seen] > 0).float().mean().item()
-    assert share == pytest.approx(1 - dropout, abs=0.01)
-    torch.testing.assert_close(weights, torch.where(weights > 0, kept, 0.0))
-    assert not weights[..., ~seen].any()
-    weighting = torch.randn_like(weights)
-    value = value.clone().requires_grad_()
-    torch.manual_seed(0)
-    attend_in_strips(None, None, value, dropout).backward(weighting.transpose(1, 2))
-    torch.testing.assert_close(
-        value.grad, weights.transpose(2, 3) @ weighting, rtol=1e-4, atol=1e-5
+    """Output, attention weights and every gradient; no token sees those from ``hidden_from`` on."""
+    torch.manual_seed(1)
+    hidden = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
+    rows = torch.randn(BATCH, ROWS, WIDTH, dtype=torch.float64, requires_grad=True)
+    ids = torch.randint(ROWS, (BATCH, LENGTH))
+    picked = torch.stack([rows[b, ids[b]] for b in range(BATCH)])
+    vectors = torch.ones_like(hidden) if kind == "none" else picked
+    entities = {
+        "none": Entities(starts=starts),
+        "rows": Entities(picked, starts=starts),
+        "picks": Entities(rows, flat_rows(ids, ROWS), starts=starts),
+    }[kind]
+    mask, visible = None, []
+    for b in range(BATCH):
+        first = [0] * LENGTH if starts is None else starts[b].tolist()
+        last = [t + 1 if layer.is_causal else LENGTH for t in range(LENGTH)]
+        visible.append([list(range(first[t], last[t])) for t in range(LENGTH)])
+    if hidden_from is not None:
+        mask = torch.zeros(BATCH, 1, LENGTH, LENGTH, dtype=torch.float64)
+        mask[..., hidden_from:] = -torch.inf
+        visible = [[list(range(hidden_from))] * LENGTH] * BATCH
+    output, weights = layer(hidden, entities, mask)
+    expected, expected_weights = run_by_hand(layer, hidden, vectors, visible)
+    torch.testing.assert_close(output, expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(weights, expected_weights, rtol=1e-10, atol=1e-12)
+    weighting = torch.randn_like(output)
+    inputs = [hidden, *layer.parameters(), *([] if kind == "none" else [rows])]
+    ours, theirs = (
+        torch.autograd.grad(form, inputs, weighting, allow_unused=True, retain_graph=True)
+        for form in (output, expected)
     )
-    layer = make_layer(attention_dropout=dropout).train()
-    hidden = torch.randn(3, 70, 8, dtype=torch.float64)
-    assert not torch.equal(
-        layer(hidden, Entities(uniform=True))[0], layer(hidden, Entities(uniform=True))[0]
-    )
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_dropout_has_the_right_gradient_for_queries_keys_and_values() -> None:
-    inputs = [torch.randn(1, 2, 70, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-
-    def attend(*tensors: torch.Tensor) -> torch.Tensor:
-        torch.manual_seed(0)
-        return attend_in_strips(*tensors, dropout=0.3)
-
-    assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
+@pytest.mark.parametrize("kind", ["none", "rows", "picks"])
+@pytest.mark.parametrize("switches", SWITCHES, ids=lambda s: "-".join(map(str, s.values())))
+def test_equals_section_3_1_by_hand(switches: dict[str, Any], kind: str) -> None:
+    assert_equals_hand(make_layer(**switches), kind)
 
 
-def test_width_that_heads_do_not_divide_is_refused() -> None:
-    with pytest.raises(ValueError, match="width 8 is not divisible by heads 3"):
-        EntityAttention(GPT2Config(), 0, width=8, heads=3)
+@pytest.mark.parametrize("kind", ["none", "picks"])
+def test_what_is_not_visible_is_left_out(kind: str) -> None:
+    assert_equals_hand(make_layer(), kind, starts=STARTS)
+    assert_equals_hand(make_layer(), kind, hidden_from=4)
+    assert_equals_hand(make_layer(is_causal=False), kind)
+
+
+def test_dropped_weights_are_zero_and_the_others_are_rescaled() -> None:
+    layer = make_layer(attention_dropout=0.4, residual=False)
+    hidden = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
+    entities = Entities(torch.randn_like(hidden))
+    _, whole = layer(hidden, entities)
+    output, weights = layer.train()(hidden, entities)
+    dropped = weights == 0
+    assert dropped[whole > 0].any()
+    torch.testing.assert_close(weights, (whole / 0.6).masked_fill(dropped, 0))
+    value = layer.split(layer.v_attn(hidden))
+    expected = layer.c_proj(torch.cat([*(weights @ value).unbind(1)], dim=-1))
+    torch.testing.assert_close(output, expected)
+
+
+def test_dropout_of_the_output_leaves_the_residual() -> None:
+    layer = make_layer(dropout=0.5).train()
+    hidden = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
+    torch.manual_seed(0)
+    output, _ = layer(hidden, Entities())
+    torch.manual_seed(0)
+    expected = hidden + F.dropout(layer.attend(hidden, Entities(), None)[0], 0.5)
+    assert torch.equal(output, expected)
+    assert (output == hidden).any()
+
+
+@pytest.mark.parametrize(
+    ("switches", "message"),
+    [
+        ({"heads": 4}, "width 6 is not divisible by heads 4"),
+        ({"gate": "one"}, "gate='one', values='hidden': expected none or zero"),
+        ({"values": "keys"}, "values='keys': expected none or zero; hidden, entity or both"),
+        ({"gate": "zero", "residual": False}, "gate 'zero' without a residual"),
+    ],
+)
+def test_switches_that_make_no_layer_are_refused(switches: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EntityAttention(**{"width": WIDTH, "heads": HEADS} | switches)

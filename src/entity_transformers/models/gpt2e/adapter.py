@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from entity_transformers.models.gpt2e.attention import EntityAttention
 from entity_transformers.models.gpt2e.entities import Entities, find_entities
+from entity_transformers.models.gpt2e.shortcuts import FastEntityAttention
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 INPUTS = ("entity_ids", "memory", "entity_states")
@@ -45,7 +45,7 @@ def add_entity_attention(
     _check_model(config, found)
     hooks = EntityHooks(config.hidden_size)
     for slot, block in enumerate(found, start=config.num_hidden_layers):
-        layer = EntityAttention(
+        layer = FastEntityAttention(
             config,
             slot,
             width=config.hidden_size,
@@ -150,14 +150,14 @@ class EntityHooks:
         self.arrived = "entities" in kwargs
         entities = kwargs.get("entities", Entities())
         layer = block.entity_attn
-        assert isinstance(layer, EntityAttention)
+        assert isinstance(layer, FastEntityAttention)
         # SDPA alone is given no mask only where there is nothing to hide but what is_causal hides
         if entities.rows is None:
             entities = Entities(
                 uniform=mask is None and layer.config._attn_implementation == "sdpa"
             )
         hidden: Tensor = output[0] if isinstance(output, tuple) else output
-        hidden, _ = layer(hidden, entities, mask, cache)
+        hidden, _ = layer(hidden, entities, mask, past_key_values=cache)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
 

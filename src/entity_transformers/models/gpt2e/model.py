@@ -39,6 +39,7 @@ from .entities import (
     find_no_entities,
 )
 from .memory import EntityMemory
+from .shortcuts import FastEntityAttention
 
 
 @strict
@@ -91,7 +92,7 @@ class GPT2EBlock(GPT2Block):
 
     def __init__(self, config: GPT2EConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx=layer_idx)
-        self.entity_attn = EntityAttention(
+        self.entity_attn = FastEntityAttention(
             config,
             config.n_layer + layer_idx,
             width=config.n_embd,
@@ -123,9 +124,10 @@ class GPT2EBlock(GPT2Block):
             hidden_states, past_key_values, attention_mask, encoder_hidden_states, **kwargs
         )
         kwargs.pop("encoder_attention_mask", None)
-        return self.entity_attn(hidden_states, entities, attention_mask, past_key_values, **kwargs)[
-            0
-        ]
+        output, _ = self.entity_attn(
+            hidden_states, entities, attention_mask, past_key_values=past_key_values, **kwargs
+        )
+        return output
 
 
 class GPT2EPreTrainedModel(GPT2PreTrainedModel):
@@ -329,7 +331,7 @@ AutoConfig.register("gpt2e", GPT2EConfig, exist_ok=True)
 AutoModel.register(GPT2EConfig, GPT2EModel, exist_ok=True)
 AutoModelForCausalLM.register(GPT2EConfig, GPT2EForCausalLM, exist_ok=True)
 
-# A saved folder gets this file and the three it imports, so that trust_remote_code loads it where
+# A saved folder gets this file and those that it imports, so that trust_remote_code loads it where
 # this package is absent.
 GPT2EConfig.register_for_auto_class()
 GPT2EModel.register_for_auto_class("AutoModel")

@@ -1,0 +1,289 @@
+"""What models run: entity attention equal to `EntityAttention` up to rounding, at a lower cost.
+
+- Without entities every key is the same, so that attention is the mean of the values up to each
+  token (`mean_so_far`): no query, key or softmax is computed, and the matrices before and after the
+  mean are multiplied with each other where that is less work.
+- With entities each row of the memory is projected once, and its tokens gather the result.
+- Dropout of weights on a CPU leaves out most scores behind the causal mask (`attend_in_strips`).
+- Everything else goes to the kernel that the config names (eager, SDPA, ...), with the keys and
+  values of earlier tokens from a cache.
+
+Dimensions: B batch, T tokens, P tokens in the cache before them, R rows of the memory, H heads, D
+width of a head, W = H * D.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
+from transformers.pytorch_utils import Conv1D
+
+from .attention import EntityAttention, causal_mask
+from .entities import Entities
+from .memory import gather_rows
+
+BLOCK = 32
+STRIP = 64
+
+
+class FastEntityAttention(EntityAttention):
+    """`EntityAttention` and its arguments; ``config`` names the kernel, and ``slot`` is the layer's
+    place in a cache.
+
+    Attention weights [B, H, T, P + T] come back from the eager kernel alone; from the others None.
+    """
+
+    def __init__(self, config: Any, slot: int, **switches: Any) -> None:
+        super().__init__(**switches)
+        self.config = config
+        self.slot = slot
+
+    def attend(
+        self,
+        x: Tensor,
+        entities: Entities,
+        mask: Tensor | None,
+        past_key_values: Cache | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Any]:
+        """The one place where a way is chosen: the mean, strips or a kernel.
+
+        ``mask`` is in the kernel's form (SDPA takes bool too), and ``kwargs`` are the kernel's.
+        """
+        cache, dropout = past_key_values, self.attention_dropout if self.training else 0.0
+        equal_keys = entities.rows is None and (cache is None or _is_empty(cache, self.slot))
+        if equal_keys and entities.uniform and dropout == 0:
+            return self._average(x, entities, cache), None
+        # With dropout SDPA has no kernel for a CPU: it computes all of the scores, also those that
+        # the causal mask then hides.
+        sdpa_on_cpu = self.config._attn_implementation == "sdpa" and x.device.type == "cpu"
+        only_causal = mask is None and cache is None and self.is_causal
+        if 0 < dropout < 1 and sdpa_on_cpu and only_causal:
+            return self._attend_in_strips(x, entities, dropout), None
+        return self._call_kernel(x, entities, mask, cache, dropout=dropout, **kwargs)
+
+    def _average(self, x: Tensor, entities: Entities, cache: Cache | None) -> Tensor:
+        """Attention to equal keys, [B, T, W]: the mean of the values of all tokens so far."""
+        if cache is not None:
+            values = self._values(x, entities) + self._nothing()
+            self._extend(cache, self._keys(x, entities), self.split(values))
+            return self.c_proj(mean_so_far(values, entities.starts, self.is_causal))
+        bias = self._constant_value()
+        if self.v_attn is None:
+            return self.c_proj(bias).expand_as(x)
+        means = mean_so_far(x, entities.starts, self.is_causal)
+        if x.shape[0] * x.shape[1] <= x.shape[2]:
+            return self.c_proj(F.linear(means, self.v_attn.weight.T, bias))
+        # Two matrices in a row are one: their product costs less than applying both to so many
+        # tokens.
+        return F.linear(means, (self.v_attn.weight @ self.c_proj.weight).T, self.c_proj(bias))
+
+    def _attend_in_strips(self, x: Tensor, entities: Entities, dropout: float) -> Tensor:
+        """Causal attention [B, T, W] with dropout of weights."""
+        value = self.split(self._values(x, entities))
+        if entities.rows is None:
+            output = attend_in_strips(None, None, value + self._nothing(), dropout)
+        else:
+            query = self.split(self.q_attn(x)) * self.scaling
+            output = attend_in_strips(query, self._keys(x, entities), value, dropout)
+        return self.c_proj(output.reshape(x.shape))
+
+    def _call_kernel(
+        self,
+        x: Tensor,
+        entities: Entities,
+        mask: Tensor | None,
+        cache: Cache | None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Any]:
+        """softmax(Q K' * scaling + M) V W_o, [B, T, W], by the kernel that the config names."""
+        # V before Q and K: backward adds their gradients in this order, another moves the last bit
+        value = self.split(self._values(x, entities))
+        if entities.rows is None and cache is None:
+            # whatever the query, the weights of the visible tokens are equal
+            query = key = self._nothing().expand(value.shape).contiguous()
+        else:
+            query, key = self.split(self.q_attn(x)), self._keys(x, entities)
+        if cache is not None:
+            key, value = self._extend(cache, key, value)
+        kernel = self.config._attn_implementation
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(kernel, eager_attention_forward)
+        if kernel == "eager" and mask is None and self.is_causal:
+            mask = causal_mask(query, past=key.shape[2] - query.shape[2])
+        output, weights = attend(self, query, key, value, mask, scaling=self.scaling, **kwargs)
+        return self.c_proj(output.reshape(x.shape).contiguous()), weights
+
+    def _keys(self, x: Tensor, entities: Entities) -> Tensor:
+        """K [B, H, T, D]."""
+        return self.split(_project(self.k_attn, entities, x))
+
+    def _values(self, x: Tensor, entities: Entities) -> Tensor:
+        """V [B, T, W] from the hidden states, the entities or both."""
+        sources = [] if self.v_attn is None else [self.v_attn(x)]
+        if self.e_attn is not None:
+            sources.append(_project(self.e_attn, entities, x))
+        return sources[0] if len(sources) == 1 else sources[0] + sources[1]
+
+    def _constant_value(self) -> Tensor:
+        """What does not depend on the hidden states in the value of a token without entity, [W]."""
+        bias = self._nothing() if self.v_attn is None else self.v_attn.bias + self._nothing()
+        return (
+            bias if self.e_attn is None else bias + self.e_attn(torch.ones_like(self.e_attn.bias))
+        )
+
+    def _nothing(self) -> Tensor:
+        """0, through which the parameters that equal keys make useless get a gradient of 0, and not
+        none.
+
+        Optimizers and DistributedDataParallel then do what they do in the plain form.
+        """
+        unused = [
+            *self.q_attn.parameters(),
+            *self.k_attn.parameters(),
+            *([] if self.ln is None else self.ln.parameters()),
+        ]
+        return 0 * torch.stack([parameter.flatten()[0] for parameter in unused]).sum()
+
+    def _extend(self, cache: Cache, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [B, H, P + T, D] of the tokens before too; the cache has all of them."""
+        _add_layers(cache, self.slot + 1)
+        return cache.update(key, value, self.slot)
+
+
+def _project(projection: Conv1D, entities: Entities, x: Tensor) -> Tensor:
+    """E W [B, T, W] for the tokens of ``x``: each vector is projected once, whoever shares it."""
+    if entities.rows is None:
+        constant = projection(projection.weight.new_ones(1, 1, x.shape[2]))
+        return constant.expand(x.shape).contiguous()
+    projected = projection(entities.rows)
+    return projected if entities.picks is None else gather_rows(projected, entities.picks)
+
+
+def _is_empty(cache: Cache, slot: int) -> bool:
+    """Has the cache nothing in this slot yet? (A static cache counts on the device: there the
+    kernel is taken.)
+    """
+    if len(cache.layers) <= slot:
+        return not isinstance(cache.layers[0] if cache.layers else None, StaticLayer)
+    layer = cache.layers[slot]
+    return isinstance(layer, DynamicLayer) and layer.get_seq_length() == 0
+
+
+def _add_layers(cache: Cache, slots: int) -> None:
+    """Give the cache, which has one layer a block, layers for the second attention of each block
+    too.
+    """
+    while len(cache.layers) < slots:
+        first = cache.layers[0] if cache.layers else None
+        cache.layers.append(
+            StaticLayer(first.max_cache_len) if isinstance(first, StaticLayer) else DynamicLayer()
+        )
+
+
+def attend_in_strips(
+    query: Tensor | None, key: Tensor | None, value: Tensor, dropout: float
+) -> Tensor:
+    """Causal attention with dropout of weights, [B, T, H, D], that leaves out most of the scores
+    behind the causal mask.
+
+    Strips of 64 queries meet the keys up to their end: (T + 64) / 2T of all scores. ``query`` [B,
+    H, T, D] is scaled already; without it and ``key`` every token weighs the same.
+    """
+    batch, heads, length, size = value.shape
+    flat = value.flatten(0, 1)
+    outputs = []
+    for start in range(0, length, STRIP):
+        end = min(start + STRIP, length)
+        hidden = torch.full(
+            (end - start, end), torch.finfo(flat.dtype).min, dtype=flat.dtype, device=flat.device
+        ).triu(start + 1)
+        if query is None or key is None:
+            weights = hidden.softmax(-1).expand(len(flat), -1, -1)
+        else:
+            rows, columns = (
+                query[:, :, start:end].flatten(0, 1),
+                key[:, :, :end].flatten(0, 1).transpose(1, 2),
+            )
+            weights = torch.baddbmm(hidden.to(rows.dtype), rows, columns).softmax(-1)
+        outputs.append(_DroppedProduct.apply(weights, flat[:, :end], dropout))
+    return torch.cat(outputs, dim=1).view(batch, heads, length, size).transpose(1, 2)
+
+
+class _DroppedProduct(torch.autograd.Function):
+    """``dropout(weights) @ value``, of which the backward pass keeps the mask and not a second
+    matrix of weights.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, value: Tensor, dropout: float) -> Tensor:
+        threshold = round(dropout * 65536)
+        ctx.scale = 65536 / (65536 - threshold)
+        kept = _draw_mask(weights.shape, threshold, weights.device)
+        ctx.save_for_backward(weights, value, kept)
+        return (weights * kept).mul(ctx.scale).to(value.dtype) @ value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None]:
+        weights, value, kept = ctx.saved_tensors
+        for_value = (weights * kept).mul(ctx.scale).to(gradient.dtype).transpose(1, 2) @ gradient
+        for_weights = None
+        if ctx.needs_input_grad[0]:
+            for_weights = (
+                (gradient @ value.transpose(1, 2)).to(weights.dtype).mul(kept).mul(ctx.scale)
+            )
+        return for_weights, for_value, None
+
+
+def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
+    """Bools that are False with probability ``threshold`` / 65536.
+
+    Sixteen random bits decide one; ``bernoulli_`` takes twice as long.
+    """
+    count = math.prod(shape)
+    words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
+    return (words.view(torch.int16)[:count] >= threshold - 32768).view(shape)
+
+
+def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
+    """Mean [B, T, W] over the tokens of ``states`` [B, T, W] up to each one, from the start [B, T]
+    of its document on.
+
+    Not causal: the mean over all tokens. Sums are at least float32 (float64 where documents are
+    packed).
+    """
+    if not is_causal:
+        return states.mean(1, keepdim=True).expand_as(states)
+    positions = torch.arange(states.shape[1], device=states.device)
+    if starts is None:
+        return (
+            _sum_so_far(states.to(torch.promote_types(states.dtype, torch.float32)))
+            / (positions + 1).unsqueeze(1)
+        ).to(states.dtype)
+    sums = F.pad(states.double().cumsum(1), (0, 0, 1, 0))
+    before = sums.gather(1, starts.unsqueeze(-1).expand_as(states))
+    counts = (positions - starts + 1).unsqueeze(-1)
+    return ((sums[:, 1:] - before) / counts).to(states.dtype)
+
+
+def _sum_so_far(states: Tensor) -> Tensor:
+    """Running sum [B, T, W] over the tokens: a small triangular product inside blocks, then the
+    sums of the blocks before.
+
+    Twice as fast as ``cumsum`` forward and backward on a CPU, and its rounding error does not grow
+    with T.
+    """
+    batch, length, width = states.shape
+    blocks = F.pad(states, (0, 0, 0, -length % BLOCK)).view(
+        batch, math.ceil(length / BLOCK), BLOCK, width
+    )
+    with torch.autocast(states.device.type, enabled=False):
+        within = torch.ones(BLOCK, BLOCK, dtype=states.dtype, device=states.device).tril() @ blocks
+    before = F.pad(within[:, :-1, -1], (0, 0, 1, 0)).cumsum(1).unsqueeze(2)
+    return (within + before).view(batch, -1, width)[:, :length]

@@ -1,0 +1,341 @@
+"""The shortcuts of entity attention: each against `EntityAttention`, values and gradients, and what
+each one computes by itself.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import DynamicCache, GPT2Config
+
+from entity_transformers.models.gpt2e import attention, shortcuts
+from entity_transformers.models.gpt2e.attention import EntityAttention, causal_mask
+from entity_transformers.models.gpt2e.entities import Entities
+from entity_transformers.models.gpt2e.memory import flat_rows, gather_rows
+from entity_transformers.models.gpt2e.shortcuts import (
+    FastEntityAttention,
+    attend_in_strips,
+    mean_so_far,
+)
+
+BATCH, WIDTH, HEADS, ROWS = 3, 8, 2, 5
+# float64: what a different order of the same sums leaves
+CLOSE: dict[str, float] = {"rtol": 1e-9, "atol": 1e-10}
+SWITCHES: list[dict[str, Any]] = [
+    {},
+    {"residual": False, "values": "both"},
+    {"values": "entity", "layer_norm": True},
+    {"values": "both", "layer_norm": True, "gate": "zero", "scaling": 0.3},
+]
+
+
+def make_layers(kernel: str = "sdpa", **switches: Any) -> tuple[EntityAttention, Any]:
+    """The plain form and the one with shortcuts, with the same weights."""
+    torch.manual_seed(0)
+    config = GPT2Config()
+    config._attn_implementation = kernel
+    plain = EntityAttention(width=WIDTH, heads=HEADS, **switches).double().eval()
+    for parameter in plain.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    fast = FastEntityAttention(config, 0, width=WIDTH, heads=HEADS, **switches).double().eval()
+    fast.load_state_dict(plain.state_dict())
+    return plain, fast
+
+
+def make_inputs(length: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states, rows of a memory and ids."""
+    torch.manual_seed(length)
+    hidden = torch.randn(BATCH, length, WIDTH, dtype=torch.float64, requires_grad=True)
+    rows = torch.randn(BATCH, ROWS, WIDTH, dtype=torch.float64, requires_grad=True)
+    return hidden, rows, torch.randint(ROWS, (BATCH, length))
+
+
+def assert_same(
+    plain: EntityAttention, fast: EntityAttention, outputs: tuple[Tensor, Tensor], *inputs: Tensor
+) -> None:
+    """Values, and the gradient of every input and parameter; the shortcut leaves none without."""
+    torch.testing.assert_close(*outputs, **CLOSE)
+    weighting = torch.randn_like(outputs[0])
+    gradients = []
+    for layer, output in zip((plain, fast), outputs, strict=True):
+        wanted = [*inputs, *layer.parameters()]
+        gradients.append(
+            torch.autograd.grad(output, wanted, weighting, allow_unused=True, retain_graph=True)
+        )
+    names = [*map(str, range(len(inputs))), *(name for name, _ in plain.named_parameters())]
+    for name, slow, quick in zip(names, *gradients, strict=True):
+        assert (slow is None) == (quick is None), name
+        if slow is not None:
+            torch.testing.assert_close(quick, slow, **CLOSE, msg=lambda m, n=name: f"{n}: {m}")
+
+
+def make_starts(length: int) -> Tensor:
+    starts = torch.zeros(BATCH, length, dtype=torch.int64)
+    starts[0, length // 3 :], starts[1, length // 2 :] = length // 3, length // 2
+    return starts
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("length", [1, 2, 40])
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_shortcuts_equal_the_plain_form(
+    switches: dict[str, Any], is_causal: bool, length: int, kernel: str
+) -> None:
+    """Few tokens (two products around the mean) and many (their matrices multiplied first)."""
+    plain, fast = make_layers(kernel, is_causal=is_causal, **switches)
+    hidden, rows, ids = make_inputs(length)
+    picks, each = flat_rows(ids, ROWS), gather_rows(rows, flat_rows(ids, ROWS))
+    for entities in (Entities(uniform=True), Entities(), Entities(each), Entities(rows, picks)):
+        outputs = tuple(layer(hidden, entities)[0] for layer in (plain, fast))
+        assert_same(plain, fast, outputs, hidden, rows)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_shortcuts_equal_the_plain_form_in_packed_documents(
+    switches: dict[str, Any], kernel: str
+) -> None:
+    """By where the documents start, and by the mask that a model makes of that."""
+    plain, fast = make_layers(kernel, **switches)
+    hidden, rows, ids = make_inputs(40)
+    starts = make_starts(40)
+    picks, mask = flat_rows(ids, ROWS), causal_mask(plain.split(hidden), starts)
+    given = mask == 0 if kernel == "sdpa" else mask
+    for entities in (Entities(uniform=True, starts=starts), Entities(), Entities(rows, picks)):
+        outputs = (plain(hidden, entities, mask)[0], fast(hidden, entities, given)[0])
+        assert_same(plain, fast, outputs, hidden, rows)
+    outputs = tuple(
+        layer(hidden, Entities(uniform=True, starts=starts))[0] for layer in (plain, fast)
+    )
+    assert_same(plain, fast, outputs, hidden)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("entities", ["none", "picks", "none, then picks", "picks, then none"])
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_a_text_in_pieces_with_a_cache_equals_the_plain_form_of_the_whole(
+    switches: dict[str, Any], entities: str, kernel: str
+) -> None:
+    plain, fast = make_layers(kernel, **switches)
+    hidden, rows, ids = make_inputs(12)
+    has = {"none": [0, 0, 0, 0], "picks": [1, 1, 1, 1], "none, then picks": [0, 1, 1, 1]}
+    bounds, cache, outputs, vectors = [0, 5, 6, 11, 12], DynamicCache(), [], []
+    for some, (begin, end) in zip(has.get(entities, [1, 1, 0, 0]), pairwise(bounds), strict=True):
+        picks = flat_rows(ids[:, begin:end], ROWS)
+        piece = hidden[:, begin:end].contiguous()
+        mask = None
+        if kernel == "sdpa" and begin and end - begin > 1:  # its causal flag is not for a cache
+            mask = causal_mask(plain.split(piece), past=begin)[None, None] == 0
+        given = Entities(rows, picks) if some else Entities(uniform=True)
+        outputs.append(fast(piece, given, mask, past_key_values=cache)[0])
+        vectors.append(gather_rows(rows, picks) if some else torch.ones_like(piece))
+    whole, _ = plain(hidden, Entities(torch.cat(vectors, dim=1)))
+    assert_same(plain, fast, (whole, torch.cat(outputs, dim=1)), hidden)
+    assert cache.layers[0].keys.shape == (BATCH, HEADS, 12, WIDTH // HEADS)
+
+
+@pytest.mark.parametrize("entities", ["none", "each", "picks"])
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_eager_dropout_draws_as_the_plain_form(switches: dict[str, Any], entities: str) -> None:
+    plain, fast = make_layers("eager", attention_dropout=0.3, dropout=0.2, **switches)
+    hidden, rows, ids = make_inputs(20)
+    picks = flat_rows(ids, ROWS)
+    given = {
+        "none": Entities(uniform=True),
+        "each": Entities(gather_rows(rows, picks)),
+        "picks": Entities(rows, picks),
+    }[entities]
+    outputs, weights = [], []
+    for layer in (plain.train(), fast.train()):
+        torch.manual_seed(0)
+        output, dropped = layer(hidden, given)
+        outputs.append(output)
+        weights.append(dropped)
+    torch.testing.assert_close(*weights, **CLOSE)
+    assert_same(plain, fast, (outputs[0], outputs[1]), hidden, rows)
+
+
+@pytest.mark.parametrize("entities", ["none", "picks"])
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_strips_with_the_same_weights_dropped_equal_the_plain_form(
+    switches: dict[str, Any], entities: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length, dropout = 150, 0.25
+    plain, fast = make_layers(attention_dropout=dropout, **switches)
+    hidden, rows, ids = make_inputs(length)
+    given = Entities(uniform=True) if entities == "none" else Entities(rows, flat_rows(ids, ROWS))
+    kept = torch.rand(BATCH * HEADS, length, length) >= dropout
+    strips = iter(range(0, length, shortcuts.STRIP))
+
+    def draw(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
+        start = next(strips)
+        assert threshold == 65536 * dropout
+        return kept[:, start : start + shape[1], : shape[2]]
+
+    def drop(weights: Tensor, share: float, training: bool) -> Tensor:
+        return weights * kept.view(weights.shape) / (1 - share)
+
+    monkeypatch.setattr(shortcuts, "_draw_mask", draw)
+    monkeypatch.setattr(attention, "F", SimpleNamespace(dropout=drop))
+    outputs = (plain.train()(hidden, given)[0], fast.train()(hidden, given)[0])
+    monkeypatch.undo()
+    assert next(strips, None) is None
+    assert_same(plain, fast, outputs, hidden, rows)
+
+
+WAYS = ("_average", "_attend_in_strips", "_call_kernel")
+
+
+@pytest.mark.parametrize(
+    ("way", "case"),
+    [
+        ("_average", {}),
+        ("_average", {"kernel": "eager"}),
+        ("_average", {"cache": "empty"}),
+        ("_average", {"attention_dropout": 0.1}),
+        ("_attend_in_strips", {"attention_dropout": 0.1, "training": True}),
+        ("_attend_in_strips", {"attention_dropout": 0.1, "training": True, "entities": True}),
+        ("_call_kernel", {"entities": True}),
+        ("_call_kernel", {"uniform": False}),
+        ("_call_kernel", {"cache": "filled"}),
+        ("_call_kernel", {"attention_dropout": 0.1, "training": True, "kernel": "eager"}),
+        ("_call_kernel", {"attention_dropout": 0.1, "training": True, "cache": "empty"}),
+        ("_call_kernel", {"attention_dropout": 0.1, "training": True, "is_causal": False}),
+        ("_call_kernel", {"attention_dropout": 1.0, "training": True}),
+    ],
+    ids=str,
+)
+def test_the_way_is_chosen_by_what_is_asked(
+    way: str, case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, fast = make_layers(
+        case.get("kernel", "sdpa"),
+        attention_dropout=case.get("attention_dropout", 0.0),
+        is_causal=case.get("is_causal", True),
+    )
+    hidden, rows, ids = make_inputs(9)
+    entities = (
+        Entities(rows, flat_rows(ids, ROWS))
+        if case.get("entities")
+        else Entities(uniform=case.get("uniform", True))
+    )
+    cache = DynamicCache() if "cache" in case else None
+    if case.get("cache") == "filled":
+        fast(hidden, Entities(uniform=True), past_key_values=cache)
+    taken = []
+    for name in WAYS:
+        method = getattr(fast, name)
+
+        def note(*args: Any, name: str = name, method: Any = method, **kwargs: Any) -> Any:
+            taken.append(name)
+            return method(*args, **kwargs)
+
+        monkeypatch.setattr(fast, name, note)
+    fast.train(case.get("training", False))(hidden, entities, past_key_values=cache)
+    assert taken == [way]
+
+
+def test_each_row_is_projected_once() -> None:
+    _, fast = make_layers(values="both")
+    hidden, rows, ids = make_inputs(40)
+    seen = []
+    for projection in (fast.k_attn, fast.e_attn):
+        projection.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
+    fast(hidden, Entities(rows, flat_rows(ids, ROWS)))
+    assert seen == [(BATCH, ROWS, WIDTH)] * 2
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 100])
+def test_mean_so_far_equals_the_loop(length: int) -> None:
+    torch.manual_seed(length)
+    states = torch.randn(2, length, 3) + 5
+    expected = torch.stack([states[:, : t + 1].double().mean(1) for t in range(length)], dim=1)
+    torch.testing.assert_close(mean_so_far(states).double(), expected, rtol=1e-6, atol=1e-6)
+    whole = mean_so_far(states, is_causal=False)
+    torch.testing.assert_close(whole, states.mean(1, keepdim=True).expand_as(states))
+
+
+def test_mean_of_packed_documents_forgets_large_neighbours() -> None:
+    states = torch.cat([torch.full((1, 50, 1), 1e6), torch.arange(1.0, 6.0).view(1, 5, 1)], dim=1)
+    starts = torch.tensor([[0] * 50 + [50] * 5])
+    torch.testing.assert_close(
+        mean_so_far(states, starts)[0, 50:, 0],
+        torch.tensor([1.0, 1.5, 2.0, 2.5, 3.0]),
+        rtol=0,
+        atol=1e-6,
+    )
+
+
+def test_mean_so_far_has_the_right_gradient() -> None:
+    states = torch.randn(2, 35, 2, dtype=torch.float64, requires_grad=True)
+    starts = torch.tensor([[0] * 35, [0] * 20 + [20] * 15])
+    assert torch.autograd.gradcheck(lambda s: mean_so_far(s, starts), states)
+    single = torch.randn(1, 35, 2, requires_grad=True)
+    mean_so_far(single).sum().backward()
+    expected = torch.stack(
+        [torch.full((2,), sum(1 / (t + 1) for t in range(j, 35))) for j in range(35)]
+    )
+    torch.testing.assert_close(single.grad[0], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [1, 64, 150])
+def test_strips_equal_sdpa_and_its_gradients(length: int) -> None:
+    torch.manual_seed(length)
+    inputs = [
+        torch.randn(2, 3, length, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)
+    ]
+    expected = scaled_dot_product_attention(*inputs, is_causal=True).transpose(1, 2)
+    found = attend_in_strips(inputs[0] / 2, inputs[1], inputs[2], dropout=0.0)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    weighting = torch.randn_like(found)
+    for ours, theirs in zip(
+        torch.autograd.grad(found, inputs, weighting),
+        torch.autograd.grad(expected, inputs, weighting),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    equal = attend_in_strips(None, None, inputs[2], dropout=0.0).transpose(1, 2).flatten(0, 1)
+    torch.testing.assert_close(equal, mean_so_far(inputs[2].flatten(0, 1)), rtol=1e-9, atol=1e-9)
+
+
+def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
+    """Values that are one-hot positions give the weights back: 0 or 1 / (t + 1) / (1 - p), and 0
+    for later tokens.
+    """
+    length, dropout = 130, 0.25
+    value = torch.eye(length).expand(4, 2, length, length)
+    torch.manual_seed(0)
+    weights = attend_in_strips(None, None, value, dropout).transpose(1, 2)
+    seen = torch.ones(length, length).tril().bool()
+    kept = 1 / torch.arange(1, length + 1).view(-1, 1) / (1 - dropout)
+    share = (weights[..., seen] > 0).float().mean().item()
+    assert share == pytest.approx(1 - dropout, abs=0.01)
+    torch.testing.assert_close(weights, torch.where(weights > 0, kept, 0.0))
+    assert not weights[..., ~seen].any()
+    weighting = torch.randn_like(weights)
+    value = value.clone().requires_grad_()
+    torch.manual_seed(0)
+    attend_in_strips(None, None, value, dropout).backward(weighting.transpose(1, 2))
+    torch.testing.assert_close(
+        value.grad, weights.transpose(2, 3) @ weighting, rtol=1e-4, atol=1e-5
+    )
+    _, fast = make_layers(attention_dropout=dropout)
+    hidden, _, _ = make_inputs(70)
+    assert not torch.equal(*(fast.train()(hidden, Entities(uniform=True))[0] for _ in range(2)))
+
+
+def test_dropout_has_the_right_gradient_for_queries_keys_and_values() -> None:
+    inputs = [torch.randn(1, 2, 70, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+
+    def attend(*tensors: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(0)
+        return attend_in_strips(*tensors, dropout=0.3)
+
+    assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)
