@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killed import make_inputs, make_params
+from killed import make_inputs
 from tiny import tiny_params
 
 from entity_transformers.cli.lm import OUTPUTS, train_lm
@@ -26,9 +26,10 @@ def run(tmp_path: Path) -> Run:
     make_inputs(tmp_path / "corpus")
 
     def train(minutes: float | None = None, **changes: float) -> dict[str, bytes]:
-        lm = tiny_params(steps=10, max_minutes=minutes, **changes)
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        params = make_params().model_copy(update={"lm": lm})
+        params = tiny_params(
+            {"checkpoint_every": 5, "max_minutes": minutes}, steps=10, **changes
+        )
         train_lm(params, tmp_path / "corpus", "gpt2e", 1, tmp_path / "work", tmp_path / "out")
         return {name: (tmp_path / "out" / name).read_bytes() for name in OUTPUTS}
 
