@@ -23,16 +23,16 @@ WINDOW = 24
 
 @torch.no_grad()
 def read_plainly(model, corpus, entities: bool):
-    """Attention matrices of every window, one window of one document at a time: (document, first
-    token, {attention: [L, H, T, T]}).
+    """Attention matrices of every window, one window of one document at a time, with the labels
+    that the corpus gives: (document, first token, {attention: [L, H, T, T]}).
     """
     model.show_attention()
     for d, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
-        memory = EntityMemory(1, int(corpus.gold[start:end].max(initial=0)), model.width)
+        memory = EntityMemory(1, int(corpus.given[start:end].max(initial=0)), model.width)
         for first in range(start, end, WINDOW):
             last = min(end, first + WINDOW)
             tokens = torch.from_numpy(corpus.tokens[first:last].astype(np.int64))[None]
-            ids = torch.from_numpy(corpus.gold[first:last].astype(np.int64))[None]
+            ids = torch.from_numpy(corpus.given[first:last].astype(np.int64))[None]
             given = {"entity_ids": ids, "memory": memory} if entities else {}
             out = model.module.transformer(
                 input_ids=tokens, output_attentions=True, use_cache=False, **given
@@ -104,6 +104,20 @@ def test_answers_equal_loops_over_the_models_own_matrices(
         ).items():
             np.testing.assert_allclose(found[attention, entities].credits, expected, atol=1e-6)
     assert all(scores.by_distance is None for scores in found.values())
+
+
+def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones(
+    documents, corpus, gpt2e
+):
+    given = give(corpus, "shuffled", seed=1)
+    assert (given.given != corpus.gold).any()
+    questions = ask(documents, given, GROUPS, window=WINDOW, tokens="head")
+    found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3, pooling="sum")
+    expected = score_plainly(gpt2e, documents, given, "head", "sum", True)
+    for attention in ("self", "entity"):
+        np.testing.assert_allclose(
+            found[attention, "on"].credits, expected[attention], atol=1e-6
+        )
 
 
 def test_entities_matter_to_the_heads_of_gpt2e(documents, corpus, gpt2e):
