@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,7 +65,14 @@ def test_spread_takes_documents_at_equal_distances_and_never_more_than_there_are
 
 def test_what_is_cut_out_gives_no_labels_but_keeps_the_gold_ones() -> None:
     corpus = give(tiny_corpus(3), "gold")
-    for part in (pick(corpus, [2]), pad_documents(corpus, 8), split_sentences(corpus, [(0,)] * 3)):
+    corpus = replace(corpus, layers={"resolver:x": corpus.gold})
+    for part in (
+        pick(corpus, [2]),
+        pad_documents(corpus, 8),
+        split_sentences(corpus, [(0,)] * 3),
+        join(corpus, corpus),
+    ):
+        assert not part.layers
         assert (part.given, part.layer) == (None, "none")
         assert part.gold.any()
 
