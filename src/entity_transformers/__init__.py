@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["EntityMemory", "GPT2EConfig", "GPT2EForCausalLM", "GPT2EModel", "add_entity_attention"]
 
 _HOMES = {
-    "EntityMemory": "entity_transformers.lm.memory",
-    "GPT2EConfig": "entity_transformers.lm.gpt2e",
-    "GPT2EForCausalLM": "entity_transformers.lm.gpt2e",
-    "GPT2EModel": "entity_transformers.lm.gpt2e",
-    "add_entity_attention": "entity_transformers.lm.adapter",
+    "EntityMemory": "entity_transformers.models.gpt2e.memory",
+    "GPT2EConfig": "entity_transformers.models.gpt2e.model",
+    "GPT2EForCausalLM": "entity_transformers.models.gpt2e.model",
+    "GPT2EModel": "entity_transformers.models.gpt2e.model",
+    "add_entity_attention": "entity_transformers.models.gpt2e.adapter",
 }
 
 

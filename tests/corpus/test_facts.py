@@ -32,7 +32,7 @@ def test_every_document_is_whole_windows(task: FactTask) -> None:
 def test_answers_repeat_the_fact_of_the_mentioned_entity_and_kind(task: FactTask) -> None:
     corpus, kinds = make_facts(task, 40, 3), len(task.kinds)
     for d in range(40):
-        tokens, entities = corpus.tokens[corpus.document(d)], corpus.entities[corpus.document(d)]
+        tokens, entities = corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)]
         facts = {}
         for start in range(1, task.window, kinds + 5):
             facts[int(entities[start])] = tokens[start + 1 : start + 1 + kinds]

@@ -5,6 +5,7 @@ pure function of the step.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,22 +13,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import drop_first_mentions, first_mentions, shuffle_labels
+from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
 
 
 def make_corpus(lengths: list[int], entities: int = 3, seed: int = 0) -> AlignedCorpus:
-    """Documents of ``length`` tokens; token values are unique, entity ids 0..entities in runs."""
+    """Documents of ``length`` tokens that give their gold labels, 0..entities; each token is
+    another.
+    """
     total, generator = sum(lengths), np.random.default_rng(seed)
     labels = [generator.integers(0, entities + 1, length) for length in lengths]
     for label in labels:
         label[0] = 0
     column = np.concatenate(labels).astype(np.int32)
-    return AlignedCorpus(
-        "train", tuple(f"d{i}" for i in range(len(lengths))), ("",), tokens=np.arange(total, dtype=np.int32), entities=column,
-        mentions=np.where(column > 0, 0, -1).astype(np.int32), words=np.arange(total, dtype=np.int32), tags=np.zeros(total, np.uint8),
-        bytes=np.ones(total, np.uint16), offsets=np.cumsum([0, *lengths]),
-    )  # fmt: skip
+    corpus = AlignedCorpus(
+        "train",
+        tuple(f"d{i}" for i in range(len(lengths))),
+        ("",),
+        tokens=np.arange(total, dtype=np.int32),
+        gold=column,
+        mentions=np.where(column > 0, 0, -1).astype(np.int32),
+        words=np.arange(total, dtype=np.int32),
+        tags=np.zeros(total, np.uint8),
+        bytes=np.ones(total, np.uint16),
+        offsets=np.cumsum([0, *lengths]),
+    )
+    return give(corpus, "gold")
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,13 +87,13 @@ def test_memory_rows_of_a_window_belong_to_one_document_each(
             started = np.flatnonzero(window_.positions[stream] == 0)
             segment = np.searchsorted(started, np.arange(window), side="right")
             for token, row, part in zip(
-                window_.tokens[stream], window_.entities[stream], segment, strict=True
+                window_.tokens[stream], window_.labels[stream], segment, strict=True
             ):
-                assert (row == 0) == (corpus.entities[token] == 0)
+                assert (row == 0) == (corpus.gold[token] == 0)
                 if row:
                     key = (
                         int(document_of[token]),
-                        int(corpus.entities[token]),
+                        int(corpus.gold[token]),
                         0 if part == 1 and not fresh.size else None,
                     )
                     held = owner[stream].setdefault(int(row), key[:2])  # type: ignore[arg-type]
@@ -148,51 +159,48 @@ def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     one = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
     other = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
     _ = [one[i] for i in range(10)]
-    for name in ("tokens", "targets", "entities", "positions", "starting", "ending", "new_rows"):
+    for name in ("tokens", "targets", "labels", "positions", "begins", "starting", "ending", "new_rows"):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
     assert (
         one[17].tokens != WindowPlan(corpus, streams=2, window=8, windows=30, seed=2)[17].tokens
     ).any()
 
 
-def test_other_labels_do_not_change_the_tokens() -> None:
+@pytest.mark.parametrize("layer", ["none", "shuffled", "first-only"])
+def test_other_labels_do_not_change_the_tokens(layer: str) -> None:
     corpus = make_corpus([20, 30, 25, 10])
-    plain = WindowPlan(
-        corpus.with_entities(np.zeros_like(corpus.entities)),
-        streams=2,
-        window=8,
-        windows=30,
-        seed=1,
-    )
-    labelled = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
+    how = {"streams": 2, "window": 8, "windows": 30, "seed": 1}
+    other, gold = WindowPlan(give(corpus, layer, 1), **how), WindowPlan(corpus, **how)
     for i in range(30):
-        np.testing.assert_array_equal(plain[i].tokens, labelled[i].tokens)
+        for name in ("tokens", "targets", "positions", "begins", "documents"):
+            np.testing.assert_array_equal(getattr(other[i], name), getattr(gold[i], name))
+
+
+def test_a_window_has_the_labels_that_are_given_and_none_without_any() -> None:
+    corpus = make_corpus([9, 9, 9])
+    found = replace(corpus, given=np.where(corpus.gold == 2, 1, 0).astype(np.int32))
+    plan = WindowPlan(found, streams=1, window=8, windows=6, seed=1)
+    assert plan.entities.max() == 1
+    for window in (plan[i] for i in range(6)):
+        np.testing.assert_array_equal(window.labels > 0, corpus.gold[window.tokens] == 2)
+    plan = WindowPlan(give(corpus, "none"), streams=1, window=8, windows=6, seed=1)
+    assert (plan.rows, plan.chains, plan[0].labels.any()) == (0, 0, False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=st.lists(st.integers(2, 20), min_size=1, max_size=6),
+    window=st.integers(2, 24),
+    seed=st.integers(0, 5),
+)
+def test_a_document_begins_with_its_first_token(lengths: list[int], window: int, seed: int) -> None:
+    """Not where a window goes on with a document, though its positions start at 0 there."""
+    corpus = make_corpus(lengths)
+    plan = WindowPlan(corpus, streams=2, window=window, windows=8, seed=seed)
+    for found in (plan[i] for i in range(8)):
+        np.testing.assert_array_equal(found.begins, np.isin(found.tokens, corpus.offsets[:-1]))
 
 
 def test_a_split_without_words_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to train on"):
         WindowPlan(make_corpus([1, 1]), streams=1, window=4, windows=1, seed=0)
-
-
-def with_mentions(entities: list[int], mentions: list[int]) -> AlignedCorpus:
-    corpus = make_corpus([len(entities)])
-    from dataclasses import replace
-
-    return replace(
-        corpus, entities=np.array(entities, np.int32), mentions=np.array(mentions, np.int32)
-    )
-
-
-def test_first_mentions_are_those_no_earlier_mention_precedes() -> None:
-    corpus = with_mentions([0, 1, 1, 0, 2, 1, 2, 0], [-1, 0, 0, -1, 1, 2, 3, -1])
-    assert first_mentions(corpus).tolist() == [False, True, True, False, True, False, False, False]
-    assert drop_first_mentions(corpus).tolist() == [0, 0, 0, 0, 0, 1, 2, 0]
-
-
-def test_shuffled_labels_keep_spans_and_counts() -> None:
-    corpus = with_mentions([0, 1, 1, 0, 2, 1, 2, 3], [-1, 0, 0, -1, 1, 2, 3, 4])
-    shuffled = shuffle_labels(corpus, 1)
-    assert ((shuffled > 0) == (corpus.entities > 0)).all()
-    assert shuffled[1] == shuffled[2]
-    assert sorted(shuffled[[1, 4, 5, 6, 7]].tolist()) == [1, 1, 2, 2, 3]
-    assert any((shuffle_labels(corpus, seed) != corpus.entities).any() for seed in range(5))

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from tiny import lively_model
+from written import LEXICON, write_documents
 
 from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
-from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.mentions import flatten
 from entity_transformers.encode import (
     MENTION_ARRAYS,
@@ -23,37 +24,15 @@ from entity_transformers.encode import (
 )
 from entity_transformers.encode.mentions import find_head, find_heads
 from entity_transformers.encode.words import check_same
-from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
+from entity_transformers.models.base import LanguageModel
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
-LEXICON = {
-    "Ann": "NNP", "Bobby": "NNP", "harbour": "NN", "tailor": "NN", "she": "PRP", "his": "PRP$", "the": "DT", "of": "IN", "old": "JJ",
-    "walked": "VBD", "extraordinarily": "RB", ",": ",", ".": ".",
-}  # fmt: skip
 WINDOW = 16
-
-
-def write_document(index: int, generator: np.random.Generator) -> Document:
-    words = tuple(generator.choice(list(LEXICON), int(generator.integers(1, 40))).tolist())
-    starts = sorted({0, *generator.integers(0, len(words), 3).tolist()})
-    places = zip(
-        generator.integers(0, len(words), 9).tolist(),
-        generator.integers(1, 5, 9).tolist(),
-        strict=True,
-    )
-    spans = {(start, min(len(words), start + length)) for start, length in places}
-    mentions = tuple(
-        Mention(s, e, int(generator.integers(3, 6)))
-        for s, e in sorted(spans, key=lambda span: (span[0], -span[1]))
-    )
-    tags = tuple(LEXICON[word] for word in words)
-    return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), mentions, tags)
 
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    generator = np.random.default_rng(11)
-    return [write_document(i, generator) for i in range(7)]
+    return write_documents(7, longest=39, mentions=9)
 
 
 @pytest.fixture(scope="module")
@@ -66,22 +45,8 @@ def corpus(documents, tokenizer):
     return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
 
 
-def build(kind: str, tokenizer, **switches: str) -> torch.nn.Module:
-    shape = {
-        "n_positions": WINDOW,
-        "n_embd": 16,
-        "n_layer": 2,
-        "n_head": 2,
-        "initializer_range": 0.3,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-    torch.manual_seed(8)
-    if kind == "gpt2":
-        return GPT2LMHeadModel(GPT2Config(vocab_size=tokenizer.get_vocab_size(), **shape)).eval()
-    return GPT2EForCausalLM(
-        GPT2EConfig(vocab_size=tokenizer.get_vocab_size(), **shape, **switches)
-    ).eval()
+def build(kind: str, tokenizer, **switches: str) -> LanguageModel:
+    return lively_model(kind, tokenizer.get_vocab_size(), window=WINDOW, **switches)
 
 
 @pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean"])
@@ -98,7 +63,7 @@ def read_plainly(model, ids, states=None) -> np.ndarray:
     with torch.no_grad():
         given = {} if states is None else {"entity_states": states[None]}
         return (
-            model.transformer(torch.tensor([ids]), use_cache=False, **given)
+            model.module.transformer(torch.tensor([ids]), use_cache=False, **given)
             .last_hidden_state[0]
             .numpy()
         )
@@ -291,9 +256,9 @@ def read_document_plainly(model, corpus, d, entities) -> tuple[np.ndarray, dict[
     dictionary holds at its end.
     """
     part = corpus.document(d)
-    tokens, ids = corpus.tokens[part].tolist(), corpus.entities[part].tolist()
+    tokens, ids = corpus.tokens[part].tolist(), corpus.gold[part].tolist()
     vectors, parts = {}, []
-    mean = getattr(model.config, "memory_write", "last") == "mean"
+    mean = model.memory_write == "mean"
     for start in range(0, len(tokens), WINDOW):
         window = ids[start : start + WINDOW]
         states = (
@@ -321,9 +286,7 @@ def test_mentions_equal_reading_plainly(model, documents, corpus, tokenizer, poo
     assert arrays["group"].tolist() == [group for *_, group in rows]
     for mode in ("on", "off"):
         read = [
-            read_document_plainly(
-                model, corpus, d, mode == "on" and model.config.model_type == "gpt2e"
-            )
+            read_document_plainly(model, corpus, d, mode == "on" and model.can("entities"))
             for d in range(len(documents))
         ]
         memory = [vectors[entity] for _, vectors in read for entity in sorted(vectors)]
@@ -336,7 +299,7 @@ def test_mentions_equal_reading_plainly(model, documents, corpus, tokenizer, poo
         alone = []
         for d, word, entity, _ in rows:
             ids = tokenizer.encode(" " + documents[d].words[word]).ids
-            given = mode == "on" and model.config.model_type == "gpt2e"
+            given = mode == "on" and model.can("entities")
             states = (
                 torch.tensor(arrays["memory_on"][entity].astype(np.float32)).expand(len(ids), -1)
                 if given

@@ -4,12 +4,21 @@ alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from mixed import VOCABULARY, WINDOW, mixed_corpus
+from tiny import lively_model
 
-from entity_transformers.encode.reader import batch_by_length, lay_out, plan_windows, read_documents
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import batch_by_length, lay_out, plan_windows, read_windows
+from entity_transformers.kinds import Kind, LmParams
+from entity_transformers.models.base import LanguageModel, Nothing
 
 
 @given(length=st.integers(0, 60), window=st.integers(1, 20), data=st.data())
@@ -37,25 +46,117 @@ def test_lay_out_pads_on_the_right():
     assert valid.tolist() == [[True, True, True], [True, False, False]]
 
 
+@pytest.fixture(scope="module")
+def corpus() -> AlignedCorpus:
+    return mixed_corpus()
+
+
+@pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean"])
+def model(request: pytest.FixtureRequest) -> LanguageModel:
+    kind, *switches = request.param.split("-")
+    changes = dict(zip(("entity_values", "memory_write"), switches, strict=True)) if switches else {}
+    return lively_model(kind, VOCABULARY, window=WINDOW, **changes)
+
+
+def read_hidden(model, corpus, stride: int, batch: int) -> np.ndarray:
+    """The hidden state of every token of the split, [N, width], from the window where it is new."""
+    found = np.full((len(corpus.tokens), model.width), np.nan, np.float32)
+    with torch.inference_mode():
+        for reading in read_windows(model, corpus, window=WINDOW, stride=stride, batch=batch):
+            found[reading.where[reading.valid]] = reading.hidden.numpy()[reading.valid]
+    return found
+
+
 @pytest.mark.parametrize("stride", [12, 5])
-def test_every_token_is_new_in_one_window_and_every_document_ends_once(gpt2e, corpus, stride):
+def test_every_token_is_new_in_one_window_and_every_document_ends_once(model, corpus, stride):
     seen, ended = np.zeros(len(corpus.tokens), int), np.zeros(len(corpus), int)
-    for reading in read_documents(gpt2e, corpus, window=12, stride=stride, batch=3, entities=True):
+    for reading in read_windows(model, corpus, window=12, stride=stride, batch=3):
         np.add.at(seen, reading.where[reading.valid], 1)
         ended[reading.documents[reading.ended]] += 1
         assert reading.hidden.shape == (*reading.where.shape, 16)
-        assert reading.memory is not None
-        assert len(reading.memory.states) == len(reading.documents)
+        assert len(reading.hidden) == len(reading.documents) == len(reading.ended)
     assert (seen == 1).all()
     assert (ended == 1).all()
 
 
-def test_wrong_use_is_refused(gpt2e, corpus):
+@pytest.mark.parametrize("labels", ["gold", "none", "shuffled"])
+@pytest.mark.parametrize("stride", [12, 5, 1])
+def test_hidden_states_are_those_of_each_document_alone_whatever_the_batch(
+    model, corpus, stride, labels
+):
+    given = give(corpus, labels, seed=3)
+    alone = read_hidden(model, given, stride, 1)
+    assert np.isfinite(alone).all()
+    for batch in (2, 3, 8):
+        np.testing.assert_allclose(
+            read_hidden(model, given, stride, batch), alone, rtol=1e-4, atol=1e-5
+        )
+    for d in range(len(corpus)):  # a document beside none at all
+        part = corpus.document(d)
+        one = replace(
+            given.head(0),
+            names=given.names[d : d + 1],
+            tokens=given.tokens[part],
+            given=None if given.given is None else given.given[part],
+            offsets=np.array([0, part.stop - part.start]),
+        )
+        np.testing.assert_allclose(
+            read_hidden(model, one, stride, 4), alone[part], rtol=1e-4, atol=1e-5
+        )
+
+
+def test_labels_are_read_where_the_kind_reads_any(model, corpus):
+    gold, none = (read_hidden(model, give(corpus, layer), 12, 3) for layer in ("gold", "none"))
+    assert (abs(gold - none).max() > 1e-2) == model.can("entities")
+
+
+class Recurrent(LanguageModel):
+    """As a model without a longest window: its hidden states are sums over all tokens so far."""
+
+    kind = Kind("recurrent", "RNN", LmParams, frozenset({"encode", "state"}), "nowhere")
+    width, context = 1, None
+
+    def __init__(self) -> None:
+        self.module = torch.nn.Linear(1, 1).eval()
+        self.rows: list[int] = []
+
+    def start(self, rows, entities=0):
+        return Sums(torch.zeros(rows, dtype=torch.int64))
+
+    def encode(self, batch, state):
+        assert batch.labels is None
+        assert batch.new == 0
+        self.rows.append(len(batch.tokens))
+        sums = state.sums[:, None] + batch.tokens.cumsum(1)
+        return sums[..., None].float(), Sums(sums[:, -1])
+
+    output_weight = save = None  # nobody asks for them here
+
+
+class Sums(Nothing):
+    def __init__(self, sums):
+        self.sums = sums
+
+    def select(self, rows):
+        return Sums(self.sums[rows])
+
+
+@pytest.mark.parametrize("stride", [12, 5])
+def test_a_model_without_a_longest_window_reads_every_token_once(corpus, stride):
+    model = Recurrent()
+    found = read_hidden(model, corpus, stride, 3)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        np.testing.assert_array_equal(found[part, 0], corpus.tokens[part].cumsum())
+    assert model.rows == [3, 3, 2, 3, 1, 2]  # of lengths 31, 25, 24; 13, 12, 7; 2, 1
+
+
+def test_wrong_use_is_refused(model, corpus):
     with pytest.raises(ValueError, match="stride 13 must lie between 1 and the window of 12"):
-        next(read_documents(gpt2e, corpus, window=12, stride=13, batch=1, entities=True))
-    gpt2e.train()
+        next(read_windows(model, corpus, window=12, stride=13, batch=1))
+    model.module.train()
     try:
         with pytest.raises(ValueError, match="training mode"):
-            next(read_documents(gpt2e, corpus, window=12, stride=12, batch=1, entities=True))
+            next(read_windows(model, corpus, window=12, stride=12, batch=1))
     finally:
-        gpt2e.eval()
+        model.eval()

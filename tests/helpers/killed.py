@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 
 import torch
-from tiny import ROOT, tiny_corpus, tiny_params
+from tiny import tiny_corpus, tiny_params
 from tokenizers import Tokenizer, models
 
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli.lm import train_lm
-from entity_transformers.study.params import Params, load
+from entity_transformers.study.params import Params
 
 
 def make_inputs(folder: Path) -> None:
@@ -34,8 +34,10 @@ def make_inputs(folder: Path) -> None:
 
 
 def make_params() -> Params:
-    lm = tiny_params(steps=400, validate_every=12, checkpoint_every=1, final_weights="best")
-    return load(ROOT / "studies" / "sample" / "params.yaml").model_copy(update={"lm": lm})
+    """A run long enough to be killed often, with a checkpoint after each step."""
+    return tiny_params(
+        {"checkpoint_every": 1}, steps=400, validate_every=12, final_weights="best"
+    )
 
 
 def train(folder: Path) -> None:

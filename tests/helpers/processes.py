@@ -19,35 +19,32 @@ from typing import Any
 
 import accelerate  # noqa: F401 - once, before the forks
 import torch
-from killed import make_inputs, make_params
+from killed import make_inputs
 from safetensors.torch import save_file
-from test_training import make_training
 from tiny import tiny_params
+from trainings import make_training
 
 from entity_transformers.cli.lm import train_lm
-from entity_transformers.study.params import Params
 from entity_transformers.train import loop as training_module
 from entity_transformers.train.distributed import World, joined_world
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped
 from entity_transformers.train.optimizer import apply_gradients
 
 CASES: dict[str, dict[str, Any]] = {
-    "gpt2": {"name": "gpt2"},
-    "gpt2e": {"name": "gpt2e"},
-    "gpt2e-unlabelled": {"name": "gpt2e-unlabelled"},
+    "gpt2": {"kind": "gpt2"},
+    "gpt2e": {},
+    "gpt2e-unlabelled": {"labels": "none"},
     "windows": {
-        "name": "gpt2e",
         "accumulation": 2,
         "memory_gradient_windows": 1,
         "entity_values": "both",
     },
     "recomputed": {
-        "name": "gpt2e",
         "memory_gradient_windows": 1,
         "memory_life": "epochs",
         "gradient_checkpointing": True,
     },
-    "epochs": {"name": "gpt2e", "memory_life": "epochs", "steps": 40},
+    "epochs": {"memory_life": "epochs", "steps": 40},
 }
 COMMON = {"documents_per_step": 4, "dropout": 0.0}
 Meddling = Callable[[Training, World], None]
@@ -70,7 +67,7 @@ def train(folder: Path, world: World, meddling: Meddling | None = None, **change
     except (TrainingError, TrainingStopped) as error:
         end = f"{type(error).__name__}: {error}"
     tensors = {
-        name: p.detach().clone() for name, p in training.model.named_parameters()
+        name: p.detach().clone() for name, p in training.model.module.named_parameters()
     } | gradients
     tensors |= (
         {f"memory/{name}": states.clone() for name, states in training.streams.state().items()}
@@ -159,12 +156,6 @@ def kill_second(training: Training, world: World) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def cli_params() -> Params:
-    return make_params().model_copy(
-        update={"lm": tiny_params(final_weights="best", validate_every=4)}
-    )
-
-
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     for case, changes in CASES.items():
@@ -177,11 +168,12 @@ def main(folder: Path) -> None:
     run(2, folder / "signalled", signal_second, **random)
     run(2, folder / "lost", kill_second)
     make_inputs(folder / "corpus")
+    params = tiny_params({"checkpoint_every": 5}, final_weights="best", validate_every=4)
     for size in (2, 1):  # the second one finds the run finished
         fork(
             size,
             lambda size=size: train_lm(
-                cli_params(), folder / "corpus", "gpt2e", 1, folder / "work", folder / f"out-{size}"
+                params, folder / "corpus", "gpt2e", 1, folder / "work", folder / f"out-{size}"
             ),
         )
     for name, first, second in (("two-one", 2, 1), ("one-two", 1, 2)):

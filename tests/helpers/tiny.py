@@ -1,59 +1,123 @@
-"""A tiny corpus and tiny parameters for tests of training and evaluation."""
+"""A tiny corpus, tiny parameters and tiny models for tests of training and evaluation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.study import params
+from entity_transformers.kinds import KINDS, ModelEntry, resolve
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.registry import build_model
+from entity_transformers.study.params import Params, load
 
 ROOT = Path(__file__).resolve().parents[2]
-VOCABULARY = 40
+SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
+VOCABULARY, WIDTH = 40, 16
+SMALL: dict[str, Any] = {
+    "layers": 2,
+    "heads": 2,
+    "width": WIDTH,
+    "window": 8,
+    "dropout": 0.1,
+    "steps": 20,
+    "warmup_steps": 2,
+    "documents_per_step": 2,
+    "validate_every": 5,
+}
 
 
 def tiny_corpus(
     documents: int = 6, seed: int = 0, split: str = "train", shortest: int = 12, longest: int = 40
 ) -> AlignedCorpus:
     """Random tokens 1.. with an <|endoftext|> of 0 before each document; a third of the tokens in
-    mentions of 4 entities.
+    mentions of 4 entities, gold labels that no model is given yet.
     """
     generator = np.random.default_rng(seed)
     lengths = generator.integers(shortest, longest, documents)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     total = int(offsets[-1])
     tokens = generator.integers(1, VOCABULARY, total).astype(np.int32)
-    entities = np.where(generator.random(total) < 0.33, generator.integers(1, 5, total), 0).astype(
-        np.int32
-    )
+    gold = np.where(generator.random(total) < 0.33, generator.integers(1, 5, total), 0)
+    gold = gold.astype(np.int32)
     words = np.concatenate([np.arange(-1, n - 1) for n in lengths]).astype(np.int32)
-    tokens[offsets[:-1]], entities[offsets[:-1]] = 0, 0
+    tokens[offsets[:-1]], gold[offsets[:-1]] = 0, 0
     mentions = np.full(total, -1, np.int32)
     for start, end in pairwise(offsets):
-        inside = entities[start:end] > 0
+        inside = gold[start:end] > 0
         mentions[start:end][inside] = np.arange(inside.sum())
     return AlignedCorpus(
-        split, tuple(f"d{i}#0" for i in range(documents)), ("", "NN"), tokens=tokens, entities=entities, mentions=mentions, words=words,
-        tags=np.ones(total, np.uint8), bytes=np.where(words < 0, 0, 2).astype(np.uint16), offsets=offsets.astype(np.int64),
-    )  # fmt: skip
-
-
-def tiny_params(**changes: Any) -> params.LmParams:
-    """The sample's lm section, shrunk, with ``changes`` on top."""
-    values = params.load(ROOT / "studies" / "sample" / "params.yaml").lm.model_dump()
-    small = {
-        "layers": 2,
-        "heads": 2,
-        "width": 16,
-        "window": 8,
-        "dropout": 0.1,
-        "steps": 20,
-        "warmup_steps": 2,
-        "documents_per_step": 2,
-    }
-    return params.LmParams(
-        **(values | small | {"validate_every": 5, "checkpoint_every": 5} | changes)
+        split,
+        tuple(f"d{i}#0" for i in range(documents)),
+        ("", "NN"),
+        tokens=tokens,
+        gold=gold,
+        mentions=mentions,
+        words=words,
+        tags=np.ones(total, np.uint8),
+        bytes=np.where(words < 0, 0, 2).astype(np.uint16),
+        offsets=offsets.astype(np.int64),
     )
+
+
+@cache
+def _sample() -> Params:
+    return load(SAMPLE)
+
+
+def tiny_params(run: Mapping[str, Any] | None = None, **lm: Any) -> Params:
+    """The sample's params with a shrunk section lm; ``run`` and ``lm`` change values of these two
+    sections.
+    """
+    values = _sample().model_dump()
+    values["lm"] |= SMALL | lm
+    values["run"] |= run or {}
+    values["perplexity"]["stride"] = values["lm"]["window"]
+    return Params.model_validate(values)
+
+
+def tiny_entry(kind: str = "gpt2e", labels: str | None = None, **changes: Any) -> ModelEntry:
+    """An entry of that kind with `tiny_params` and ``changes``; ``labels``: gold by default where
+    the kind reads any.
+    """
+    given = labels or ("gold" if "entities" in KINDS[kind].can else "none")
+    entry = {"kind": kind, "role": "other", "labels": given, **changes}
+    lm = _sample().lm.model_dump() | SMALL
+    return resolve(kind, {kind: entry}, lm, _sample().kinds, KINDS)
+
+
+def tiny_model(
+    kind: str = "gpt2e", vocabulary: int = VOCABULARY, seed: int = 1, **changes: Any
+) -> LanguageModel:
+    """The model of `tiny_entry` with random weights."""
+    return build_model(tiny_entry(kind, **changes), vocabulary, 0, seed=seed)
+
+
+def lively_model(
+    kind: str = "gpt2e", vocabulary: int = VOCABULARY, seed: int = 1, **changes: Any
+) -> LanguageModel:
+    """`tiny_model` to be evaluated, with weights so large (a standard deviation of 0.3) that
+    whatever it reads shows in what it gives.
+    """
+    model = tiny_model(kind, vocabulary, seed, **changes)
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(15)
+    return model.eval()
+
+
+def random_memory(
+    batch: int, entities: int, width: int, dtype: torch.dtype = torch.float32
+) -> EntityMemory:
+    """A memory of normal random vectors, drawn from torch's present state."""
+    vectors = torch.randn(batch, entities, width, dtype=dtype)
+    states = torch.cat([torch.ones(batch, 1, width, dtype=dtype), vectors], dim=1)
+    return EntityMemory(batch, entities, width, dtype=dtype).replace({"states": states})

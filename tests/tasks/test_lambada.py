@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny import lively_model
 from tokenizers import Tokenizer
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers import artifacts
 from entity_transformers.corpus.alignment import END, learn_tokenizer, load_gpt2_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import (
     Passage,
     encode_passages,
@@ -73,12 +74,8 @@ def texts(material) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def model(tokenizer) -> GPT2LMHeadModel:
-    torch.manual_seed(0)
-    shape = {"n_positions": 128, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.3}
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=tokenizer.get_vocab_size(), bos_token_id=0, eos_token_id=0, **shape)
-    ).eval()
+def model(tokenizer) -> LanguageModel:
+    return lively_model("gpt2", tokenizer.get_vocab_size(), window=128)
 
 
 def read_rows(texts: list[str]) -> list[dict]:
@@ -99,7 +96,7 @@ def score_by_harness_rule(model, tokenizer, text, window) -> tuple[float, bool, 
         whole = [tokenizer.token_to_id(END), *whole]
     inputs = whole[-(window + 1) :][:-1]
     with torch.no_grad():
-        logs = model(torch.tensor([inputs])).logits[0].log_softmax(-1)[-len(continuation) :]
+        logs = model.module(torch.tensor([inputs])).logits[0].log_softmax(-1)[-len(continuation) :]
     right = torch.tensor(continuation)
     return (
         float(logs.gather(1, right[:, None]).sum()),
@@ -142,7 +139,7 @@ def rank_next_words(model, tokenizer, context) -> list[str]:
     """
     with torch.no_grad():
         order = (
-            model(torch.tensor([tokenizer.encode(context).ids]))
+            model.module(torch.tensor([tokenizer.encode(context).ids]))
             .logits[0, -1]
             .argsort(descending=True)[:200]
             .tolist()
@@ -175,7 +172,7 @@ def test_a_target_of_several_tokens_is_right_only_if_all_are(model, tokenizer, t
         passages, scores.target_misses, scores.target_tokens, strict=True
     ):
         with torch.no_grad():
-            logits = model(torch.tensor(passage.tokens[None, :-1].astype(np.int64))).logits[0]
+            logits = model.module(torch.tensor(passage.tokens[None, :-1].astype(np.int64))).logits[0]
         wrong = logits.argmax(-1).numpy()[passage.target - 1 :] != passage.tokens[passage.target :]
         assert (misses, tokens) == (wrong.sum(), len(wrong))
     right = replace(scores, target_misses=np.arange(len(passages)) % 3)
@@ -191,7 +188,7 @@ def test_passage_and_word_measures_equal_logits_by_hand(model, tokenizer, texts,
     for i, passage in enumerate(passages):
         kept = passage.tokens[-(window + 1) :].astype(np.int64)
         with torch.no_grad():
-            logs = model(torch.tensor(kept[None, :-1])).logits[0].double().log_softmax(-1)
+            logs = model.module(torch.tensor(kept[None, :-1])).logits[0].double().log_softmax(-1)
         nll = -logs.gather(1, torch.tensor(kept[1:, None]))[:, 0].numpy()
         assert scores.passage_nll[i] == pytest.approx(nll.sum(), rel=1e-4)
         assert scores.passage_tokens[i] == len(kept) - 1

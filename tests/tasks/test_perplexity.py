@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from entity_transformers import artifacts
-from entity_transformers.corpus.labels import first_mentions, shuffle_labels
+from entity_transformers.corpus.labels import (
+    first_mentions,
+    give,
+    shuffle_given,
+    shuffle_labels,
+)
 from entity_transformers.tasks.perplexity import (
     document_rows,
     exp_or_none,
@@ -22,25 +28,25 @@ from entity_transformers.tasks.perplexity import (
 GROUPS = {"nouns": ["NN", "NNS"], "pronouns": ["PRP"]}
 
 
-def score_plainly(model, corpus, window, stride, entities):
+def score_plainly(model, corpus, window, stride):
     """One document, one window, one token at a time: the model's own logits and one vector an
-    entity in a dictionary.
+    entity in a dictionary, by the labels that the split gives.
     """
     result = np.zeros(len(corpus.tokens))
+    labels = corpus.given if model.can("entities") else None
     for d in range(len(corpus)):
         part = corpus.document(d)
-        tokens, ids = corpus.tokens[part].astype(int), corpus.entities[part].astype(int)
-        vectors, scored = {}, 0
+        tokens, vectors, scored = corpus.tokens[part].astype(int), {}, 0
         while scored < len(tokens) - 1:
             end = min(len(tokens), window if scored == 0 else scored + stride)
             start = max(0, (window if scored == 0 else scored + stride) - window)
-            states = torch.ones(1, end - start, 16)
-            for t in range(start, end):
-                if entities and ids[t] in vectors:
-                    states[0, t - start] = vectors[ids[t]]
-            given = {} if not entities else {"entity_states": states}
+            given = {}
+            if labels is not None:
+                ids = labels[part].astype(int)
+                read = [vectors.get(entity, torch.ones(16)) for entity in ids[start:end]]
+                given = {"entity_states": torch.stack(read)[None]}
             with torch.no_grad():
-                output = model(
+                output = model.module(
                     torch.tensor(tokens[None, start:end]),
                     output_hidden_states=True,
                     use_cache=False,
@@ -49,15 +55,9 @@ def score_plainly(model, corpus, window, stride, entities):
             logs = output.logits[0].double().log_softmax(-1)
             for t in range(scored, min(end, len(tokens) - 1)):
                 result[part.start + t + 1] = -logs[t - start, tokens[t + 1]]
-            _write_plainly(
-                vectors,
-                ids,
-                output.hidden_states[-1][0],
-                start,
-                scored,
-                end,
-                getattr(model.config, "memory_write", None),
-            )
+            if labels is not None:
+                hidden = output.hidden_states[-1][0]
+                _write_plainly(vectors, ids, hidden, start, scored, end, model.memory_write)
             scored = end
     return result
 
@@ -72,32 +72,27 @@ def _write_plainly(vectors, ids, hidden, start, new, end, write):
 
 
 @pytest.mark.parametrize("stride", [12, 5, 1])
-@pytest.mark.parametrize("entities", [True, False])
-def test_gpt2e_scores_equal_the_plain_loop(gpt2e, corpus, stride, entities):
-    nll = score_corpus(gpt2e, corpus, window=12, stride=stride, batch=3, entities=entities)
-    np.testing.assert_allclose(
-        nll, score_plainly(gpt2e, corpus, 12, stride, entities), rtol=1e-4, atol=1e-5
-    )
+@pytest.mark.parametrize("labels", ["gold", "none", "shuffled"])
+def test_gpt2e_scores_equal_the_plain_loop(gpt2e, corpus, stride, labels):
+    given = give(corpus, labels, seed=2)
+    nll = score_corpus(gpt2e, given, window=12, stride=stride, batch=3)
+    np.testing.assert_allclose(nll, score_plainly(gpt2e, given, 12, stride), rtol=1e-4, atol=1e-5)
     assert nll.dtype == np.float32
 
 
 @pytest.mark.parametrize("stride", [12, 7])
 def test_gpt2_scores_equal_the_plain_loop(gpt2, corpus, stride):
-    nll = score_corpus(gpt2, corpus, window=12, stride=stride, batch=4, entities=True)
-    np.testing.assert_allclose(
-        nll, score_plainly(gpt2, corpus, 12, stride, False), rtol=1e-4, atol=1e-5
-    )
+    nll = score_corpus(gpt2, corpus, window=12, stride=stride, batch=4)
+    np.testing.assert_allclose(nll, score_plainly(gpt2, corpus, 12, stride), rtol=1e-4, atol=1e-5)
 
 
 def test_every_predicted_token_has_a_loss_and_the_first_has_none(gpt2, corpus):
-    nll = score_corpus(gpt2, corpus, window=12, stride=5, batch=3, entities=False)
+    nll = score_corpus(gpt2, corpus, window=12, stride=5, batch=3)
     assert np.flatnonzero(nll == 0).tolist() == corpus.offsets[:-1].tolist()
 
 
 def test_batch_size_changes_nothing(gpt2e, corpus):
-    alone, together = (
-        score_corpus(gpt2e, corpus, window=12, stride=5, batch=b, entities=True) for b in (1, 8)
-    )
+    alone, together = (score_corpus(gpt2e, corpus, window=12, stride=5, batch=b) for b in (1, 8))
     np.testing.assert_allclose(alone, together, rtol=1e-4, atol=1e-5)
 
 
@@ -105,27 +100,35 @@ def test_modes_differ_for_gpt2e_and_not_for_gpt2(gpt2e, gpt2, corpus):
     modes = score_modes(gpt2e, corpus, window=12, stride=12, batch=3, seed=1)
     assert list(modes) == ["on", "off", "shuffled"]
     assert abs(modes["on"] - modes["off"]).max() > 1e-2
-    expected = corpus.with_entities(shuffle_labels(corpus, 1))
+    expected = replace(corpus, given=shuffle_labels(corpus, corpus.gold, 1))
     np.testing.assert_allclose(
-        modes["shuffled"], score_plainly(gpt2e, expected, 12, 12, True), rtol=1e-4, atol=1e-5
+        modes["shuffled"], score_plainly(gpt2e, expected, 12, 12), rtol=1e-4, atol=1e-5
     )
     plain = score_modes(gpt2, corpus, window=12, stride=12, batch=3, seed=1)
     assert all((plain[mode] == plain["on"]).all() for mode in ("off", "shuffled"))
 
 
+def test_modes_shuffle_the_labels_that_are_given(gpt2e, corpus):
+    given = give(corpus, "first-only")
+    modes = score_modes(gpt2e, given, window=12, stride=12, batch=3, seed=1)
+    for mode, labels in (("on", given.given), ("shuffled", shuffle_given(given, 1).given)):
+        expected = score_plainly(gpt2e, replace(corpus, given=labels), 12, 12)
+        np.testing.assert_allclose(modes[mode], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_modes_without_labels_are_those_without_entities(gpt2e, corpus):
-    unlabelled = corpus.with_entities(np.zeros_like(corpus.entities))
-    modes = score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
-    read = score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3, entities=True)
-    for mode in ("on", "off", "shuffled"):
-        np.testing.assert_allclose(modes[mode], read, rtol=1e-5, atol=1e-6)
+    for unlabelled in (replace(corpus, given=np.zeros_like(corpus.gold)), give(corpus, "none")):
+        modes = score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
+        read = score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3)
+        for mode in ("on", "off", "shuffled"):
+            np.testing.assert_allclose(modes[mode], read, rtol=1e-5, atol=1e-6)
 
 
 def test_mention_distances_equal_a_search_backwards(corpus):
     distances = mention_distances(corpus)
     for d in range(len(corpus)):
         part = corpus.document(d)
-        entities, mentions = corpus.entities[part], corpus.mentions[part]
+        entities, mentions = corpus.gold[part], corpus.mentions[part]
         for t in range(len(entities)):
             if mentions[t] < 0:
                 assert distances[part][t] == -1
@@ -210,16 +213,21 @@ def test_document_rows_sum_to_the_split(corpus, scores):
 
 def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus, tmp_path):
     empty = corpus.head(0)
-    assert score_corpus(gpt2, empty, window=12, stride=12, batch=2, entities=True).shape == (0,)
+    assert score_corpus(gpt2, empty, window=12, stride=12, batch=2).shape == (0,)
     nothing = np.zeros(0, np.float32)
     summary = summarise_split(empty, {"on": nothing, "off": nothing}, GROUPS)
     assert summary["on"] == {
-        "tokens": 0, "nll": 0.0, "loss": None, "perplexity": None, "perplexity_word": None, "bits_per_byte": None,
-    }  # fmt: skip
+        "tokens": 0,
+        "nll": 0.0,
+        "loss": None,
+        "perplexity": None,
+        "perplexity_word": None,
+        "bits_per_byte": None,
+    }
     assert document_rows(empty, {"on": nothing}) == []
     artifacts.write_json(tmp_path / "perplexity.json", summary)
-    bare = corpus.with_entities(np.zeros_like(corpus.entities))
-    assert score_corpus(gpt2, bare, window=12, stride=12, batch=2, entities=True).any()
+    bare = replace(corpus, gold=np.zeros_like(corpus.gold), given=None)
+    assert score_corpus(gpt2, bare, window=12, stride=12, batch=2).any()
 
 
 def test_perplexity_of_a_hopeless_loss_is_none_not_infinite():

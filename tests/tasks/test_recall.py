@@ -5,32 +5,31 @@ a test.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tiny import ROOT
 
-from entity_transformers.cli import main
 from entity_transformers.corpus.facts import Answers, FactTask, find_answers, make_facts
-from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.report.recall import ROWS
+from entity_transformers.corpus.labels import give
+from entity_transformers.kinds import KindError
 from entity_transformers.study.params import load
-from entity_transformers.study.sections import RecallParams, RecallVariant
+from entity_transformers.study.sections import RecallParams
 from entity_transformers.tasks.recall import (
-    VARIANTS,
     guess_tokens,
-    make_lm_params,
     make_task,
     measure_accuracy,
+    resolve_entry,
     score_training,
     start_training,
 )
 from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.loop import Training, TrainingError, TrainingStopped
+from entity_transformers.train.loop import Training
 
-ROOT = Path(__file__).resolve().parents[2]
 FULL = load(ROOT / "params.yaml").recall
+OF_KIND = load(ROOT / "params.yaml").kinds
 TASK = make_task(FULL)
 
 
@@ -38,70 +37,77 @@ def make_params(**changes: Any) -> RecallParams:
     return RecallParams(**(FULL.model_dump() | changes))
 
 
-def test_every_variant_has_a_training_and_a_row() -> None:
-    assert set(get_args(RecallVariant)) == set(VARIANTS) == set(ROWS)
+def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
+    """The row's training before its first step."""
+    entry = resolve_entry(params, name, OF_KIND)
+    return start_training(params, entry, seed, CheckpointStore(folder, 1))
 
 
-@pytest.mark.parametrize(("name", "window", "earlier", "values", "steps"), [
-    ("gpt2", 12, 0, "hidden", 4500),
-    ("gpt2-document", 36, 0, "hidden", 1500),
-    ("keys-detached", 12, 0, "hidden", 4500),
-    ("keys-values-detached", 12, 0, "both", 4500),
-    ("keys-gradient", 12, 2, "hidden", 1500),
-    ("keys-values-gradient", 12, 2, "both", 1500),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "window", "earlier", "values", "steps"),
+    [
+        ("gpt2", 12, 0, None, 4500),
+        ("gpt2-document", 36, 0, None, 1500),
+        ("keys-detached", 12, 0, "hidden", 4500),
+        ("keys-values-detached", 12, 0, "both", 4500),
+        ("keys-gradient", 12, 2, "hidden", 1500),
+        ("keys-values-gradient", 12, 2, "both", 1500),
+    ],
+)
 def test_every_row_reads_as_many_tokens(
-    name: str, window: int, earlier: int, values: str, steps: int
+    name: str, window: int, earlier: int, values: str | None, steps: int
 ) -> None:
-    params = make_lm_params(FULL, VARIANTS[name])
-    assert (params.window, params.memory_gradient_windows, params.entity_values, params.steps) == (
-        window,
-        earlier,
-        values,
-        steps,
-    )
-    assert (
-        params.steps
-        * params.window
-        * (params.memory_gradient_windows + 1)
-        * params.documents_per_step
-        == 96_000 * 36
-    )
-    assert params.warmup_steps == steps // 20
+    entry = resolve_entry(FULL, name, OF_KIND)
+    lm = entry.lm
+    assert (lm.window, lm.memory_gradient_windows, lm.steps) == (window, earlier, steps)
+    assert getattr(lm, "entity_values", None) == values
+    assert entry.labels == ("none" if values is None else "gold")
+    read = lm.steps * lm.window * (lm.memory_gradient_windows + 1) * lm.documents_per_step
+    assert read == 96_000 * 36
+    assert lm.warmup_steps == steps // 20
+
+
+def test_every_row_of_the_params_is_an_entry() -> None:
+    for path in sorted([ROOT / "params.yaml", *ROOT.glob("studies/*/params.yaml")]):
+        params = load(path)
+        for name in params.recall.models:
+            assert resolve_entry(params.recall, name, params.kinds).name == name
+
+
+def test_a_row_that_can_not_be_is_named() -> None:
+    params = make_params(models={"odd": {"kind": "gpt2", "entity_values": "both"}})
+    with pytest.raises(KindError, match=r"models\.odd\.entity_values: kind gpt2 has no such key"):
+        resolve_entry(params, "odd", OF_KIND)
 
 
 def test_the_switches_are_fields_of_the_model_s_config(tmp_path: Path) -> None:
-    training = start_training(
-        make_params(documents=64, width=16), "keys-values-gradient", 1, CheckpointStore(tmp_path, 1)
-    )
-    assert (training.model.config.entity_values, training.model.config.memory_gradient_windows) == (
-        "both",
-        2,
-    )
+    training = start(make_params(documents=64, width=16), "keys-values-gradient", tmp_path)
+    config = training.model.module.config
+    assert (config.entity_values, config.memory_gradient_windows) == ("both", 2)
 
 
 def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: Path) -> None:
-    params = make_params(documents=64, width=16, kinds=("colour", "town"), entities=3)
-    training = start_training(params, "keys-values-gradient", 1, CheckpointStore(tmp_path, 1))
+    params = make_params(documents=64, width=16, facts=("colour", "town"), entities=3)
+    training = start(params, "keys-values-gradient", tmp_path)
     training.run()
     task, model = make_task(params), training.model.eval()
-    corpus = make_facts(task, 7, 5)
+    corpus = give(make_facts(task, 7, 5), "gold")
     guesses = guess_tokens(model, corpus, window=task.window)
     with torch.no_grad():
         for d in range(7):
             tokens, ids = (
                 torch.from_numpy(a[corpus.document(d)].astype(np.int64))[None]
-                for a in (corpus.tokens, corpus.entities)
+                for a in (corpus.tokens, corpus.gold)
             )
-            memory = EntityMemory(1, task.entities, 16)
-            for start in range(0, task.length, task.window):
-                part = slice(start, start + task.window)
-                hidden = model.transformer(
+            memory = model.start(1, task.entities)
+            for first in range(0, task.length, task.window):
+                part = slice(first, first + task.window)
+                hidden = model.module.transformer(
                     tokens[:, part], entity_ids=ids[:, part], memory=memory
                 ).last_hidden_state
-                memory.write(ids[:, part], hidden)
-                expected = model.lm_head(hidden).argmax(-1)[0].numpy()
-                place = corpus.offsets[d] + start + 1
+                memory = memory.write(ids[:, part], hidden)
+                expected = model.module.lm_head(hidden).argmax(-1)[0].numpy()
+                place = corpus.offsets[d] + first + 1
                 np.testing.assert_array_equal(guesses[place : place + task.window], expected)
     assert (guesses[corpus.offsets[:-1]] == -1).all()
 
@@ -123,25 +129,47 @@ def test_accuracy_is_counted_by_distance_and_kind() -> None:
 
 def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path) -> None:
     params = make_params(documents=64, test_documents=50, width=16, windows=2)
-    one, other = (
-        start_training(params, "gpt2", seed, CheckpointStore(tmp_path / str(seed), 1))
-        for seed in (1, 2)
-    )
+    one, other = (start(params, "gpt2", tmp_path / str(seed), seed) for seed in (1, 2))
     assert (one.corpus.tokens != other.corpus.tokens).any()
     assert len(find_answers(make_task(params), one.corpus).places) == 64 * 2 * 2
-    other.model.load_state_dict(one.model.state_dict())
+    other.model.module.load_state_dict(one.model.module.state_dict())
     assert score_training(one, params) == score_training(other, params)
     assert score_training(one, params)["later"]["questions"] == 50 * 2
 
 
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("name", "low", "high"), [
-    ("gpt2", 0.05, 0.15),
-    ("gpt2-document", 0.6, 0.95),
-    ("keys-detached", 0.05, 0.35),
-    ("keys-gradient", 0.85, 1.0),
-    ("keys-values-gradient", 0.95, 1.0),
-])  # fmt: skip
+def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {
+        "gold": {"kind": "gpt2e", "labels": "gold"},
+        "none": {"kind": "gpt2e", "labels": "none"},
+    }
+    params = make_params(documents=64, test_documents=5, width=16, models=models)
+    asked: list[str] = []
+
+    def guess(model: Any, corpus: Any, *, window: int) -> np.ndarray:
+        asked.append(corpus.layer)
+        return corpus.tokens
+
+    monkeypatch.setattr("entity_transformers.tasks.recall.guess_tokens", guess)
+    for name in models:
+        training = start(params, name, tmp_path / name)
+        assert training.corpus.layer == name
+        score_training(training, params)
+    assert asked == ["gold", "none"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("gpt2", 0.05, 0.15),
+        ("gpt2-document", 0.6, 0.95),
+        ("keys-detached", 0.05, 0.35),
+        ("keys-gradient", 0.85, 1.0),
+        ("keys-values-gradient", 0.95, 1.0),
+    ],
+)
 def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
     tmp_path: Path, name: str, low: float, high: float
 ) -> None:
@@ -153,41 +181,9 @@ def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
     settings a detached memory may carry all of it (PAPER.md's log).
     """
     torch.set_num_threads(1)
-    training = start_training(FULL, name, 1, CheckpointStore(tmp_path, 1))
+    training = start(FULL, name, tmp_path)
     training.run()
     scores = score_training(training, FULL)
     assert scores["by_distance"]["0"]["accuracy"] > 0.99
     assert scores["later"]["questions"] == 4000
     assert low <= scores["later"]["accuracy"] <= high
-
-
-@pytest.mark.parametrize(
-    ("error", "code"), [(TrainingStopped("x"), 75), (TrainingError("loss nan"), 2)]
-)
-def test_a_run_that_ends_early_leaves_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    error: Exception,
-    code: int,
-) -> None:
-    def fail(training: Training) -> None:
-        raise error
-
-    monkeypatch.setattr(Training, "run", fail)
-    command = [
-        "train-recall",
-        "--params",
-        str(ROOT / "params.yaml"),
-        "--variant",
-        "keys-detached",
-        "--seed",
-        "1",
-    ]
-    with pytest.raises(SystemExit) as stop:
-        main([*command, "--output", str(tmp_path / "out"), "--recall.documents", "64"])
-    assert stop.value.code == code
-    assert capsys.readouterr().err.endswith(
-        "train-recall: keys-detached, seed 1: loss nan\n" if code == 2 else ""
-    )
-    assert not (tmp_path / "out").exists()

@@ -70,7 +70,7 @@ def test_chunks_change_nothing(monkeypatch):
     )
     entity = generator.integers(0, 40, 300)
     whole = measure_similarity(vectors, entity, memory)
-    monkeypatch.setattr("entity_transformers.similarity.CHUNK", 7)
+    monkeypatch.setattr("entity_transformers.tasks.similarity.CHUNK", 7)
     assert measure_similarity(vectors, entity, memory) == pytest.approx(whole, abs=1e-12)
     assert CHUNK > 300
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_training import make_training, weights
+from trainings import make_training, weights
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.train.checkpoint import CheckpointStore, Snapshot

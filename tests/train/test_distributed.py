@@ -26,8 +26,8 @@ import torch
 from killed import make_inputs
 from processes import CASES
 from safetensors.torch import load_file
-from test_training import make_training
 from tiny import ROOT
+from trainings import make_training
 
 from entity_transformers.cli import main
 from entity_transformers.train.distributed import World, _pick_device

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-from test_training import gradients, make_training
 from tiny import tiny_params
+from trainings import gradients, make_training
 
-from entity_transformers.study.sections import LmParams
+from entity_transformers.kinds import LmParams
 from entity_transformers.train.loop import Training
 from entity_transformers.train.progress import CurveRow
 
@@ -37,26 +37,34 @@ def assert_same(one: Training, other: Training) -> None:
     assert max(float((first[name] - second[name]).abs().max()) for name in first) <= GRADIENT
     for training in (one, other):
         training.optimizer.zero_grad()
-        for memory in training.streams.memories:
-            if memory is not None:
-                memory.reset()
+        training.streams.states = [
+            training.model.start(part.stop - part.start, training.plan.rows)
+            for part in training.streams.groups
+        ]
     ends = [training.run() for training in (one, other)]
     for name in ("train_loss", "dev_loss_on", "dev_loss_off", "best_dev_loss"):
         assert getattr(ends[0], name) == pytest.approx(getattr(ends[1], name), abs=LOSS), name
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
 @pytest.mark.parametrize(
-    "changes", [{}, {"memory_gradient_windows": 1}, {"memory_life": "epochs"}], ids=str
+    ("kind", "changes"),
+    [
+        ("gpt2", {}),
+        ("gpt2", {"memory_gradient_windows": 1}),
+        ("gpt2e", {}),
+        ("gpt2e", {"memory_gradient_windows": 1}),
+        ("gpt2e", {"memory_life": "epochs"}),
+    ],
+    ids=str,
 )
 def test_two_passes_of_four_documents_train_as_one_of_eight(
-    tmp_path: Path, name: str, changes: dict[str, Any]
+    tmp_path: Path, kind: str, changes: dict[str, Any]
 ) -> None:
-    one = make_training(tmp_path / "1", name, documents_per_step=8, **(STEADY | changes))
+    one = make_training(tmp_path / "1", kind, documents_per_step=8, **(STEADY | changes))
     two = make_training(
-        tmp_path / "2", name, documents_per_step=8, accumulation=2, **(STEADY | changes)
+        tmp_path / "2", kind, documents_per_step=8, accumulation=2, **(STEADY | changes)
     )
-    assert [len(training.streams.memories) for training in (one, two)] == [1, 2]
+    assert [len(training.streams.states) for training in (one, two)] == [1, 2]
     assert_same(one, two)
 
 
@@ -68,23 +76,23 @@ def test_two_passes_of_four_documents_train_as_one_of_eight(
 def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path, mode: str) -> None:
     plain = make_training(tmp_path / "1", layers=1, **STEADY)
     compiled = make_training(tmp_path / "2", layers=1, compile=mode, **STEADY)
-    assert plain.model.transformer._compiled_call_impl is None
-    assert compiled.model.transformer._compiled_call_impl is not None
+    assert plain.model.module.transformer._compiled_call_impl is None
+    assert compiled.model.module.transformer._compiled_call_impl is not None
     assert_same(plain, compiled)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
-def test_bfloat16_learns_what_float32_learns(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
+def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
     """With dropout; `benchmarks/precision.py` measures the same on the sample, beside other seeds."""
     curves = []
     for precision in ("float32", "bfloat16"):
         rows: list[CurveRow] = []
         training = make_training(
-            tmp_path / precision, name, precision=precision, steps=40, validate_every=10
+            tmp_path / precision, kind, precision=precision, steps=40, validate_every=10
         )
         training.write_row = lambda index, row, rows=rows: rows.append(row)
         training.run()
-        assert {parameter.dtype for parameter in training.model.parameters()} == {torch.float32}
+        assert {parameter.dtype for parameter in training.model.module.parameters()} == {torch.float32}
         curves.append(
             [
                 float(row[column])
@@ -102,14 +110,14 @@ def test_bfloat16_learns_what_float32_learns(tmp_path: Path, name: str) -> None:
     ("written", "read"), [(False, "off"), ("off", "off"), ("default", "default")]
 )
 def test_a_bare_off_of_yaml_means_off(written: Any, read: str) -> None:
-    values = tiny_params().model_dump() | {"compile": written}
+    values = tiny_params().lm.model_dump() | {"compile": written}
     assert LmParams(**values).compile == read
 
 
 @pytest.mark.parametrize("written", [True, "max-autotune", None])
 def test_another_mode_of_compile_is_refused(written: Any) -> None:
     with pytest.raises(ValueError, match="'off', 'default' or 'reduce-overhead'"):
-        LmParams(**(tiny_params().model_dump() | {"compile": written}))
+        LmParams(**(tiny_params().lm.model_dump() | {"compile": written}))
 
 
 def test_cuda_graphs_are_refused_where_gradients_accumulate() -> None:

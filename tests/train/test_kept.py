@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_training import make_training, weights
 from tiny import tiny_corpus
 from torch import Tensor
+from trainings import make_training, weights
 
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.models.base import Batch
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.step import compute_hidden, compute_losses
 from entity_transformers.train.loop import Training
 
 SHORT = tiny_corpus(5, seed=3, shortest=2, longest=9)  # several end in one window, some twice
@@ -31,15 +31,14 @@ EPOCHS = {"memory_life": "epochs"}
 
 
 @torch.no_grad()
-def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, Tensor]]:
-    """Mean loss of each step with the weights as they are, and each document's entities [1, R, W]
-    as its last reading left them.
+def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, EntityMemory]]:
+    """Mean loss of each step with the weights as they are, and each document's entities as its last reading left them.
     """
-    kept: dict[int, Tensor] = {}
-    open_: dict[tuple[int, int], Tensor] = {}
+    kept: dict[int, EntityMemory] = {}
+    open_: dict[tuple[int, int], EntityMemory] = {}
     losses, count, plan = [], training.windows_per_step, training.plan
     for step in range(steps):
-        left: dict[int, Tensor] = {}
+        left: dict[int, EntityMemory] = {}
         total = 0.0
         for index in range(step * count, (step + 1) * count):
             for number, stream in enumerate(plan.streams):
@@ -51,7 +50,7 @@ def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, 
                     low, high = max(begin, index * plan.window), min(end, (index + 1) * plan.window)
                     if low >= high:
                         continue
-                    first = EntityMemory(1, int(plan.entities[document]), 16).states
+                    first = training.model.start(1, int(plan.entities[document]))
                     before = open_.pop((number, k), kept.get(document, first))
                     loss, after = read_part(training, document, low - begin, high - begin, before)
                     total += loss
@@ -64,21 +63,16 @@ def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, 
 
 
 def read_part(
-    training: Training, document: int, low: int, high: int, states: Tensor
-) -> tuple[float, Tensor]:
+    training: Training, document: int, low: int, high: int, memory: EntityMemory
+) -> tuple[float, EntityMemory]:
     corpus, start = training.corpus, int(training.corpus.offsets[document])
-    memory = EntityMemory(1, states.shape[1] - 1, 16)
-    memory.states = states
-    tokens, ids = (
-        torch.from_numpy(a[start + low : start + high].astype(np.int64))[None]
-        for a in (corpus.tokens, corpus.entities)
+    columns = (corpus.tokens, corpus.gold, corpus.tokens[1:])
+    tokens, labels, targets = (
+        torch.from_numpy(column[start + low : start + high].astype(np.int64))[None]
+        for column in columns
     )
-    targets = torch.from_numpy(corpus.tokens[start + low + 1 : start + high + 1].astype(np.int64))[
-        None
-    ]
-    hidden = compute_hidden(training.model, tokens, ids, memory)
-    memory.write(ids, hidden)
-    return float(compute_losses(training.model, hidden, targets).sum()), memory.states
+    hidden, memory = training.model.encode(Batch(tokens, labels), memory)
+    return float(training.model.nats(hidden, targets).sum()), memory
 
 
 def spread(model: Any) -> None:
@@ -103,7 +97,7 @@ def test_documents_go_on_with_their_entities(
     tmp_path: Path, corpus: AlignedCorpus, changes: dict[str, Any]
 ) -> None:
     training = make_training(tmp_path / "1", corpus=corpus, **(STILL | EPOCHS | changes))
-    spread(training.model)
+    spread(training.model.module)
     expected, kept = read_slowly(training, 20)
     losses = []
     for step in range(20):
@@ -111,12 +105,12 @@ def test_documents_go_on_with_their_entities(
         losses.append(training.progress.loss_sum - sum(losses))
         assert losses[step] == pytest.approx(expected[step], abs=2e-6), step
     assert training.streams.kept is not None
-    for document, states in kept.items():
+    for document, memory in kept.items():
         first = int(training.plan.first_chains[document])
-        found = training.streams.kept.states[first + 1 : first + states.shape[1]]
-        torch.testing.assert_close(found, states[0, 1:], rtol=0, atol=2e-5)
+        found = training.streams.kept.states[first + 1 : first + 1 + memory.entities]
+        torch.testing.assert_close(found, memory.states[0, 1:], rtol=0, atol=2e-5)
     anew = make_training(tmp_path / "2", corpus=corpus, **(STILL | changes))
-    spread(anew.model)
+    spread(anew.model.module)
     assert anew.streams.kept is None
     for _ in range(20):
         anew.train_step()
@@ -146,19 +140,19 @@ def test_room_is_one_vector_a_chain(tmp_path: Path) -> None:
     assert training.streams.kept is not None
     assert training.streams.kept.states.shape == (training.plan.chains + 1, 16)
     assert training.plan.chains == int(
-        sum(training.corpus.entities[training.corpus.document(d)].max() for d in range(6))
+        sum(training.corpus.gold[training.corpus.document(d)].max() for d in range(6))
     )
 
 
 def test_evaluation_starts_anew(tmp_path: Path) -> None:
     """The same held-out loss however much has been kept."""
     training = make_training(tmp_path, **(STILL | EPOCHS))
-    spread(training.model)
-    before = training._validate(entities=True)
+    spread(training.model.module)
+    before = training._validate(labels=True)
     for _ in range(15):
         training.train_step()
-    assert training._validate(entities=True) == before
+    assert training._validate(labels=True) == before
 
 
 def test_a_model_without_memory_keeps_nothing(tmp_path: Path) -> None:
-    assert make_training(tmp_path, "gpt2", **EPOCHS).streams.state() == {}
+    assert make_training(tmp_path, "gpt2").streams.state() == {}

@@ -13,22 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, tiny_corpus, tiny_params
+from tiny import SMALL, VOCABULARY, lively_model, tiny_model, tiny_params
 from torch import Tensor
+from trainings import assert_close, gradients, make_training, named_gradients, weights
 
-from entity_transformers.cli.lm import CurveFile
-from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.registry import (
-    VARIANTS,
-    build_model,
-    count_parameters,
-    label_corpus,
-)
-from entity_transformers.models.step import compute_hidden, compute_losses
-from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.distributed import World
+from entity_transformers.kinds import KINDS, resolve
+from entity_transformers.models.base import Batch
+from entity_transformers.models.registry import build_model
 from entity_transformers.train.loop import (
     Training,
     TrainingError,
@@ -39,50 +30,6 @@ from entity_transformers.train.loop import (
 from entity_transformers.train.streams import suggest_smaller
 
 
-def make_training(
-    folder: Path,
-    name: str = "gpt2e",
-    world: World | None = None,
-    corpus: AlignedCorpus | None = None,
-    **changes: Any,
-) -> Training:
-    params = tiny_params(**changes)
-    model = build_model(name, params, VOCABULARY, 0, seed=1)
-    train, dev = (
-        label_corpus(corpus or tiny_corpus(), name, 1),
-        label_corpus(tiny_corpus(3, seed=9, split="dev"), name, 1),
-    )
-
-    def validate(model: Any, entities: bool) -> float:
-        return mean_loss(model, dev, window=params.window, entities=entities)
-
-    store, write_row = (
-        CheckpointStore(folder / "checkpoints", 2),
-        CurveFile(folder / "curve.csv").write_row,
-    )
-    return Training(model, train, validate, params, 1, store, write_row, world=world or World())
-
-
-def weights(training: Training) -> Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in training.model.parameters()])
-
-
-def gradients(training: Training) -> dict[str, Tensor]:
-    """The gradients of the first step, before the optimizer has used them."""
-    count = training.windows_per_step
-    training.model.train()
-    training.streams.accumulate_gradients([training.plan[i] for i in range(count)])
-    return {
-        name: p.grad.clone() for name, p in training.model.named_parameters() if p.grad is not None
-    }
-
-
-def assert_close(one: dict[str, Tensor], other: dict[str, Tensor], tolerance: float = 1e-6) -> None:
-    assert one.keys() == other.keys()
-    for name, gradient in one.items():
-        torch.testing.assert_close(gradient, other[name], atol=tolerance, rtol=1e-4)
-
-
 def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(
     tmp_path: Path,
 ) -> None:
@@ -91,27 +38,24 @@ def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_a
     window = both.plan[0]
     assert window.packed or not (window.positions == 0).all()
     for stream in range(4):
-        both.model.zero_grad()
-        memory = EntityMemory(1, both.plan.rows, 16)
-        ids = torch.from_numpy(window.entities[stream : stream + 1])
-        positions = torch.from_numpy(window.positions[stream : stream + 1])
-        hidden = compute_hidden(
-            both.model, torch.from_numpy(window.tokens[stream : stream + 1]), ids, memory, positions
+        both.model.module.zero_grad()
+        tokens, targets, labels, positions = (
+            torch.from_numpy(column[stream : stream + 1])
+            for column in (window.tokens, window.targets, window.labels, window.positions)
         )
-        compute_losses(
-            both.model, hidden, torch.from_numpy(window.targets[stream : stream + 1])
-        ).mean().backward()
-        for name, p in both.model.named_parameters():
-            if p.grad is not None:
-                expected[name] = expected.get(name, torch.zeros_like(p)) + p.grad / 4
-    both.model.zero_grad()
+        batch = Batch(tokens, labels, positions)
+        hidden, _ = both.model.encode(batch, both.model.start(1, both.plan.rows))
+        both.model.nats(hidden, targets).mean().backward()
+        for name, gradient in named_gradients(both).items():
+            expected[name] = expected.get(name, torch.zeros_like(gradient)) + gradient / 4
+    both.model.module.zero_grad()
     assert_close(gradients(both), expected)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
-def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, name: str) -> None:
-    one = make_training(tmp_path / "1", name, dropout=0.0, documents_per_step=4)
-    four = make_training(tmp_path / "4", name, dropout=0.0, documents_per_step=4, accumulation=4)
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
+def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, kind: str) -> None:
+    one = make_training(tmp_path / "1", kind, dropout=0.0, documents_per_step=4)
+    four = make_training(tmp_path / "4", kind, dropout=0.0, documents_per_step=4, accumulation=4)
     assert_close(gradients(one), gradients(four))
 
 
@@ -119,35 +63,33 @@ def test_gradient_checkpointing_and_chunked_losses_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = gradients(make_training(tmp_path / "1", dropout=0.0))
-    monkeypatch.setattr("entity_transformers.lm.loss.CHUNKS", {"cpu": 3})
+    monkeypatch.setattr("entity_transformers.train.loss.CHUNKS", {"cpu": 3})
     assert_close(
         plain, gradients(make_training(tmp_path / "2", dropout=0.0, gradient_checkpointing=True))
     )
 
 
-def test_losses_equal_cross_entropy_of_the_logits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("entity_transformers.lm.step.CHUNK", 5)
-    model = make_training(tmp_path, "gpt2").model.eval()
+def test_nats_equal_cross_entropy_of_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entity_transformers.models.base.CHUNK", 5)
+    model = lively_model("gpt2")
     tokens = torch.randint(1, VOCABULARY, (3, 8))
     targets = torch.randint(1, VOCABULARY, (3, 8)).masked_fill(torch.rand(3, 8) < 0.3, -100)
-    logits = model(tokens).logits
+    logits = model.module(tokens).logits
     expected = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
-    torch.testing.assert_close(
-        compute_losses(model, compute_hidden(model, tokens), targets), expected
-    )
+    hidden, _ = model.encode(Batch(tokens), model.start(3))
+    torch.testing.assert_close(model.nats(hidden, targets), expected)
+    assert torch.equal(model.guess(hidden), logits.argmax(-1))
 
 
-@pytest.mark.parametrize("name", ["gpt2", "gpt2e"])
-def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, name: str) -> None:
-    whole = make_training(tmp_path / "whole", name)
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
+def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, kind: str) -> None:
+    whole = make_training(tmp_path / "whole", kind)
     whole.run()
-    cut = make_training(tmp_path / "cut", name)
+    cut = make_training(tmp_path / "cut", kind)
     for _ in range(13):  # dies at step 13, three steps after its last checkpoint
         cut.train_step()
         cut._after_step()
-    resumed = make_training(tmp_path / "cut", name)
+    resumed = make_training(tmp_path / "cut", kind)
     assert resumed.progress.step == 10
     resumed.run()
     assert torch.equal(weights(whole), weights(resumed))
@@ -165,7 +107,7 @@ def test_the_best_weights_come_back(tmp_path: Path) -> None:
     training.load_final_weights()
     assert progress.best_step is not None
     assert progress.best_step < 60
-    assert training._validate(entities=True) == progress.best_dev_loss
+    assert training._validate(labels=True) == progress.best_dev_loss
 
 
 def test_best_weights_from_after_the_snapshot_are_forgotten(tmp_path: Path) -> None:
@@ -218,7 +160,7 @@ def test_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
 def test_a_loss_that_is_not_finite_names_step_and_documents(tmp_path: Path) -> None:
     training = make_training(tmp_path)
     with torch.no_grad():
-        training.model.transformer.ln_f.weight.fill_(math.nan)
+        training.model.module.transformer.ln_f.weight.fill_(math.nan)
     with pytest.raises(TrainingError, match=r"step 1: loss nan on d\d#0"):
         training.run()
 
@@ -228,7 +170,7 @@ def test_a_held_out_loss_that_is_not_finite_names_step_and_remedy(
     tmp_path: Path, value: float
 ) -> None:
     training = make_training(tmp_path)
-    training.validate = lambda model, entities: 1.0 if entities else value
+    training.validate = lambda model, labels: 1.0 if labels else value
     with pytest.raises(
         TrainingError,
         match=(
@@ -240,12 +182,12 @@ def test_a_held_out_loss_that_is_not_finite_names_step_and_remedy(
     assert training.progress.best_dev_loss is None
 
 
-@pytest.mark.parametrize(("name", "asked"), [("gpt2", [True]), ("gpt2e", [True, False])])
-def test_a_plain_gpt2_is_validated_once(tmp_path: Path, name: str, asked: list[bool]) -> None:
-    training, calls = make_training(tmp_path, name, steps=5), []
+@pytest.mark.parametrize(("kind", "asked"), [("gpt2", [True]), ("gpt2e", [True, False])])
+def test_a_plain_gpt2_is_validated_once(tmp_path: Path, kind: str, asked: list[bool]) -> None:
+    training, calls = make_training(tmp_path, kind, steps=5), []
 
-    def validate(model: Any, entities: bool) -> float:
-        calls.append(entities)
+    def validate(model: Any, labels: bool) -> float:
+        calls.append(labels)
         return 1.0
 
     training.validate = validate
@@ -271,7 +213,7 @@ def test_out_of_memory_names_what_would_fit(
     def fail(*given: Any) -> None:
         raise error
 
-    monkeypatch.setattr("entity_transformers.lm.streams.compute_loss", fail)
+    monkeypatch.setattr("entity_transformers.train.streams.compute_loss", fail)
     with pytest.raises(
         TrainingError, match=r"^3 windows of 8 tokens do not fit cpu: try lm\.accumulation 3$"
     ):
@@ -293,7 +235,7 @@ def test_an_error_that_is_not_of_memory_stays_as_it_is(
 ) -> None:
     training = make_training(tmp_path)
     monkeypatch.setattr(
-        "entity_transformers.lm.streams.compute_loss",
+        "entity_transformers.train.streams.compute_loss",
         lambda *given: torch.zeros(2) + torch.zeros(3),
     )
     with pytest.raises(RuntimeError, match="size of tensor"):
@@ -305,9 +247,12 @@ def test_an_error_that_is_not_of_memory_stays_as_it_is(
 def test_what_is_suggested_is_possible_until_one_stream_is_left(
     documents: int, processes: int
 ) -> None:
-    params = tiny_params(documents_per_step=documents * processes)
+    params = tiny_params(documents_per_step=documents * processes).lm
     while "lm.accumulation" in (words := suggest_smaller(params, processes).split()):
-        params = tiny_params(documents_per_step=documents * processes, accumulation=int(words[1]))
+        accumulation = int(words[1])
+        params = tiny_params(
+            documents_per_step=documents * processes, accumulation=accumulation
+        ).lm
         assert params.documents_per_step % (params.accumulation * processes) == 0
     assert params.accumulation == documents
     assert (
@@ -318,10 +263,10 @@ def test_what_is_suggested_is_possible_until_one_stream_is_left(
 
 def test_what_is_suggested_goes_with_the_other_params() -> None:
     assert (
-        suggest_smaller(tiny_params(compile="reduce-overhead"), 1)
+        suggest_smaller(tiny_params(compile="reduce-overhead").lm, 1)
         == "lm.accumulation 2 and lm.compile default"
     )
-    alone = tiny_params(documents_per_step=1, gradient_checkpointing=True)
+    alone = tiny_params(documents_per_step=1, gradient_checkpointing=True).lm
     assert suggest_smaller(alone, 1) == "lm.window 4, with perplexity.stride at most that"
 
 
@@ -341,7 +286,7 @@ def test_seconds_of_all_lives_are_counted(tmp_path: Path) -> None:
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:
     training = make_training(tmp_path)
     before = weights(training)
-    training.model.transformer.ln_f.weight.register_hook(lambda grad: grad * math.inf)
+    training.model.module.transformer.ln_f.weight.register_hook(lambda grad: grad * math.inf)
     training.train_step()
     assert training.progress.skipped_steps == 1
     assert torch.equal(before, weights(training))
@@ -360,11 +305,10 @@ def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_pat
     joint = gradients(kept)
     detached: dict[str, Tensor] = {}
     for index in range(2):
-        paper.model.zero_grad()
+        paper.model.module.zero_grad()
         paper.streams.accumulate_gradients([paper.plan[index]])
-        for name, p in paper.model.named_parameters():
-            if p.grad is not None:
-                detached[name] = detached.get(name, torch.zeros_like(p)) + p.grad / 2
+        for name, gradient in named_gradients(paper).items():
+            detached[name] = detached.get(name, torch.zeros_like(gradient)) + gradient / 2
     assert any((joint[name] - detached[name]).abs().max() > 1e-4 for name in joint)
 
 
@@ -378,19 +322,22 @@ def test_checkpointing_bounds_the_memory_gradient_s_activations_and_changes_noth
     for earlier in (2, 8):
         for recomputed in (False, True):
             training = make_training(
-                tmp_path / f"{earlier}{recomputed}", dropout=0.1, memory_gradient_windows=earlier, entity_values="both", steps=6,
-                warmup_steps=0, gradient_checkpointing=recomputed,
-            )  # fmt: skip
+                tmp_path / f"{earlier}{recomputed}",
+                dropout=0.1,
+                memory_gradient_windows=earlier,
+                entity_values="both",
+                steps=6,
+                warmup_steps=0,
+                gradient_checkpointing=recomputed,
+            )
             found[earlier, recomputed] = count_kept(training)
         assert_close(found[earlier, False][1], found[earlier, True][1])
     more = {
         recomputed: (found[8, recomputed][0] - found[2, recomputed][0]) / 6
         for recomputed in (False, True)
     }
-    memory = training.streams.memories[0]
-    assert memory is not None
     # what a window hands on: its memory and its hidden states
-    window = memory.states.nbytes + 4 * 2 * 8 * 16
+    window = training.streams.states[0].states.nbytes + 4 * 2 * 8 * 16
     assert more[True] <= 4 * window < more[False] / 4
 
 
@@ -411,8 +358,7 @@ def count_kept(training: Training) -> tuple[int, dict[str, Tensor]]:
 
 
 def test_both_models_start_from_the_same_shared_weights() -> None:
-    params = tiny_params()
-    gpt2, gpt2e = (build_model(name, params, VOCABULARY, 0, seed=3) for name in ("gpt2", "gpt2e"))
+    gpt2, gpt2e = (tiny_model(kind, seed=3).module for kind in ("gpt2", "gpt2e"))
     shared = gpt2e.state_dict()
     for name, tensor in gpt2.state_dict().items():
         assert torch.equal(tensor, shared[name]), name
@@ -422,33 +368,28 @@ def test_both_models_start_from_the_same_shared_weights() -> None:
 @pytest.mark.parametrize(
     "switches", [{}, {"entity_values": "both"}, {"entity_layer_norm": True, "entity_gate": "zero"}]
 )
-def test_the_wide_control_weighs_as_much_as_gpt2e(width: int, switches: dict[str, Any]) -> None:
-    params = tiny_params(width=width, **switches)
-    wide, gpt2e = (
-        count_parameters(build_model(name, params, VOCABULARY, 0, seed=1))
-        for name in ("gpt2-matched", "gpt2e")
+def test_a_matched_gpt2_weighs_as_much_as_its_gpt2e(width: int, switches: dict[str, Any]) -> None:
+    models = {
+        "gpt2e": {"kind": "gpt2e", **switches},
+        "wide": {"kind": "gpt2", "matched_to": "gpt2e"},
+    }
+    sample = tiny_params(width=width)
+    entries = [
+        resolve(name, models, sample.lm.model_dump(), sample.kinds, KINDS) for name in models
+    ]
+    gpt2e, wide = (
+        build_model(entry, VOCABULARY, 0, seed=1).count_parameters() for entry in entries
     )
-    assert abs(wide - gpt2e) <= params.layers * (2 * width + 1) / 2 + 1
-
-
-def test_null_and_shuffled_controls_differ_from_gpt2e_in_labels_alone() -> None:
-    corpus = tiny_corpus()
-    for name in VARIANTS:
-        labelled = label_corpus(corpus, name, 1)
-        np.testing.assert_array_equal(labelled.tokens, corpus.tokens)
-    assert not label_corpus(corpus, "gpt2e-unlabelled", 1).entities.any()
-    assert (label_corpus(corpus, "gpt2e-shuffled", 1).entities > 0).sum() == (
-        corpus.entities > 0
-    ).sum()
+    assert abs(wide - gpt2e) <= SMALL["layers"] * (2 * width + 1) / 2 + 1
 
 
 def test_the_schedule_warms_up_and_falls() -> None:
-    params = tiny_params(steps=100, warmup_steps=10, schedule="cosine", learning_rate=1.0)
+    params = tiny_params(steps=100, warmup_steps=10, schedule="cosine", learning_rate=1.0).lm
     assert learning_rate(0, params) == pytest.approx(0.1)
     assert learning_rate(9, params) == pytest.approx(1.0)
     assert learning_rate(55, params) == pytest.approx(0.5)
     assert learning_rate(100, params) == pytest.approx(0.0)
-    constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5)
+    constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5).lm
     assert {learning_rate(step, constant) for step in range(20)} == {2e-5}
 
 

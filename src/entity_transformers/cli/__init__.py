@@ -119,7 +119,7 @@ COMMANDS: dict[str, Command] = {
 WITHOUT_PARAMS = ("inspect-corpus", "show-tables")
 EXIT_CODES = (
     "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75"
-    " a training that a signal or lm.max_minutes stopped: run it again to go on; 130 interrupted;"
+    " a training that a signal or run.max_minutes stopped: run it again to go on; 130 interrupted;"
     " 141 the reader of the output has gone"
 )
 
@@ -224,15 +224,21 @@ def read_params(path: Path, arguments: dict[str, Any]) -> Params:
 
 
 def _resolve_paths(params: Params, folder: Path) -> Params:
+    def place(path: str) -> str:
+        return str(folder / Path(path).expanduser())
+
     def resolve(section: Any, key: str) -> Any:
         value = getattr(section, key)
-        return (
-            section
-            if value is None
-            else section.model_copy(update={key: str(folder / Path(value).expanduser())})
-        )
+        return section if value is None else section.model_copy(update={key: place(value)})
+
+    def resolve_entry(entry: dict[str, Any]) -> dict[str, Any]:
+        weights = entry.get("initial_weights")
+        return entry if weights is None else entry | {"initial_weights": place(weights)}
 
     paths = {"corpus": "path", "lambada": "path", "tokenizer": "path", "lm": "initial_weights"}
-    return params.model_copy(
-        update={name: resolve(getattr(params, name), key) for name, key in paths.items()}
-    )
+    resolved: dict[str, Any] = {
+        name: resolve(getattr(params, name), key) for name, key in paths.items()
+    }
+    for name in ("kinds", "models"):
+        resolved[name] = {key: resolve_entry(e) for key, e in getattr(params, name).items()}
+    return params.model_copy(update=resolved)

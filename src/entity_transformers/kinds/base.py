@@ -207,20 +207,25 @@ def resolve(
     """
     entry = dict(models[name])
     kind_name = entry.pop("kind", None)
-    if kind_name not in kinds:
+    if not isinstance(kind_name, str) or kind_name not in kinds:
         raise KindError(f"models.{name}.kind: {kind_name!r}, expected one of {', '.join(kinds)}")
     kind = kinds[kind_name]
     role = entry.pop("role", "other")
     if role not in ROLES:
         raise KindError(f"models.{name}.role: {role!r}, expected one of {', '.join(ROLES)}")
     labels = entry.pop("labels", "none")
-    if labels not in LABELS and not str(labels).startswith(RESOLVER):
+    if labels not in LABELS and not (str(labels).startswith(RESOLVER) and labels != RESOLVER):
         expected = ", ".join((*LABELS, f"{RESOLVER}NAME"))
         raise KindError(f"models.{name}.labels: {labels!r}, expected one of {expected}")
     try:
         params = kind.params.model_validate({**lm, **of_kind.get(kind_name, {}), **entry})
     except ValidationError as error:
         raise KindError(_explain(error, name, kind, entry, of_kind.get(kind_name, {}))) from None
+    if "matched_to" in of_kind.get(kind_name, {}):
+        raise KindError(
+            f"kinds.{kind_name}.matched_to: {of_kind[kind_name]['matched_to']!r}, but only an entry"
+            f" of models can be matched: give it in models.{name}"
+        )
     if labels != "none" and "entities" not in kind.can:
         raise KindError(
             f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it out"
@@ -229,8 +234,11 @@ def resolve(
     if matched is None:
         return ModelEntry(name, kind, role, labels, params)
     if matched not in models or models[matched].get("matched_to") is not None:
-        expected = ", ".join(other for other in models if "matched_to" not in models[other])
-        raise KindError(f"models.{name}.matched_to: {matched!r}, expected one of {expected}")
+        free = [other for other in models if models[other].get("matched_to") is None]
+        raise KindError(
+            f"models.{name}.matched_to: {matched!r}, expected an entry without matched_to:"
+            f" {', '.join(free) or 'there is none'}"
+        )
     other = resolve(matched, models, lm, of_kind, kinds)
     return ModelEntry(name, kind, role, labels, params, other.kind.extra(other.lm))
 
@@ -246,23 +254,23 @@ def _explain(
     lines = []
     for problem in error.errors():
         key = str(problem["loc"][0]) if problem["loc"] else ""
-        home = (
-            f"models.{name}"
+        place = (
+            f"models.{name}.{key}".rstrip(".")
             if key in entry or not key
-            else f"kinds.{kind.name}"
+            else f"kinds.{kind.name}.{key}"
             if key in of_kind
-            else f"lm (for models.{name})"
+            else f"lm.{key} (for models.{name})"
         )
         if problem["type"] == "extra_forbidden":
             known = ", ".join(kind.params.model_fields)
-            lines.append(f"{home}.{key}: kind {kind.name} has no such key; it has {known}")
+            lines.append(f"{place}: kind {kind.name} has no such key; it has {known}")
         elif problem["type"] == "missing":
             lines.append(
                 f"models.{name}: {key} is missing: give it in lm, in kinds.{kind.name} or here"
             )
         else:
             shown = "" if problem["type"] == "value_error" else f" (value: {problem['input']!r})"
-            lines.append(f"{home}{'.' + key if key else ''}: {problem['msg']}{shown}")
+            lines.append(f"{place}: {problem['msg']}{shown}")
     return "\n  ".join(lines)
 
 
@@ -270,10 +278,10 @@ def param_keys(
     name: str, models: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Any]
 ) -> list[str]:
     """The keys of params.yaml that decide entry ``name``: lm, its kind's, its own; matched ones."""
-    entry = models[name]
-    kind = entry.get("kind")
-    keys = ["lm", *([f"kinds.{kind}"] if kind in kinds else []), f"models.{name}"]
-    matched = str(entry.get("matched_to"))
-    if matched in models and matched != name:
-        keys += [key for key in param_keys(matched, models, kinds) if key not in keys]
-    return keys
+    keys = ["lm"]
+    for one in (name, str(models[name].get("matched_to"))):
+        if one in models:
+            kind = models[one].get("kind")
+            keys += [f"kinds.{kind}"] if kind in kinds else []
+            keys += [f"models.{one}"]
+    return list(dict.fromkeys(keys))

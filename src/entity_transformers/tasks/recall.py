@@ -102,10 +102,11 @@ def start_training(
 
 def score_training(training: Training, params: RecallParams) -> dict[str, Any]:
     """`measure_accuracy` of a trained model on ``params.test_documents`` documents that are the
-    same for every seed and row.
+    same for every seed and row, with labels of the layer that it was trained with.
     """
     task = make_task(params)
-    test = give(make_facts(task, params.test_documents, TEST_SEED, "test"), "gold")
+    facts = make_facts(task, params.test_documents, TEST_SEED, "test")
+    test = give(facts, training.corpus.layer, training.seed)
     answers = find_answers(task, test)
     guesses = guess_tokens(training.model.eval(), test, window=training.params.window)
     return measure_accuracy(task, answers, guesses[answers.places] == test.tokens[answers.places])

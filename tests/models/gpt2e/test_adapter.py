@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tiny import random_memory
 from torch import Tensor
 from transformers import (
     BertConfig,
@@ -73,8 +74,7 @@ def open_gates(model: PreTrainedModel) -> None:
 def make_input(batch: int = 2, length: int = 11) -> tuple[Tensor, Tensor, EntityMemory]:
     torch.manual_seed(3)
     ids = torch.randint(1, 4, (batch, length)) * (torch.rand(batch, length) < 0.5)
-    memory = EntityMemory(batch, 3, 16)
-    memory.states[:, 1:] = torch.randn(batch, 3, 16)
+    memory = random_memory(batch, 3, 16)
     return torch.randint(1, 31, (batch, length)), ids, memory
 
 
@@ -113,8 +113,7 @@ def test_padding_and_no_entities_as_vectors_of_ones(
     torch.testing.assert_close(model(tokens).logits, ones, rtol=0, atol=5e-6)
     mask = torch.ones_like(tokens)
     mask[1, 6:] = 0
-    alone = EntityMemory(1, 3, 16)
-    alone.states = memory.states[1:]
+    alone = memory.select(slice(1, None))
     for given, given_alone in (
         ({}, {}),
         ({"entity_ids": ids, "memory": memory}, {"entity_ids": ids[1:, :6], "memory": alone}),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import random_memory
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModel, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
@@ -43,9 +44,7 @@ def make_input(
     torch.manual_seed(seed)
     tokens = torch.randint(VOCABULARY, (batch, length))
     ids = torch.randint(1, ENTITIES + 1, (batch, length)) * (torch.rand(batch, length) < 0.4)
-    memory = EntityMemory(batch, ENTITIES, width)
-    memory.states[:, 1:] = torch.randn(batch, ENTITIES, width)
-    return tokens, ids, memory
+    return tokens, ids, random_memory(batch, ENTITIES, width)
 
 
 class PlainGPT2E:
@@ -236,8 +235,7 @@ def test_packed_documents_give_what_each_gives_alone(entities: bool, implementat
     given = {"entity_ids": ids, "memory": memory} if entities else {}
     packed = model(tokens, position_ids=positions, use_cache=False, **given).logits
     for row, part in ((0, slice(0, 17)), (0, slice(17, 18)), (0, slice(18, 40)), (1, slice(0, 40))):
-        alone = EntityMemory(1, ENTITIES, 16)
-        alone.states = memory.states[row : row + 1]
+        alone = memory.select(slice(row, row + 1))
         given = {"entity_ids": ids[row : row + 1, part], "memory": alone} if entities else {}
         expected = model(tokens[row : row + 1, part], use_cache=False, **given).logits[0]
         torch.testing.assert_close(packed[row, part], expected, rtol=0, atol=2e-6)
@@ -248,8 +246,7 @@ def test_documents_side_by_side_give_what_each_gives_alone() -> None:
     tokens, ids, memory = make_input(1, batch=4)
     together = model(tokens, entity_ids=ids, memory=memory).logits
     for b in range(4):
-        alone = EntityMemory(1, ENTITIES, 16)
-        alone.states = memory.states[b : b + 1]
+        alone = memory.select(slice(b, b + 1))
         expected = model(tokens[b : b + 1], entity_ids=ids[b : b + 1], memory=alone).logits[0]
         torch.testing.assert_close(together[b], expected, rtol=0, atol=2e-6)
 
@@ -262,13 +259,13 @@ def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: 
     before = model(tokens, entity_ids=ids, memory=memory).logits
     other_tokens, other_ids, other_memory = make_input(seed + 100, batch=3, length=45)
     tokens[0, t + 1 :], ids[0, t + 1 :] = other_tokens[0, t + 1 :], other_ids[0, t + 1 :]
-    tokens[1:], ids[1:], memory.states[1:] = (
-        other_tokens[1:],
-        other_ids[1:],
-        other_memory.states[1:],
-    )
+    tokens[1:], ids[1:] = other_tokens[1:], other_ids[1:]
     absent = sorted(set(range(1, ENTITIES + 1)) - set(ids[0, : t + 1].tolist()))
-    memory.states[0, absent] = 9.0
+    absent = torch.tensor(absent, dtype=torch.int64)
+    states = torch.cat([memory.states[:1], other_memory.states[1:]])
+    memory = memory.replace({"states": states}).put(
+        torch.zeros_like(absent), absent, torch.full((len(absent), 16), 9.0)
+    )
     after = model(tokens, entity_ids=ids, memory=memory).logits
     assert torch.equal(before[0, : t + 1], after[0, : t + 1])
     assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
@@ -288,9 +285,9 @@ def test_one_entity_everywhere_makes_its_vector_irrelevant() -> None:
     tokens, ids, memory = make_input(4)
     everywhere = torch.full_like(ids, 2)
     one = model(tokens, entity_ids=everywhere, memory=memory).logits
-    memory.states = memory.states * -3 + 1
+    other = random_memory(3, ENTITIES, 16)
     torch.testing.assert_close(
-        one, model(tokens, entity_ids=everywhere, memory=memory).logits, rtol=0, atol=2e-6
+        one, model(tokens, entity_ids=everywhere, memory=other).logits, rtol=0, atol=2e-6
     )
     torch.testing.assert_close(one, model(tokens).logits, rtol=0, atol=2e-6)
     assert not torch.allclose(one, model(tokens, entity_ids=ids, memory=memory).logits, atol=1e-3)
@@ -319,9 +316,8 @@ def test_entity_states_equal_ids_with_memory() -> None:
     torch.testing.assert_close(
         model(tokens, entity_states=memory.read(ids)).logits, expected, rtol=0, atol=1e-6
     )
-    memory.grow(50)
     torch.testing.assert_close(
-        model(tokens, entity_ids=ids, memory=memory).logits, expected, rtol=0, atol=1e-6
+        model(tokens, entity_ids=ids, memory=memory.grow(50)).logits, expected, rtol=0, atol=1e-6
     )
 
 
@@ -577,9 +573,9 @@ def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
         first = model.transformer(
             inputs_embeds=model.transformer.wte(tokens) + delta, entity_ids=ids, memory=memory
         ).last_hidden_state
-        memory.write(ids, first)
+        memory = memory.write(ids, first)
         if detach:
-            memory.detach()
+            memory = memory.detach()
         logits = model(tokens.flip(1), entity_ids=ids, memory=memory).logits
         return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import random_memory
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -36,8 +37,7 @@ def make_model(**changes: Any) -> GPT2EForCausalLM:
 def make_input(batch: int = 2) -> tuple[Tensor, Tensor, EntityMemory]:
     torch.manual_seed(1)
     ids = torch.randint(1, 4, (batch, LENGTH)) * (torch.rand(batch, LENGTH) < 0.5)
-    memory = EntityMemory(batch, 3, 16, dtype=torch.float64)
-    memory.states[:, 1:] = torch.randn(batch, 3, 16, dtype=torch.float64)
+    memory = random_memory(batch, 3, 16, torch.float64)
     return torch.randint(30, (batch, LENGTH)), ids, memory
 
 
@@ -150,8 +150,7 @@ def test_generate_equals_full_passes(rule: Any, use_cache: bool) -> None:
         pad_token_id=0,
     )
     for b in range(2):
-        alone = EntityMemory(1, 3, 16)
-        alone.states = memory.states[b : b + 1]
+        alone = memory.select(slice(b, b + 1))
         expected = continue_slowly(model, tokens[b : b + 1], ids[b : b + 1], alone, rule, 9)
         assert found[b].tolist() == expected[0].tolist()
 
@@ -186,8 +185,7 @@ def test_generate_with_left_padding_equals_each_alone() -> None:
         "pad_token_id": 0,
     }
     found = model.generate(tokens, attention_mask=mask, entity_ids=ids, memory=memory, **given)
-    alone = EntityMemory(1, 3, 16)
-    alone.states = memory.states[:1]
+    alone = memory.select(slice(1))
     expected = continue_slowly(model, tokens[:1, 5:], ids[:1, 5:], alone, pick_entity, 6)
     assert found[0, 5:].tolist() == expected[0].tolist()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from tiny import random_memory
 
 from entity_transformers.models.gpt2e.memory import EntityMemory
 
@@ -12,8 +15,7 @@ def make_case(
     seed: int, batch: int = 3, length: int = 23, entities: int = 6, width: int = 5
 ) -> tuple[EntityMemory, torch.Tensor, torch.Tensor]:
     torch.manual_seed(seed)
-    memory = EntityMemory(batch, entities, width)
-    memory.states[:, 1:] = torch.randn(batch, entities, width)
+    memory = random_memory(batch, entities, width)
     ids = torch.randint(0, entities + 1, (batch, length)) * (torch.rand(batch, length) < 0.5)
     ids = ids.repeat_interleave(2, dim=1)[:, :length] if seed % 2 else ids
     return memory, ids, torch.randn(batch, length, width)
@@ -52,31 +54,29 @@ def test_starts_as_ones_and_reads_by_row() -> None:
 def test_last_write_equals_the_loop_to_the_bit(seed: int) -> None:
     memory, ids, hidden = make_case(seed)
     expected = write_slowly(memory.states, ids, hidden, "last")
-    memory.write(ids, hidden)
-    assert torch.equal(memory.states, expected)
-    assert torch.equal(memory.states[:, 0], torch.ones(3, 5))
+    written = memory.write(ids, hidden)
+    assert torch.equal(written.states, expected)
+    assert torch.equal(written.states[:, 0], torch.ones(3, 5))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_mean_write_equals_the_loop(seed: int) -> None:
     memory, ids, hidden = make_case(seed)
     expected = write_slowly(memory.states, ids, hidden, "mean")
-    memory.write(ids, hidden, "mean")
-    torch.testing.assert_close(memory.states, expected, rtol=0, atol=1e-6)
+    written = memory.write(ids, hidden, "mean")
+    torch.testing.assert_close(written.states, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["last", "mean"])
 def test_write_works_in_deterministic_mode_with_the_same_bits(mode: str) -> None:
     memory, ids, hidden = make_case(1)
-    twin = EntityMemory(3, 6, 5)
-    twin.load_state_dict(memory.state_dict())
-    memory.write(ids, hidden, mode)
+    written = memory.write(ids, hidden, mode)
     torch.use_deterministic_algorithms(True)
     try:
-        twin.write(ids, hidden, mode)
+        again = memory.write(ids, hidden, mode)
     finally:
         torch.use_deterministic_algorithms(False)
-    assert torch.equal(memory.states, twin.states)
+    assert torch.equal(written.states, again.states)
 
 
 @pytest.mark.parametrize("mode", ["last", "mean"])
@@ -84,39 +84,96 @@ def test_gradient_reaches_the_written_states_until_detached(mode: str) -> None:
     _, ids, hidden = make_case(3, batch=2, length=7, entities=3, width=2)
 
     def read_after_write(states: torch.Tensor) -> torch.Tensor:
-        memory = EntityMemory(2, 3, 2, dtype=torch.float64)
-        memory.write(ids, states, mode)
-        return memory.read(ids)
+        return EntityMemory(2, 3, 2, dtype=torch.float64).write(ids, states, mode).read(ids)
 
     assert torch.autograd.gradcheck(read_after_write, hidden.double().requires_grad_())
-    memory = EntityMemory(2, 3, 2)
-    memory.write(ids, hidden.requires_grad_(), mode)
+    memory = EntityMemory(2, 3, 2).write(ids, hidden.requires_grad_(), mode)
     assert memory.states.requires_grad
-    memory.detach()
-    assert not memory.read(ids).requires_grad
+    assert not memory.detach().read(ids).requires_grad
+    assert memory.read(ids).requires_grad
 
 
-def test_reset_grow_expand_and_restore() -> None:
+def test_reset_takes_documents_by_mask_or_number_single_vectors_or_all() -> None:
     memory, _, _ = make_case(0)
-    before = memory.states.clone()
-    memory.reset(torch.tensor([True, False, False]))
-    assert torch.equal(memory.states[0], torch.ones(7, 5))
-    assert torch.equal(memory.states[1:], before[1:])
-    memory.reset(torch.tensor([2]))
-    assert torch.equal(memory.states[2], torch.ones(7, 5))
-    assert torch.equal(memory.states[1], before[1])
-    memory.grow(9)
-    assert memory.entities == 9
-    assert torch.equal(memory.states[1, :7], before[1])
-    assert torch.equal(memory.states[:, 7:], torch.ones(3, 3, 5))
-    memory.grow(2)
-    assert memory.entities == 9
+    ones = torch.ones_like(memory.states)
+    first = memory.reset(torch.tensor([True, False, False])).states
+    assert torch.equal(first[0], ones[0])
+    assert torch.equal(first[1:], memory.states[1:])
+    last = memory.reset(torch.tensor([2])).states
+    assert torch.equal(last[2], ones[2])
+    assert torch.equal(last[:2], memory.states[:2])
+    rows = torch.rand(3, 7) < 0.5
+    some = memory.reset(rows).states
+    assert torch.equal(some[rows], ones[rows])
+    assert torch.equal(some[~rows], memory.states[~rows])
+    assert torch.equal(memory.reset().states, ones)
+
+
+def test_grow_expand_select_and_put() -> None:
+    memory, _, _ = make_case(0)
+    grown = memory.grow(9)
+    assert (grown.entities, memory.grow(2).entities) == (9, 6)
+    assert torch.equal(grown.states[:, :7], memory.states)
+    assert torch.equal(grown.states[:, 7:], torch.ones(3, 3, 5))
     assert torch.equal(memory.expand(2).states, memory.states[[0, 0, 1, 1, 2, 2]])
-    twin = EntityMemory(3, 1, 5)
-    twin.load_state_dict(memory.state_dict())
-    assert torch.equal(twin.states, memory.states)
-    memory.reset()
-    assert torch.equal(memory.states, torch.ones(3, 10, 5))
+    for rows in (slice(1, None), torch.tensor([1, 2]), torch.tensor([False, True, True])):
+        assert torch.equal(memory.select(rows).states, memory.states[1:])
+    vectors = torch.randn(2, 5)
+    put = memory.put(torch.tensor([0, 2]), torch.tensor([4, 1]), vectors).states
+    assert torch.equal(torch.stack([put[0, 4], put[2, 1]]), vectors)
+    put[0, 4], put[2, 1] = memory.states[0, 4], memory.states[2, 1]
+    assert torch.equal(put, memory.states)
+
+
+def test_what_a_checkpoint_keeps_comes_back_with_its_room() -> None:
+    memory, ids, hidden = make_case(0)
+    saved = memory.write(ids, hidden.requires_grad_()).tensors()
+    assert not saved["states"].requires_grad
+    twin = EntityMemory(3, 1, 5).replace(saved)
+    assert torch.equal(twin.states, saved["states"])
+    saved["states"][:, 1:] = 7.0  # the memory has its own
+    assert not (twin.states == 7).any()
+    half = EntityMemory(3, 1, 5, dtype=torch.bfloat16).replace(memory.tensors())
+    assert half.states.dtype == torch.bfloat16
+
+
+METHODS: dict[str, Callable[[EntityMemory, torch.Tensor, torch.Tensor], object]] = {
+    "check": lambda memory, ids, hidden: memory.check(ids),
+    "read": lambda memory, ids, hidden: memory.read(ids),
+    "write last": lambda memory, ids, hidden: memory.write(ids, hidden),
+    "write mean": lambda memory, ids, hidden: memory.write(ids, hidden, "mean"),
+    "reset": lambda memory, ids, hidden: memory.reset(),
+    "reset a document": lambda memory, ids, hidden: memory.reset(torch.tensor([1])),
+    "reset vectors": lambda memory, ids, hidden: memory.reset(torch.ones(3, 7, dtype=torch.bool)),
+    "put": lambda memory, ids, hidden: memory.put(ids[:, 0] * 0, ids[:, 0] * 0 + 1, hidden[:, 0]),
+    "detach": lambda memory, ids, hidden: memory.detach(),
+    "select": lambda memory, ids, hidden: memory.select(slice(2)),
+    "grow": lambda memory, ids, hidden: memory.grow(20),
+    "expand": lambda memory, ids, hidden: memory.expand(3),
+    "to": lambda memory, ids, hidden: memory.to("cpu", torch.float64),
+    "tensors": lambda memory, ids, hidden: memory.tensors(),
+    "replace": lambda memory, ids, hidden: memory.replace(EntityMemory(3, 2, 5).tensors()),
+}
+
+
+def test_every_method_is_among_those_that_are_called() -> None:
+    public = {name for name in vars(EntityMemory) if not name.startswith("_")}
+    properties = {name for name in public if isinstance(vars(EntityMemory)[name], property)}
+    assert public - properties == {name.split()[0] for name in METHODS}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_changes_the_memory(method: str) -> None:
+    memory, ids, hidden = make_case(0)
+    memory = memory.write(ids, hidden.requires_grad_())
+    states, before, version = memory.states, memory.states.detach().clone(), memory.states._version
+    METHODS[method](memory, ids, torch.randn(3, 23, 5))
+    assert memory.states is states
+    assert memory.states._version == version
+    assert memory.states.requires_grad
+    assert torch.equal(memory.states, before)
+    with pytest.raises(AttributeError):
+        memory.states = before  # type: ignore[misc]
 
 
 def test_bad_input_names_tensor_shape_and_expectation() -> None:
@@ -139,10 +196,13 @@ def test_bad_input_names_tensor_shape_and_expectation() -> None:
     with pytest.raises(
         ValueError, match=r"states has shape \[1, 4, 4\], expected \[2, entities \+ 1, 4\]"
     ):
-        memory.load_state_dict(EntityMemory(1, 3, 4).state_dict())
+        memory.replace(EntityMemory(1, 3, 4).tensors())
     with pytest.raises(
         ValueError,
-        match=r"rows is torch.bool \[1\], expected bool \[2\] or int64 indices from 0 to 1",
+        match=(
+            r"rows is torch.bool \[1\], expected bool \[2\] or \[2, 4\], or int64 indices from 0"
+            r" to 1"
+        ),
     ):
         memory.reset(torch.tensor([True]))
     with pytest.raises(ValueError, match="batch_size=0"):
@@ -157,21 +217,21 @@ def test_what_is_no_tensor_or_names_no_document_is_refused() -> None:
     ):
         memory.write(ids, [[0.0]])  # type: ignore[arg-type]
     for rows in (torch.tensor([5]), torch.tensor([-1]), torch.tensor([0.7]), [0]):
-        with pytest.raises(ValueError, match="expected bool \\[2\\] or int64 indices from 0 to 1"):
+        with pytest.raises(ValueError, match=r"expected bool \[2\] or \[2, 4\], or int64"):
             memory.reset(rows)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"states has shape \[2, 0, 4\]"):
-        memory.load_state_dict({"states": torch.ones(2, 0, 4)})
+        memory.replace({"states": torch.ones(2, 0, 4)})
     with pytest.raises(ValueError, match="row 0 of each document is expected to be ones"):
-        memory.load_state_dict({"states": torch.zeros(2, 3, 4)})
+        memory.replace({"states": torch.zeros(2, 3, 4)})
 
 
 def test_ids_are_checked_again_where_the_room_for_entities_changed() -> None:
     memory = EntityMemory(2, 9, 4)
     ids = torch.tensor([[7, 1], [1, 1]])
     memory.read(ids)
-    memory.load_state_dict(EntityMemory(2, 5, 4).state_dict())
+    smaller = memory.replace(EntityMemory(2, 5, 4).tensors())
     with pytest.raises(ValueError, match="holds ids 1 to 7, expected 0 to 5"):
-        memory.read(ids)
+        smaller.read(ids)
 
 
 def test_ids_changed_in_place_are_checked_again() -> None:

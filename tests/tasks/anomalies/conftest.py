@@ -13,13 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
-torch.set_num_threads(1)
-
-from tiny import ROOT, VOCABULARY, tiny_corpus, tiny_params
+from tiny import VOCABULARY, tiny_corpus, tiny_params
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.study.params import load
 from entity_transformers.study.sections import AnomaliesParams
 from entity_transformers.tasks.anomalies.trials import Material
 from entity_transformers.train.checkpoint import CheckpointStore
@@ -62,13 +58,20 @@ def make_material(tmp_path: Path) -> Callable[..., Material]:
         lm: dict[str, Any] | None = None, anomalies: dict[str, Any] | None = None, **changes: Any
     ) -> Material:
         train, dev = make_chain(12, 1, "train"), make_chain(6, 2, "dev")
-        values = load(ROOT / "studies" / "sample" / "params.yaml").anomalies.model_dump()
+        params = tiny_params(**(lm or {}))
+        short = {"steps": 20, "documents": 2, "passes": 4}
+        section = AnomaliesParams(**(params.anomalies.model_dump() | short | (anomalies or {})))
         fields: dict[str, Any] = {
-            "train": train, "dev": dev, "sentence_starts": {"train": cut_sentences(train), "dev": cut_sentences(dev)},
-            "vocabulary": VOCABULARY, "end": 0, "lm": tiny_params(**(lm or {})), "device": torch.device("cpu"),
-            "anomalies": AnomaliesParams(**(values | {"steps": 20, "documents": 2, "passes": 4} | (anomalies or {}))),
+            "train": train,
+            "dev": dev,
+            "sentence_starts": {"train": cut_sentences(train), "dev": cut_sentences(dev)},
+            "vocabulary": VOCABULARY,
+            "end": 0,
+            "entries": {name: params.resolve(name, section.models) for name in section.models},
+            "anomalies": section,
+            "device": torch.device("cpu"),
             "store": lambda: CheckpointStore(tmp_path / str(next(numbers)), 1),
-        }  # fmt: skip
+        }
         return Material(**(fields | changes))
 
     return make

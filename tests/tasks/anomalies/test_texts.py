@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tiny import tiny_corpus
 
+from entity_transformers.corpus.labels import give
 from entity_transformers.tasks.anomalies.texts import (
     join,
     pad_documents,
@@ -35,7 +37,7 @@ def test_padding_fills_whole_windows_with_the_end_token_and_keeps_the_text(windo
         assert (len(after) - 1) % window == 0
         assert len(after) - len(before) < window
     assert (padded.words >= 0).sum() == (corpus.words >= 0).sum()
-    assert not padded.entities[padded.words < 0].any()
+    assert not padded.gold[padded.words < 0].any()
     lengths = np.array([len(d) - 1 for d in documents(corpus)])
     assert real_share(lengths, window) == pytest.approx(
         (padded.words >= 0).sum() / predicted(padded).sum()
@@ -61,6 +63,20 @@ def test_spread_takes_documents_at_equal_distances_and_never_more_than_there_are
     assert documents(pick(corpus, [4, 1])) == [documents(corpus)[4], documents(corpus)[1]]
 
 
+def test_what_is_cut_out_gives_no_labels_but_keeps_the_gold_ones() -> None:
+    corpus = give(tiny_corpus(3), "gold")
+    corpus = replace(corpus, layers={"resolver:x": corpus.gold})
+    for part in (
+        pick(corpus, [2]),
+        pad_documents(corpus, 8),
+        split_sentences(corpus, [(0,)] * 3),
+        join(corpus, corpus),
+    ):
+        assert not part.layers
+        assert (part.given, part.layer) == (None, "none")
+        assert part.gold.any()
+
+
 def test_a_split_without_words_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"'dev' holds no words .*anomalies\.candidates to \[\]"):
         spread(tiny_corpus(2, split="dev", shortest=1, longest=2), 3)
@@ -70,7 +86,7 @@ def test_joined_splits_keep_documents_entities_and_tags() -> None:
     one, other = tiny_corpus(2, seed=1), tiny_corpus(3, seed=2)
     both = join(one, other)
     assert documents(both) == documents(one) + documents(other)
-    assert both.entities.tolist() == [*one.entities, *other.entities]
+    assert both.gold.tolist() == [*one.gold, *other.gold]
     assert [both.tag_names[t] for t in both.tags] == [
         c.tag_names[t] for c in (one, other) for t in c.tags
     ]

@@ -36,7 +36,7 @@ def plain_losses(model: Any, tokens: list[int], window: int) -> list[float]:
     found = []
     for start in range(0, len(tokens) - 1, window):
         inputs, targets = tokens[start : start + window], tokens[start + 1 : start + window + 1]
-        logits = model(torch.tensor([inputs[: len(targets)]])).logits[0].double()
+        logits = model.module(torch.tensor([inputs[: len(targets)]])).logits[0].double()
         found += torch.nn.functional.cross_entropy(
             logits, torch.tensor(targets), reduction="none"
         ).tolist()
@@ -46,7 +46,7 @@ def plain_losses(model: Any, tokens: list[int], window: int) -> list[float]:
 def test_the_padded_loss_is_the_mix_of_text_and_padding(make_material: Make) -> None:
     """Brute force: each document filled up by hand, each window read alone."""
     material = make_material()
-    model, window = build(material, "gpt2", material.lm).eval(), material.lm.window
+    model, window = build(material, "gpt2").eval(), material.entries["gpt2"].lm.window
     text, padding = [], []
     for d in range(len(material.dev)):
         tokens = material.dev.tokens[material.dev.document(d)].tolist()
@@ -66,7 +66,7 @@ def test_the_padded_loss_is_the_mix_of_text_and_padding(make_material: Make) -> 
 
 def test_text_that_fills_its_windows_has_no_padding(make_material: Make) -> None:
     material, corpus = make_material(), tiny_corpus(2, shortest=17, longest=18)
-    found = score_padded(build(material, "gpt2", material.lm), corpus, 8)
+    found = score_padded(build(material, "gpt2"), corpus, 8)
     assert found["pad"] is None
     assert found["padded"] == found["real"]
     assert found["real_share"] == 1.0
@@ -126,12 +126,12 @@ def test_the_context_gain_is_the_loss_of_the_mean_prediction_less_the_loss(
     make_material: Make,
 ) -> None:
     material = make_material(lm={"window": 64})
-    model = build(material, "gpt2", material.lm).eval()
+    model = build(material, "gpt2").eval()
     predictions, targets = [], []
     for d in range(len(material.dev)):
         tokens = material.dev.tokens[material.dev.document(d)].astype(np.int64)
         predictions.append(
-            model(torch.from_numpy(tokens[None, :-1])).logits[0].double().softmax(-1)
+            model.module(torch.from_numpy(tokens[None, :-1])).logits[0].double().softmax(-1)
         )
         targets.append(torch.from_numpy(tokens[1:]))
     shares, following = torch.cat(predictions), torch.cat(targets)
@@ -145,26 +145,26 @@ def test_the_context_gain_is_the_loss_of_the_mean_prediction_less_the_loss(
 
 def test_a_model_that_ignores_its_input_has_no_context_gain(make_material: Make) -> None:
     material = make_material()
-    model = build(material, "gpt2", material.lm).eval()
+    model = build(material, "gpt2").eval()
     with torch.no_grad():
-        model.transformer.ln_f.weight.zero_()
-    assert measure_context_gain(model, material.dev, material.lm.window) == pytest.approx(
+        model.module.transformer.ln_f.weight.zero_()
+    assert measure_context_gain(model, material.dev, material.entries["gpt2"].lm.window) == pytest.approx(
         0.0, abs=1e-6
     )
 
 
 def test_a_pass_has_the_means_of_its_own_steps_and_the_loss_after_it(make_material: Make) -> None:
     material = make_material(lm={"dropout": 0.0})
-    model = build(material, "gpt2", material.lm)
+    model = build(material, "gpt2")
     rows: list[float] = []
     quiet = make_material(
         lm={"dropout": 0.0}, log=lambda line: rows.append(float(line.split("loss ")[1].split()[0]))
     )
-    passes = train_passes(quiet, model, quiet.train, quiet.dev, 3, 2)
+    passes = train_passes(quiet, "gpt2", model, quiet.train, quiet.dev, 3, 2)
     assert [one.train_loss for one in passes] == pytest.approx(
         [np.mean(rows[:3]), np.mean(rows[3:])], abs=1e-4
     )
-    assert passes[-1].dev_loss == mean_loss(model.eval(), quiet.dev, window=8, entities=True)
+    assert passes[-1].dev_loss == mean_loss(model.eval(), quiet.dev, window=8)
 
 
 @pytest.mark.parametrize("anomaly", TRIALS)
@@ -195,27 +195,36 @@ def test_the_steps_of_a_pass_read_the_text_once(
     make_material: Make, windows: int, expected: int
 ) -> None:
     corpus = tiny_corpus(2, shortest=33, longest=34)  # 64 predictions, 16 a step
-    assert (
-        steps_of_a_pass(corpus, make_material(lm={"memory_gradient_windows": windows}).lm)
-        == expected
-    )
+    lm = make_material(lm={"memory_gradient_windows": windows}).entries["gpt2"].lm
+    assert steps_of_a_pass(corpus, lm) == expected
 
 
 def test_a_short_training_keeps_the_studys_values_but_its_length(make_material: Make) -> None:
-    lm = make_material(lm={"warmup_steps": 15, "max_minutes": 1.0, "final_weights": "best"}).lm
-    short = shorten(lm, 5, 8, None)
-    changed = {name for name, value in short.model_dump().items() if value != getattr(lm, name)}
-    assert changed == {
-        "steps",
-        "warmup_steps",
-        "checkpoint_every",
-        "keep_checkpoints",
-        "final_weights",
-        "max_minutes",
-    }
-    assert (short.steps, short.warmup_steps, short.validate_every) == (40, 4, 5)
+    material = make_material(lm={"warmup_steps": 15, "final_weights": "best"})
+    for name, entry in material.entries.items():
+        short = shorten(entry.lm, 5, 8, None)
+        assert type(short) is entry.kind.params, name
+        values = short.model_dump().items()
+        changed = {key for key, value in values if value != getattr(entry.lm, key)}
+        assert changed == {"steps", "warmup_steps", "final_weights"}
+        assert (short.steps, short.warmup_steps, short.validate_every) == (40, 4, 5)
+        assert shorten(entry.lm, 5, 8, "constant").schedule == "constant"
 
 
 def test_pretrained_weights_are_not_used(make_material: Make) -> None:
-    lm = make_material(lm={"initial_weights": "/nowhere"}).lm
-    assert build(make_material(), "gpt2", lm) is not None
+    material = make_material(lm={"initial_weights": "/nowhere"})
+    assert build(material, "gpt2") is not None
+
+
+def test_a_block_is_trained_and_scored_with_the_labels_of_its_entry(
+    make_material: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def note(material: Any, name: str, model: Any, text: Any, dev: Any, *rest: Any) -> Any:
+        seen.extend((text.layer, dev.layer))
+        return train_passes(material, name, model, text, dev, *rest)
+
+    monkeypatch.setattr("entity_transformers.tasks.anomalies.trials.train_passes", note)
+    try_literal_block(make_material(anomalies={"steps": 1}))
+    assert seen == ["none", "none", "gold", "gold", "gold", "gold"]

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-import torch
+from tiny import lively_model
 from tokenizers import Tokenizer
-from transformers import GPT2Config, GPT2LMHeadModel
+from written import write_documents
 
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
-from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
-
-LEXICON = {
-    "Ann": "NNP",
-    "Bobby": "NNP",
-    "harbour": "NN",
-    "she": "PRP",
-    "his": "PRP$",
-    "the": "DT",
-    "of": "IN",
-    "old": "JJ",
-    "ran": "VBD",
-}
-WINDOW = 24
-
-
-def write_document(index: int, generator: np.random.Generator) -> Document:
-    words = tuple(generator.choice(list(LEXICON), int(generator.integers(1, 60))).tolist())
-    places = zip(
-        generator.integers(0, len(words), 16).tolist(),
-        generator.integers(1, 4, 16).tolist(),
-        strict=True,
-    )
-    spans = {(start, min(len(words), start + length)) for start, length in places}
-    mentions = tuple(
-        Mention(s, e, int(generator.integers(3, 6)))
-        for s, e in sorted(spans, key=lambda span: (span[0], -span[1]))
-    )
-    return Document(
-        f"doc{index}", 0, "dev", "", words, (0,), mentions, tuple(LEXICON[word] for word in words)
-    )
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.base import LanguageModel
 
 
 @pytest.fixture(scope="session")
 def documents() -> list[Document]:
-    generator = np.random.default_rng(11)
-    return [write_document(i, generator) for i in range(14)]
+    return write_documents(14, longest=59, mentions=16, longest_mention=3)
 
 
 @pytest.fixture(scope="session")
@@ -56,32 +25,16 @@ def tokenizer(documents: list[Document]) -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
-    return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+    """The documents' tokens, with gold labels to read."""
+    aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+    return give(aligned, "gold")
 
 
 @pytest.fixture(scope="session")
-def gpt2() -> torch.nn.Module:
-    torch.manual_seed(3)
-    shape = {
-        "vocab_size": 400,
-        "n_positions": WINDOW,
-        "n_embd": 16,
-        "n_layer": 2,
-        "n_head": 2,
-        "initializer_range": 0.3,
-    }
-    return GPT2LMHeadModel(GPT2Config(**shape, bos_token_id=0, eos_token_id=0)).eval()
+def gpt2(tokenizer: Tokenizer) -> LanguageModel:
+    return lively_model("gpt2", tokenizer.get_vocab_size(), window=24)
 
 
 @pytest.fixture(scope="session")
-def gpt2e() -> torch.nn.Module:
-    torch.manual_seed(3)
-    shape = {
-        "vocab_size": 400,
-        "n_positions": WINDOW,
-        "n_embd": 16,
-        "n_layer": 2,
-        "n_head": 2,
-        "initializer_range": 0.3,
-    }
-    return GPT2EForCausalLM(GPT2EConfig(**shape, bos_token_id=0, eos_token_id=0)).eval()
+def gpt2e(tokenizer: Tokenizer) -> LanguageModel:
+    return lively_model("gpt2e", tokenizer.get_vocab_size(), window=24)

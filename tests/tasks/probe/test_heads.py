@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from entity_transformers.conftest import WINDOW
 
+from entity_transformers.corpus.labels import give
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.tasks.probe.heads import Recorder, score_heads, watch
 from entity_transformers.tasks.probe.questions import ask, find_places
 
 GROUPS = {"names": ["NNP"], "nouns": ["NN"], "pronouns": ["PRP", "PRP$"]}
+WINDOW = 24
 
 
 @torch.no_grad()
 def read_plainly(model, corpus, entities: bool):
-    """Attention matrices of every window, one window of one document at a time: (document, first
-    token, {attention: [L, H, T, T]}).
+    """Attention matrices of every window, one window of one document at a time, with the labels
+    that the corpus gives: (document, first token, {attention: [L, H, T, T]}).
     """
-    model.set_attn_implementation("eager")
+    model.show_attention()
     for d, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
-        memory = EntityMemory(
-            1, int(corpus.entities[start:end].max(initial=0)), model.config.n_embd
-        )
+        memory = EntityMemory(1, int(corpus.given[start:end].max(initial=0)), model.width)
         for first in range(start, end, WINDOW):
             last = min(end, first + WINDOW)
             tokens = torch.from_numpy(corpus.tokens[first:last].astype(np.int64))[None]
-            ids = torch.from_numpy(corpus.entities[first:last].astype(np.int64))[None]
+            ids = torch.from_numpy(corpus.given[first:last].astype(np.int64))[None]
             given = {"entity_ids": ids, "memory": memory} if entities else {}
-            out = model.transformer(
+            out = model.module.transformer(
                 input_ids=tokens, output_attentions=True, use_cache=False, **given
             )
             matrices = {"self": torch.stack([w[0] for w in out.attentions]).numpy()}
             if entities and ids.any():
                 matrices["entity"] = torch.stack([w[0] for w in out.cross_attentions]).numpy()
-            memory.write(ids, out.last_hidden_state)
+            memory = memory.write(ids, out.last_hidden_state)
             yield d, first, matrices
 
 
@@ -65,8 +65,8 @@ def choose_plainly(matrix: np.ndarray, first: int, mentions, pooling: str) -> li
     return answers
 
 
-def score_plainly(model, documents, corpus, tokens, pooling, entities, replace=None):
-    """{attention: [L, H, Q]}, windows in reading order; ``replace`` gives another matrix [L, H, T,
+def score_plainly(model, documents, corpus, tokens, pooling, entities, other=None):
+    """{attention: [L, H, Q]}, windows in reading order; ``other`` gives another matrix [L, H, T,
     T] for a window's.
     """
     places = list(find_places(documents, corpus, GROUPS, tokens))
@@ -76,7 +76,7 @@ def score_plainly(model, documents, corpus, tokens, pooling, entities, replace=N
             p for p in places if p.document == d and first <= p.start and p.end <= first + WINDOW
         ]
         for name, matrix in matrices.items():
-            matrix = matrix if replace is None else replace[name](matrix.shape[-1])
+            matrix = matrix if other is None else other[name](matrix.shape[-1])
             answers = [
                 [choose_plainly(head, first, mentions, pooling) for head in layer]
                 for layer in matrix
@@ -104,6 +104,20 @@ def test_answers_equal_loops_over_the_models_own_matrices(
         ).items():
             np.testing.assert_allclose(found[attention, entities].credits, expected, atol=1e-6)
     assert all(scores.by_distance is None for scores in found.values())
+
+
+def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones(
+    documents, corpus, gpt2e
+):
+    given = give(corpus, "shuffled", seed=1)
+    assert (given.given != corpus.gold).any()
+    questions = ask(documents, given, GROUPS, window=WINDOW, tokens="head")
+    found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3, pooling="sum")
+    expected = score_plainly(gpt2e, documents, given, "head", "sum", True)
+    for attention in ("self", "entity"):
+        np.testing.assert_allclose(
+            found[attention, "on"].credits, expected[attention], atol=1e-6
+        )
 
 
 def test_entities_matter_to_the_heads_of_gpt2e(documents, corpus, gpt2e):
@@ -153,7 +167,7 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(docum
 
 def shape_of(layers: int, heads: int) -> SimpleNamespace:
     """All that a recorder asks of a model."""
-    return SimpleNamespace(config=SimpleNamespace(n_layer=layers, n_head=heads))
+    return SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, heads=heads)
 
 
 def point(questions, corpus, toward: str) -> np.ndarray:
@@ -208,13 +222,13 @@ def test_equal_weights_are_chance(documents, corpus):
 
 
 def test_a_split_without_questions_has_empty_answers(documents, corpus, gpt2e):
-    none = corpus.with_entities(np.zeros_like(corpus.entities))
-    nothing = type(corpus)(
-        **{
-            **corpus.__dict__,
-            "mentions": np.full_like(corpus.mentions, -1),
-            "entities": none.entities,
-        }
+    nothing = give(
+        replace(
+            corpus,
+            mentions=np.full_like(corpus.mentions, -1),
+            gold=np.zeros_like(corpus.gold),
+        ),
+        "gold",
     )
     questions = ask(documents, nothing, GROUPS, window=WINDOW, tokens="head")
     found = score_heads(gpt2e, nothing, questions, window=WINDOW, batch=3, pooling="sum")
@@ -234,9 +248,9 @@ def test_the_batch_changes_nothing(documents, corpus, gpt2e):
 
 def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(documents, corpus, gpt2):
     questions = ask(documents, corpus, GROUPS, window=WINDOW, tokens="head")
-    hooks = [len(block.attn._forward_hooks) for block in gpt2.transformer.h]
+    hooks = [len(block.attn._forward_hooks) for block in gpt2.module.transformer.h]
     broken = deepcopy(gpt2)
-    broken.transformer.h[1].attn.c_attn.weight.data.fill_(float("nan"))
+    broken.module.transformer.h[1].attn.c_attn.weight.data.fill_(float("nan"))
     for model in (gpt2, broken):
         with (
             nullcontext()
@@ -244,16 +258,16 @@ def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(documents, co
             else pytest.raises(ValueError, match="layer 2 is not finite")
         ):
             score_heads(model, corpus, questions, window=WINDOW, batch=3, pooling="sum")
-        assert [len(block.attn._forward_hooks) for block in model.transformer.h] == hooks
+        assert [len(block.attn._forward_hooks) for block in model.module.transformer.h] == hooks
 
 
 def test_a_model_that_gives_no_weights_is_refused(documents, corpus, gpt2):
     questions = ask(documents, corpus, GROUPS, window=WINDOW, tokens="head")
     recorder = Recorder(gpt2, questions, window=WINDOW, pooling="sum", profile=None)
     fused = deepcopy(gpt2)
-    fused.set_attn_implementation("sdpa")
+    fused.module.set_attn_implementation("sdpa")
     with (
         watch(fused, "self", recorder),
         pytest.raises(ValueError, match="set the model's attention to eager"),
     ):
-        fused(torch.zeros(1, 4, dtype=torch.int64))
+        fused.module(torch.zeros(1, 4, dtype=torch.int64))

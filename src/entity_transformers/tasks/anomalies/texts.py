@@ -60,7 +60,7 @@ def pad_documents(corpus: AlignedCorpus, window: int) -> AlignedCorpus:
 
 
 def join(first: AlignedCorpus, second: AlignedCorpus) -> AlignedCorpus:
-    """The documents of both splits, under the name of the first."""
+    """The documents of both splits, under the name of the first; it gives no labels."""
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in TOKEN_ARRAYS
     }
@@ -73,6 +73,9 @@ def join(first: AlignedCorpus, second: AlignedCorpus) -> AlignedCorpus:
         names=first.names + second.names,
         tag_names=first.tag_names + second.tag_names,
         offsets=offsets,
+        layers={},
+        given=None,
+        layer="none",
         **arrays,
     )
 

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny import SAMPLE
 
 from entity_transformers.cli import anomalies, main
 from entity_transformers.tasks.anomalies import trials
 from entity_transformers.train.loop import TrainingError, TrainingStopped
-
-SAMPLE = Path(__file__).resolve().parents[3] / "studies" / "sample" / "params.yaml"
-
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

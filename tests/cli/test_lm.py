@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killed import make_inputs, make_params
+from killed import make_inputs
 from tiny import tiny_params
 
+from entity_transformers.cli import read_params
 from entity_transformers.cli.lm import OUTPUTS, train_lm
 
 Run = Callable[..., dict[str, bytes]]
@@ -26,9 +27,10 @@ def run(tmp_path: Path) -> Run:
     make_inputs(tmp_path / "corpus")
 
     def train(minutes: float | None = None, **changes: float) -> dict[str, bytes]:
-        lm = tiny_params(steps=10, max_minutes=minutes, **changes)
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        params = make_params().model_copy(update={"lm": lm})
+        params = tiny_params(
+            {"checkpoint_every": 5, "max_minutes": minutes}, steps=10, **changes
+        )
         train_lm(params, tmp_path / "corpus", "gpt2e", 1, tmp_path / "work", tmp_path / "out")
         return {name: (tmp_path / "out" / name).read_bytes() for name in OUTPUTS}
 
@@ -122,3 +124,34 @@ def test_weights_that_explode_are_an_error_with_a_step(run: Run) -> None:
         match=r"train-lm: step 1: held-out loss nan with entities on: lower lm\.learning_rate",
     ):
         run(learning_rate=1e30, clip_norm=0.0, warmup_steps=0, validate_every=1)
+
+
+def test_where_and_how_often_it_is_saved_does_not_train_anew(tmp_path: Path) -> None:
+    """What section run says changes no number, so a run goes on with other values of it."""
+    make_inputs(tmp_path / "corpus")
+    places = tmp_path / "corpus", "gpt2e", 1, tmp_path / "work"
+    with pytest.raises(SystemExit):
+        train_lm(tiny_params({"max_minutes": 1e-9}, steps=10), *places, tmp_path / "out")
+    train_lm(tiny_params({"keep_checkpoints": 1}, steps=10), *places, tmp_path / "out")
+    assert len(list((tmp_path / "work").iterdir())) == 1
+    train_lm(tiny_params(steps=10, weight_decay=0.2), *places, tmp_path / "out")
+    assert len(list((tmp_path / "work").iterdir())) == 2
+
+
+def test_initial_weights_of_lm_kind_or_entry_lie_beside_the_study(tmp_path: Path) -> None:
+    values = tiny_params().model_dump(mode="json")
+    values["lm"]["initial_weights"] = "a"
+    values["kinds"]["gpt2e"]["initial_weights"] = "b"
+    values["models"] = {
+        "gpt2": {"kind": "gpt2"},
+        "gpt2e": {"kind": "gpt2e"},
+        "own": {"kind": "gpt2e", "initial_weights": "c"},
+        "random": {"kind": "gpt2e", "initial_weights": None},
+    }
+    (tmp_path / "params.yaml").write_text(json.dumps(values))
+    params = read_params(tmp_path / "params.yaml", {})
+    found = {name: params.model(name).lm.initial_weights for name in params.models}
+    expected = {"gpt2": "a", "gpt2e": "b", "own": "c"}
+    assert found == {name: str(tmp_path / path) for name, path in expected.items()} | {
+        "random": None
+    }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killed import make_inputs, make_params
+from killed import make_inputs
 from tiny import tiny_params
 
 from entity_transformers.cli.lm import Board, CurveFile, train_lm
@@ -59,9 +59,7 @@ def test_stopped_resumed_and_restored_runs_show_each_row_once(tmp_path: Path) ->
     make_inputs(tmp_path / "corpus")
     places = tmp_path / "corpus", "gpt2e", 1, tmp_path / "work"
     short, whole = (
-        make_params().model_copy(
-            update={"lm": tiny_params(steps=40, max_minutes=minutes, checkpoint_every=3)}
-        )
+        tiny_params({"checkpoint_every": 3, "max_minutes": minutes}, steps=40)
         for minutes in (1e-9, None)
     )
     with pytest.raises(SystemExit):

@@ -1,0 +1,141 @@
+"""The layers of labels that a model is given: each against its meaning, and none touches the gold
+ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mixed import mixed_corpus
+from tiny import tiny_corpus
+
+from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
+from entity_transformers.corpus.labels import (
+    LAYERS,
+    first_mentions,
+    give,
+    shuffle_given,
+    shuffle_labels,
+)
+from entity_transformers.kinds import LABELS
+
+CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
+
+
+def one_document(gold: list[int], mentions: list[int]) -> AlignedCorpus:
+    """A document of as many tokens, with these entities and mentions."""
+    total = len(gold)
+    return AlignedCorpus(
+        "train",
+        ("d",),
+        ("",),
+        tokens=np.arange(total, dtype=np.int32),
+        gold=np.array(gold, np.int32),
+        mentions=np.array(mentions, np.int32),
+        words=np.arange(total, dtype=np.int32) - 1,
+        tags=np.zeros(total, np.uint8),
+        bytes=np.ones(total, np.uint16),
+        offsets=np.array([0, total]),
+    )
+
+
+def test_a_study_can_name_every_layer() -> None:
+    assert tuple(LAYERS) == LABELS
+
+
+@CORPORA
+@pytest.mark.parametrize("layer", [*LAYERS, "resolver:names"])
+def test_no_layer_changes_anything_but_what_is_given(corpus: AlignedCorpus, layer: str) -> None:
+    corpus = replace(corpus, layers={"resolver:names": corpus.gold % 2})
+    before = {name: getattr(corpus, name).copy() for name in TOKEN_ARRAYS}
+    given = give(corpus, layer, seed=1)
+    assert given.layer == layer
+    if given.given is not None:
+        assert given.given.shape == corpus.gold.shape
+        assert given.given.dtype == np.int32
+    for name, array in before.items():
+        np.testing.assert_array_equal(getattr(corpus, name), array)
+        assert getattr(given, name) is getattr(corpus, name)
+    assert (given.names, given.layers) == (corpus.names, corpus.layers)
+
+
+@CORPORA
+def test_gold_and_none(corpus: AlignedCorpus) -> None:
+    np.testing.assert_array_equal(give(corpus, "gold").given, corpus.gold)
+    assert give(give(corpus, "gold"), "none").given is None
+
+
+@CORPORA
+def test_a_resolver_s_layer_is_the_one_it_annotated(corpus: AlignedCorpus) -> None:
+    found = (corpus.gold % 2).astype(np.int32)
+    corpus = replace(corpus, layers={"resolver:names": found})
+    assert give(corpus, "resolver:names").given is found
+
+
+@pytest.mark.parametrize("layer", ["resolver:other", "Gold", ""])
+def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
+    corpus = replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold})
+    with pytest.raises(
+        ValueError,
+        match=(
+            rf"split 'train' has no labels '{layer}', it has gold, none, shuffled, first-only,"
+            r" resolver:names$"
+        ),
+    ):
+        give(corpus, layer)
+
+
+def test_first_mentions_are_those_no_earlier_mention_precedes() -> None:
+    corpus = one_document([0, 1, 1, 0, 2, 1, 2, 0], [-1, 0, 0, -1, 1, 2, 3, -1])
+    assert first_mentions(corpus).tolist() == [False, True, True, False, True, False, False, False]
+    assert give(corpus, "first-only").given.tolist() == [0, 0, 0, 0, 0, 1, 2, 0]
+
+
+@CORPORA
+def test_without_first_mentions_a_label_stands_where_its_entity_was_before(
+    corpus: AlignedCorpus,
+) -> None:
+    kept = give(corpus, "first-only").given
+    for d in range(len(corpus)):
+        part, seen = corpus.document(d), {}
+        gold, mentions = corpus.gold[part].tolist(), corpus.mentions[part].tolist()
+        for label, entity, mention in zip(kept[part].tolist(), gold, mentions, strict=True):
+            first = seen.setdefault(entity, mention) == mention
+            assert label == (0 if mention < 0 or first else entity)
+
+
+@CORPORA
+def test_shuffled_labels_keep_spans_and_the_counts_of_each_document(corpus: AlignedCorpus) -> None:
+    shuffled = give(corpus, "shuffled", seed=1).given
+    np.testing.assert_array_equal(shuffled > 0, corpus.gold > 0)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        mentions = corpus.mentions[part]
+        firsts = [np.flatnonzero(mentions == m)[0] for m in range(mentions.max() + 1)]
+        for m in range(mentions.max() + 1):
+            assert len(set(shuffled[part][mentions == m].tolist())) == 1
+        assert sorted(shuffled[part][firsts]) == sorted(corpus.gold[part][firsts])
+
+
+def test_a_shuffling_depends_on_the_seed_and_the_document_alone() -> None:
+    corpus = tiny_corpus()
+    one, again, other = (give(corpus, "shuffled", seed).given for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    assert (one != corpus.gold).any()
+    first = give(corpus.head(2), "shuffled", 1).given
+    np.testing.assert_array_equal(first, one[: len(first)])
+
+
+def test_what_is_given_is_shuffled_and_not_the_gold() -> None:
+    corpus = tiny_corpus()
+    corpus = give(replace(corpus, layers={"resolver:one": corpus.gold * 0 + 7}), "resolver:one")
+    shuffled = shuffle_given(corpus, 1)
+    np.testing.assert_array_equal(shuffled.given, np.where(corpus.mentions >= 0, 7, 0))
+    assert shuffled.layer == "resolver:one, shuffled"
+    gold = give(corpus, "gold")
+    np.testing.assert_array_equal(
+        shuffle_given(gold, 3).given, shuffle_labels(corpus, corpus.gold, 3)
+    )

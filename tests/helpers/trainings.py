@@ -1,0 +1,81 @@
+"""A training of a tiny model, and what is compared of two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tiny import VOCABULARY, tiny_corpus, tiny_entry
+from torch import Tensor
+
+from entity_transformers.cli.lm import CurveFile
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.registry import build_model
+from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.distributed import World
+from entity_transformers.train.loop import Training
+
+
+def make_training(
+    folder: Path,
+    kind: str = "gpt2e",
+    *,
+    labels: str | None = None,
+    world: World | None = None,
+    corpus: AlignedCorpus | None = None,
+    checkpoint_every: int = 5,
+    max_minutes: float | None = None,
+    **changes: Any,
+) -> Training:
+    """A training in ``folder``, gone on with where it has checkpoints; ``changes`` are of the
+    entry's params.
+    """
+    entry = tiny_entry(kind, labels, **changes)
+    dev = give(tiny_corpus(3, seed=9, split="dev"), entry.labels, 1)
+    unlabelled = give(dev, "none")
+
+    def validate(model: LanguageModel, labels: bool) -> float:
+        return mean_loss(model, dev if labels else unlabelled, window=entry.lm.window)
+
+    return Training(
+        build_model(entry, VOCABULARY, 0, seed=1),
+        give(corpus or tiny_corpus(), entry.labels, 1),
+        validate,
+        entry.lm,
+        1,
+        CheckpointStore(folder / "checkpoints", 2),
+        checkpoint_every,
+        CurveFile(folder / "curve.csv").write_row,
+        max_minutes=max_minutes,
+        world=world or World(),
+    )
+
+
+def weights(training: Training) -> Tensor:
+    """All of the model's numbers in a row."""
+    return torch.cat([p.detach().reshape(-1) for p in training.model.module.parameters()])
+
+
+def named_gradients(training: Training) -> dict[str, Tensor]:
+    """The gradients as they stand, by the parameter's name."""
+    parameters = training.model.module.named_parameters()
+    return {name: p.grad.clone() for name, p in parameters if p.grad is not None}
+
+
+def gradients(training: Training) -> dict[str, Tensor]:
+    """The gradients of the first step, before the optimizer has used them."""
+    count = training.windows_per_step
+    training.model.module.train()
+    training.streams.accumulate_gradients([training.plan[i] for i in range(count)])
+    return named_gradients(training)
+
+
+def assert_close(one: dict[str, Tensor], other: dict[str, Tensor], tolerance: float = 1e-6) -> None:
+    """Equal gradients of the same parameters."""
+    assert one.keys() == other.keys()
+    for name, gradient in one.items():
+        torch.testing.assert_close(gradient, other[name], atol=tolerance, rtol=1e-4)

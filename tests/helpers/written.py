@@ -1,0 +1,52 @@
+"""Documents of random words with chains, as a corpus' reader would give them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from entity_transformers.corpus.document import Document, Mention
+
+LEXICON = {
+    "Ann": "NNP",
+    "Bobby": "NNP",
+    "harbour": "NN",
+    "tailor": "NN",
+    "she": "PRP",
+    "his": "PRP$",
+    "the": "DT",
+    "of": "IN",
+    "old": "JJ",
+    "walked": "VBD",
+    "extraordinarily": "RB",
+    ",": ",",
+    ".": ".",
+}
+
+
+def write_documents(
+    count: int, longest: int, mentions: int, longest_mention: int = 4, seed: int = 11
+) -> list[Document]:
+    """Documents of 1 to ``longest`` words and 1 to 4 sentences, with at most ``mentions`` mentions
+    of three chains, some of them nested or crossing.
+    """
+    generator = np.random.default_rng(seed)
+    return [_write(i, generator, longest, mentions, longest_mention) for i in range(count)]
+
+
+def _write(
+    index: int, generator: np.random.Generator, longest: int, mentions: int, longest_mention: int
+) -> Document:
+    words = tuple(generator.choice(list(LEXICON), int(generator.integers(1, longest + 1))).tolist())
+    starts = sorted({0, *generator.integers(0, len(words), 3).tolist()})
+    places = zip(
+        generator.integers(0, len(words), mentions).tolist(),
+        generator.integers(1, longest_mention + 1, mentions).tolist(),
+        strict=True,
+    )
+    spans = {(start, min(len(words), start + length)) for start, length in places}
+    kept = tuple(
+        Mention(start, end, int(generator.integers(3, 6)))
+        for start, end in sorted(spans, key=lambda span: (span[0], -span[1]))
+    )
+    tags = tuple(LEXICON[word] for word in words)
+    return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), kept, tags)
