@@ -21,20 +21,24 @@ from conll_files import conll, write
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from entity_transformers.corpus import jsonl, lambada, ontonotes
+from entity_transformers.corpus import conll2012
 from entity_transformers.corpus.conllu import read_table
 from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.jsonl import from_row, to_row
 from entity_transformers.corpus.ledger import Ledger, Policy
-from entity_transformers.corpus.ontogum import make_document
-from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.readers import jsonl, lambada, read_corpus
+from entity_transformers.corpus.readers.ontogum import make_document
+from entity_transformers.corpus.rows import from_row, to_row
 from entity_transformers.corpus.statistics import describe
 
 NASTY = [
-    "\t", " ", "\n", "\n\n", "\r", "\r\n", "\0", "\udcff", "\u2028", "\u00a0", "\x0b", "\x1f", "\ufeff", "\u00b2", "\u0663",
-    "(", ")", "|", "*", "-", "_", "__", "=", "[", "]", "{", "}", '"', "\\", "\\u", "\\ud800", ",", ":", "null", "true", "-1", "1e999",
-    "NaN", "9" * 30, "9" * 5000, "(1", "1)", "(1)", "(1|(1", "1)|1)", "(ORG*", "*)", "(XYZ)", "#begin document (x); part 000\n",
-    "#begin document", "#end document\n", "# newdoc id = x\n", "[WORD]", "<html>", "Entity=", "1-2", "1.1",
+    "\t", " ", "\n", "\n\n", "\r", "\r\n", "\0", "\udcff", "\u2028", "\u00a0", "\x0b", "\x1f",
+    "\ufeff", "\u00b2", "\u0663",
+    "(", ")", "|", "*", "-", "_", "__", "=", "[", "]", "{", "}", '"', "\\", "\\u", "\\ud800", ",",
+    ":", "null", "true", "-1", "1e999",
+    "NaN", "9" * 30, "9" * 5000, "(1", "1)", "(1)", "(1|(1", "1)|1)", "(ORG*", "*)", "(XYZ)",
+    "#begin document (x); part 000\n",
+    "#begin document", "#end document\n", "# newdoc id = x\n", "[WORD]", "<html>", "Entity=",
+    "1-2", "1.1",
     '{"words": ["a"]}\n', "x" * 2000,
 ]  # fmt: skip
 
@@ -79,7 +83,8 @@ def check(documents: Iterable[Document], ledger: Ledger) -> None:
         assert ledger.policy == "strict"
         return
     for document in found:
-        assert from_row(json.loads(json.dumps(to_row(document))), "row") == document
+        row = json.loads(json.dumps(to_row(document)))
+        assert jsonl.parse_row(row, "row") == from_row(row) == document
     describe(found, "innermost")
 
 
@@ -95,13 +100,13 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
 
 def lambada_of(text: Any) -> Any:
     def read(passages: str, ledger: Ledger) -> Iterator[Document]:
-        return ledger.accept(lambada.read_documents(split_lines(passages), "f", text, "test"), "f")
+        return ledger.accept(lambada.make_documents(split_lines(passages), "f", text, "test"), "f")
 
     return read
 
 
 FUZZED: dict[str, Any] = {
-    "conll": lambda text, ledger: ontonotes.read_rows(split_lines(text), "f", ledger=ledger),
+    "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
     "jsonl": lambda text, ledger: jsonl.read_rows(split_lines(text), "f", ledger=ledger),
     "gum": read_gum,
     "original": lambada_of("original"),
@@ -136,7 +141,7 @@ def real_texts(shared_data: Path) -> dict[str, list[str]]:
     documents = [
         d
         for text in rows
-        for d in ontonotes.read_rows(
+        for d in conll2012.read_rows(
             split_lines(text.replace("42)", "")), "f", ledger=Ledger("skip")
         )
     ]
@@ -205,10 +210,12 @@ def test_mutated_files_raise_nothing_but_the_projects_error(
 
 
 SENTENCE: dict[str, Any] = {
-    "part_id": 0, "words": ["a", "b"], "pos_tags": [25, 24], "named_entities": [1, 2], "coref_spans": [[0, 0, 1], [3, 1, 1]]
+    "part_id": 0, "words": ["a", "b"], "pos_tags": [25, 24], "named_entities": [1, 2],
+    "coref_spans": [[0, 0, 1], [3, 1, 1]]
 }  # fmt: skip
 LEAVES: list[st.SearchStrategy[Any]] = [
-    st.integers(-2, 60), st.integers(-(2**63), 2**64 - 1), st.booleans(), st.floats(), st.binary(max_size=3), st.none(),
+    st.integers(-2, 60), st.integers(-(2**63), 2**64 - 1), st.booleans(), st.floats(),
+    st.binary(max_size=3), st.none(),
     st.sampled_from(NASTY) | st.sampled_from(["a", "NN", "O", "B-ORG", "I-ORG"]),
 ]  # fmt: skip
 VALUES = st.sampled_from(LEAVES).flatmap(

@@ -5,6 +5,7 @@ wrong.
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
-from entity_transformers.corpus.jsonl import from_row, read_rows, to_row
 from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
+from entity_transformers.corpus.rows import from_row, to_row
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
 
@@ -33,12 +35,18 @@ def documents(draw: st.DrawFn) -> Document:
         "named_entities": st.just(tuple(NamedEntity(i, i + 1, "ORG") for i in range(0, n, 2))),
     }
     return Document(
-        name=draw(WORD), part=draw(st.integers(0, 99)), split=draw(st.sampled_from(["train", "dev", "test", "test2"])),
-        genre=draw(st.text("ab", max_size=2)), words=tuple(words),
-        sentence_starts=(0, *sorted(draw(st.sets(st.integers(1, n - 1), max_size=3)) if n > 1 else ())),
+        name=draw(WORD),
+        part=draw(st.integers(0, 99)),
+        split=draw(st.sampled_from(["train", "dev", "test", "test2"])),
+        genre=draw(st.text("ab", max_size=2)),
+        words=tuple(words),
+        sentence_starts=(
+            0,
+            *sorted(draw(st.sets(st.integers(1, n - 1), max_size=3)) if n > 1 else ()),
+        ),
         mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
         **{key: draw(st.none() | values) for key, values in optional.items()},
-    )  # fmt: skip
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -46,11 +54,12 @@ def documents(draw: st.DrawFn) -> Document:
 def test_a_document_comes_back_through_json(document: Document) -> None:
     line = json.dumps(to_row(document), ensure_ascii=False)
     assert list(read_rows([line + "\n"], "f")) == [document]
+    assert from_row(json.loads(line)) == document
 
 
 def test_a_users_row_needs_a_name_and_words_only() -> None:
     row = {"name": "letter", "words": ["Ada", "met", "Eve", "."]}
-    assert from_row(row, "f") == Document(
+    assert parse_row(row, "f") == Document(
         name="letter",
         part=0,
         split="train",
@@ -63,6 +72,18 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     )
     assert document.split == "dev"
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
+
+
+def test_flags_may_be_true_and_false() -> None:
+    document = parse_row({"name": "n", "words": ["a", "b"], "space_after": [True, 0]}, "f")
+    assert document.space_after == (True, False)
+
+
+def test_a_list_of_bad_values_is_refused_at_the_first() -> None:
+    started = time.perf_counter()
+    with pytest.raises(CorpusError, match=r"words\[0\]: '0', expected a text"):
+        parse_row({"name": "n", "words": [0] * 1_000_000}, "f")
+    assert time.perf_counter() - started < 1  # a list of a million errors takes more
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -89,21 +110,40 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     ({"mentions": [[0, 1, 1], [1, 1, 1]]}, r"mentions\[1\]"),
     ({"mentions": [[0, 1]]}, r"mentions\[0\]"),
-    ({"mentions": [[0, 1, 2**63]]}, r"mentions: '9223372036854775808', expected an integer"),
+    (
+        {"mentions": [[0, 1, 2**63]]},
+        r"mentions\[0\]: '\[0, 1, 9223372036854775808\]', expected .*, chain an integer of 64 bits",
+    ),
+    ({"mentions": [[0, 1, "a"]]}, r"mentions\[0\]: .*, chain an integer of 64 bits"),
+    ({"mentions": [[0, True, 1]]}, r"mentions\[0\]: '\[0, True, 1\]', expected \[start, end"),
+    ({"mentions": [[0, 1, 1], [0.0, 1, 1]]}, r"mentions\[1\]: '\[0.0, 1, 1\]', expected \[start"),
+    ({"mentions": [[-1, 1, 1]]}, r"mentions\[0\]: '\[-1, 1, 1\]', expected \[start, end, chain\]"),
+    ({"mentions": ["abc"]}, r"mentions\[0\]: 'abc', expected \[start, end, chain\]"),
     ({"mentions": {"0": 1}}, r"mentions: .*expected a list of \[start, end, chain\]"),
     ({"tags": ["NN"]}, r"tags: 1 values, expected 2 as many as words"),
     ({"space_after": [1, 2]}, r"space_after\[1\]: '2', expected 0 or 1"),
     ({"space_after": [1]}, r"space_after: 1 values, expected 2"),
+    ({"space_after": [1, 1.0]}, r"space_after\[1\]: '1.0', expected 0 or 1"),
+    ({"space_after": 1}, r"space_after: '1', expected a list of 0 and 1"),
+    ({"tags": ["NN", " "]}, r"tags\[1\]: ' ', expected a text without white space"),
     ({"named_entities": [[0, 2, "ORG"], [1, 2, "GPE"]]}, r"named_entities: .*overlaps"),
-    ({"named_entities": [[0, 1, None]]}, r"named_entities: 'None', expected a text"),
-    ({"entities": []}, r"key 'entities', expected one of name, words, part"),
+    (
+        {"named_entities": [[0, 1, None]]},
+        r"named_entities\[0\]: '\[0, 1, None\]', expected .*, label a text that is not empty",
+    ),
+    ({"named_entities": [[0, 1, ""]]}, r"named_entities\[0\]: .*, label a text that is not empty"),
+    ({"named_entities": [[0, 1, "\ud800"]]}, r"named_entities, character 1: surrogate U\+D800"),
+    ({"name": "\ud800"}, r"name, character 1: surrogate U\+D800"),
+    ({"\ud800part": 0}, r"key '\\ud800part', expected one of name, part"),
+    ({"": 0}, r"key '', expected one of name, part"),
+    ({"entities": []}, r"key 'entities', expected one of name, part, split, genre, words"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:24] for _, message in BAD])
 def test_a_wrong_value_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(CorpusError, match=r"^f, line 3[,:] " + message):
-        from_row({"name": "n", "words": ["a", "b"], **change}, "f, line 3")
+        parse_row({"name": "n", "words": ["a", "b"], **change}, "f, line 3")
 
 
 @pytest.mark.parametrize("key", ["name", "words"])

@@ -12,10 +12,15 @@ from entity_transformers.artifacts import read_json, read_json_lines, write_json
 from entity_transformers.cli import main
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import list_files
-from entity_transformers.corpus.lambada import Text, read_documents, read_passages, tell_text
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.readers.lambada import (
+    Text,
+    make_documents,
+    parse_passages,
+    tell_text,
+)
 
 ORIGINAL = "in my palm is a stone , `` she said , and i looked at the stone\n"
 OPENAI = (
@@ -25,7 +30,7 @@ OPENAI = (
 
 @pytest.mark.parametrize(("line", "text"), [(ORIGINAL, "original"), (OPENAI, "openai")])
 def test_the_target_follows_the_last_space(line: str, text: Text) -> None:
-    [row] = read_passages([line], "f", text)
+    [row] = parse_passages([line], "f", text)
     assert row["text"][row["target_start"] :] == "stone"
     assert row["text"][row["target_start"] - 1] == " "
     assert row["text"] == (json.loads(line)["text"] if text == "openai" else line.rstrip("\n"))
@@ -81,14 +86,14 @@ BAD: list[tuple[str, Text, list[str], str]] = [
 @pytest.mark.parametrize(("name", "text", "lines", "message"), BAD, ids=[row[0] for row in BAD])
 def test_a_wrong_file_is_refused(name: str, text: Text, lines: list[str], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
-        list(read_passages(lines, "f", text))
+        list(parse_passages(lines, "f", text))
 
 
 @pytest.mark.parametrize(
     ("line", "text"), [("   stone  \n", "original"), ('{"text": "stone"}\n', "openai")]
 )
 def test_a_passage_of_one_word_is_its_target(line: str, text: Text) -> None:
-    assert list(read_passages([line], "f", text)) == [{"text": "stone", "target_start": 0}]
+    assert list(parse_passages([line], "f", text)) == [{"text": "stone", "target_start": 0}]
 
 
 DAMAGED = ["a \0 b\n", "a \udcff b\n", "a b\r\n", "  \n", OPENAI]
@@ -97,7 +102,7 @@ DAMAGED = ["a \0 b\n", "a \udcff b\n", "a b\r\n", "  \n", OPENAI]
 def test_skip_leaves_out_bad_passages_alone_and_names_each() -> None:
     ledger = Ledger(policy="skip")
     lines = [line for bad in DAMAGED for line in (ORIGINAL, bad)] + [ORIGINAL] * 300
-    assert len(list(read_documents(lines, "f", "original", "test", ledger))) == len(DAMAGED) + 300
+    assert len(list(make_documents(lines, "f", "original", "test", ledger))) == len(DAMAGED) + 300
     assert list(ledger.bad) == [f"f, line {number}" for number in (2, 4, 6, 8, 10)]
     assert all(reason.startswith(place) for place, reason in ledger.bad.items())
 
@@ -111,14 +116,14 @@ def test_skip_counts_to_the_end_of_the_file(tmp_path: Path) -> None:
 
 
 def test_the_other_text_is_refused_before_any_passage_is_given() -> None:
-    rows = read_passages(["He said no\n"] * 300, "f", "original", Ledger(policy="skip"))
+    rows = parse_passages(["He said no\n"] * 300, "f", "original", Ledger(policy="skip"))
     with pytest.raises(CorpusError, match="200 of the first 200 passages have capitals"):
         next(rows)
 
 
 def test_a_text_that_turns_into_the_other_later_is_refused() -> None:
     with pytest.raises(CorpusError, match="300 of the first 500 passages have capitals"):
-        list(read_passages([ORIGINAL] * 200 + ["He said no\n"] * 300, "f", "original"))
+        list(parse_passages([ORIGINAL] * 200 + ["He said no\n"] * 300, "f", "original"))
 
 
 @pytest.mark.parametrize("policy", ["strict", "skip"])
@@ -156,7 +161,7 @@ def test_another_text_is_refused() -> None:
     with pytest.raises(
         CorpusError, match=r"lambada.text is 'sample', expected one of original, openai"
     ):
-        list(read_passages([ORIGINAL], "f", "sample"))  # type: ignore[arg-type]
+        list(parse_passages([ORIGINAL], "f", "sample"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,7 @@ def test_published_counts(
     shared_data: Path, name: str, text: Text, passages: int, words: int
 ) -> None:
     path = shared_data / "lambada" / name
-    documents = list(read_documents(open_lines(path), str(path), text, "test"))
+    documents = list(make_documents(open_lines(path), str(path), text, "test"))
     assert (len(documents), sum(len(document.words) for document in documents)) == (passages, words)
     assert tell_text(next(open_lines(path))) == text
 
@@ -194,5 +199,5 @@ def test_both_texts_have_the_same_targets(shared_data: Path) -> None:
 def read_targets(path: Path, text: Text) -> list[str]:
     return [
         row["text"][row["target_start"] :].lower()
-        for row in read_passages(open_lines(path), path.name, text)
+        for row in parse_passages(open_lines(path), path.name, text)
     ]

@@ -10,8 +10,8 @@ import pytest
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.litbank import read_folder, read_ids
 from entity_transformers.corpus.mentions import count_overlaps, drop_singletons
+from entity_transformers.corpus.readers.litbank import read, read_ids
 
 COLUMNS = (
     "sentences",
@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -> None:
-    documents = list(read_folder(shared_data / "litbank", Ledger()))
+    documents = list(read(shared_data / "litbank", Ledger()))
     with (shared_data / "litbank" / "counts.tsv").open(encoding="utf-8") as file:
         published = {
             row["doc"]: [int(row[key]) for key in COLUMNS]
@@ -68,7 +68,7 @@ def test_split_comes_from_the_first_fold(tmp_path: Path) -> None:
     root = write_folder(
         tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": "a_brat.tsv\n"}
     )
-    assert [(d.name, d.split) for d in read_folder(root, Ledger())] == [
+    assert [(d.name, d.split) for d in read(root, Ledger())] == [
         ("a_brat", "test"),
         ("b_brat", "train"),
     ]
@@ -80,9 +80,9 @@ def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
     with pytest.raises(
         CorpusError, match=r"a_brat.conll: a_brat is in no list of splits/0: add it there"
     ):
-        list(read_folder(root, Ledger()))
+        list(read(root, Ledger()))
     ledger = Ledger("skip")
-    assert [d.name for d in read_folder(root, ledger)] == ["b_brat"]
+    assert [d.name for d in read(root, ledger)] == ["b_brat"]
     assert list(ledger.bad) == ["a_brat#0"]
 
 
@@ -98,15 +98,15 @@ def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
             r" corpus.exclude"
         ),
     ):
-        list(read_folder(root, Ledger()))
+        list(read(root, Ledger()))
     ledger = Ledger("skip", exclude=("d_*",))
-    assert [d.name for d in read_folder(root, ledger)] == ["a_brat", "b_brat"]
+    assert [d.name for d in read(root, ledger)] == ["a_brat", "b_brat"]
     assert (list(ledger.bad), ledger.excluded) == (["c_brat#0"], ["d_brat"])
 
 
 def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no file matches \*.conll or \*.conll.gz"):
-        read_folder(tmp_path, Ledger("skip"))
+        read(tmp_path, Ledger("skip"))
     root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n"})
     with pytest.raises(CorpusError, match=r"dev.ids: No such file"):
-        read_folder(root, Ledger("skip"))
+        read(root, Ledger("skip"))

@@ -13,7 +13,7 @@ from entity_transformers.corpus.conllu import match_typed, read_table
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
-from entity_transformers.corpus.ontogum import read_folder, read_splits, select_named
+from entity_transformers.corpus.readers.ontogum import read, read_splits, select_named
 
 NAME = "GUM_bio_ada"
 SPLITS = "# Splits\n\n## train\n\n## dev\n\n  * GUM_bio_ada\n"
@@ -21,7 +21,13 @@ WORDS = [
     ("1", "Ada", "NNP", "Entity=(1-person-new-sssss-cf1-1-coref-Ada_Lovelace)", "(1)"),
     ("2", "saw", "VBD", "_", None),
     ("3-4", "Rome's", "_", "SpaceAfter=No", None),
-    ("3", "Rome", "NNP", "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)", "(2(3"),
+    (
+        "3",
+        "Rome",
+        "NNP",
+        "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)",
+        "(2(3",
+    ),
     ("4", "'s", "POS", "_", "3)"),
     ("5", "arch", "NN", "Entity=2)", "2)"),
     ("5.1", "seen", "VBN", "_", None),
@@ -29,7 +35,7 @@ WORDS = [
     (),
     ("1", "The", "DT", "Entity=(4-object-new-nnnnn-cf1-2-sgl", "(3"),
     ("2", "dog", "NN", "Entity=4)", "3)"),
-]  # fmt: skip
+]
 
 
 def write_folder(
@@ -39,7 +45,7 @@ def write_folder(
     dep: dict[str, str] | None = None,
     splits: str = SPLITS,
 ) -> Path:
-    """A GUM folder of one document; ``chains`` and ``dep`` replace tokens of the two files' text."""
+    """A GUM folder of one document; ``chains`` and ``dep`` replace parts of the two files' text."""
     texts = {"dep": [], "coref/ontogum/conllu": []}  # type: dict[str, list[str]]
     for word in WORDS:
         misc = (
@@ -72,16 +78,20 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
     """Joined forms and empty nodes are no words; the place inside the object is no name of it, so
     Rome alone is.
     """
-    assert list(read_folder(write_folder(tmp_path), Ledger())) == [
+    assert list(read(write_folder(tmp_path), Ledger())) == [
         Document(
-            name=NAME, part=0, split="dev", genre="bio", words=("Ada", "saw", "Rome", "'s", "arch", ".", "The", "dog"),
+            name=NAME,
+            part=0,
+            split="dev",
+            genre="bio",
+            words=("Ada", "saw", "Rome", "'s", "arch", ".", "The", "dog"),
             sentence_starts=(0, 6),
             mentions=(Mention(0, 1, 1), Mention(2, 5, 2), Mention(2, 4, 3), Mention(6, 8, 3)),
             tags=("NNP", "VBD", "NNP", "POS", "NN", ".", "DT", "NN"),
             space_after=(True, True, False, False, True, False, True, True),
             named_entities=(NamedEntity(0, 1, "PERSON"), NamedEntity(2, 3, "PLACE")),
         )
-    ]  # fmt: skip
+    ]
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
@@ -176,10 +186,10 @@ def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
     layer, change, message = BAD[name]
     root = write_folder(tmp_path, **{layer: change})  # type: ignore[arg-type]
     with pytest.raises(CorpusError, match=message) as caught:
-        list(read_folder(root, Ledger()))
+        list(read(root, Ledger()))
     assert NAME in str(caught.value)
     ledger = Ledger("skip")
-    documents = list(read_folder(root, ledger))
+    documents = list(read(root, ledger))
     if name in ("unopened", "unclosed"):
         assert (len(documents), ledger.bad) == (1, {})
         assert ledger.counts["unmatched_brackets"] == 1
@@ -197,15 +207,15 @@ def test_an_empty_document_is_bad() -> None:
 def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path / "a", splits=SPLITS.replace("GUM_bio_ada", "GUM_bio_eve"))
     with pytest.raises(CorpusError, match=r"GUM_bio_ada is in no split of splits.md"):
-        list(read_folder(root, Ledger()))
+        list(read(root, Ledger()))
     root = write_folder(tmp_path / "b")
     (root / "coref/ontogum/conllu" / f"{NAME}.conllu").unlink()
     with pytest.raises(
         CorpusError,
         match=r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude",
     ):
-        list(read_folder(root, Ledger()))
-    assert list(read_folder(root, Ledger(exclude=("GUM_*",)))) == []
+        list(read(root, Ledger()))
+    assert list(read(root, Ledger(exclude=("GUM_*",)))) == []
 
 
 def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path: Path) -> None:
@@ -218,9 +228,9 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
             r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
         ),
     ):
-        list(read_folder(root, Ledger(exclude=("GUM_reddit_*",))))
+        list(read(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
-    assert [d.name for d in read_folder(root, ledger)] == [NAME]
+    assert [d.name for d in read(root, ledger)] == [NAME]
     assert (list(ledger.bad), ledger.excluded) == (
         ["GUM_bio_eva#0", "GUM_bio_eve#0"],
         ["GUM_reddit_x"],
@@ -231,11 +241,11 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
 
 def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"no file matches \*.conllu or \*.conllu.gz"):
-        read_folder(tmp_path, Ledger("skip"))
+        read(tmp_path, Ledger("skip"))
     root = write_folder(tmp_path / "a")
     (root / "splits.md").unlink()
     with pytest.raises(CorpusError, match=r"splits.md: No such file"):
-        read_folder(root, Ledger("skip"))
+        read(root, Ledger("skip"))
     with pytest.raises(
         CorpusError,
         match=r"s.md, line 2: '\* a' below the heading 'other', expected train, dev, test, test2",
@@ -248,7 +258,7 @@ def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> Non
 @pytest.fixture(scope="module")
 def gum(shared_data: Path) -> tuple[list[Document], Ledger]:
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
-    return list(read_folder(shared_data / "gum", ledger)), ledger
+    return list(read(shared_data / "gum", ledger)), ledger
 
 
 def test_every_count_of_every_document_is_the_published_one(
@@ -286,8 +296,8 @@ def test_strict_reading_stops_at_the_one_unbalanced_document(shared_data: Path) 
         CorpusError,
         match=r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of chain 2",
     ):
-        list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
-    rest = list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
+        list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
+    rest = list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
     assert len(rest) == 25
 
 
@@ -299,7 +309,7 @@ def test_reddit_is_refused_by_name(shared_data: Path) -> None:
             r" GUM_reddit_\*"
         ),
     ):
-        list(read_folder(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
+        list(read(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
 
 
 def test_spaces_rebuild_the_published_text_of_every_sentence(

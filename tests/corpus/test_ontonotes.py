@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from entity_transformers.corpus.conll2012 import _ODD_SPACES, read_rows
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
-from entity_transformers.corpus.ontonotes import _ODD_SPACES, read_rows
 
 HAND = """\
 #begin document (bn/abc/00/abc_0001); part 000
-abc/00/abc_0001   0   0   Ada      NNP   (TOP(S(NP*   -   -   -   Ren\u00e9_Dupr\u00e9   (PERSON*   (ARG0*   (12|(3
-abc/00/abc_0001   0   1   Byron    NNP   *)           -   -   -   Ren\u00e9_Dupr\u00e9   *)         *)       3)
-abc/00/abc_0001   0   2   -LRB-    -LRB- *            -   -   -   Ren\u00e9_Dupr\u00e9   *          *        -
-abc/00/abc_0001   0   7   Rome     NNP   *            -   -   -   Ren\u00e9_Dupr\u00e9   (GPE)      *        (7)
-abc/00/abc_0001   0   8   /.       .     *))          -   -   -   Ren\u00e9_Dupr\u00e9   *          *        12)
+abc/00/abc_0001 0 0 Ada   NNP   (TOP(S(NP* - - - Ren\u00e9 (PERSON* (ARG0*  (12|(3
+abc/00/abc_0001 0 1 Byron NNP   *)         - - - Ren\u00e9 *)       *)  3)
+abc/00/abc_0001 0 2 -LRB- -LRB- *          - - - Ren\u00e9 *        *  -
+abc/00/abc_0001 0 7 Rome  NNP   *          - - - Ren\u00e9 (GPE)    *  (7)
+abc/00/abc_0001 0 8 /.    .     *))        - - - Ren\u00e9 *        *  12)
 
-abc/00/abc_0001   0   0   she      PRP   *            -   -   -   -              *          (3|(7
-abc/00/abc_0001   0   1   left     VBD   *            -   -   -   -              *          3)|(9
-abc/00/abc_0001   0   2   it       PRP   *            -   -   -   -              *          7)|9)|(3)|(4)
+abc/00/abc_0001 0 0 she   PRP   *          - - - -         *         (3|(7
+abc/00/abc_0001 0 1 left  VBD   *          - - - -         *         3)|(9
+abc/00/abc_0001 0 2 it    PRP   *          - - - -         *         7)|9)|(3)|(4)
 #end document
 """
 
@@ -42,15 +42,26 @@ def test_reads_a_document_written_by_hand() -> None:
     """
     [document] = read(HAND, split="dev")
     assert document == Document(
-        name="bn/abc/00/abc_0001", part=0, split="dev", genre="bn",
-        words=("Ada", "Byron", "(", "Rome", ".", "she", "left", "it"), sentence_starts=(0, 5),
+        name="bn/abc/00/abc_0001",
+        part=0,
+        split="dev",
+        genre="bn",
+        words=("Ada", "Byron", "(", "Rome", ".", "she", "left", "it"),
+        sentence_starts=(0, 5),
         mentions=(
-            Mention(0, 5, 12), Mention(0, 2, 3), Mention(3, 4, 7), Mention(5, 8, 7), Mention(5, 7, 3), Mention(6, 8, 9),
-            Mention(7, 8, 3), Mention(7, 8, 4),
+            Mention(0, 5, 12),
+            Mention(0, 2, 3),
+            Mention(3, 4, 7),
+            Mention(5, 8, 7),
+            Mention(5, 7, 3),
+            Mention(6, 8, 9),
+            Mention(7, 8, 3),
+            Mention(7, 8, 4),
         ),
-        tags=("NNP", "NNP", "-LRB-", "NNP", ".", "PRP", "VBD", "PRP"), space_after=None,
+        tags=("NNP", "NNP", "-LRB-", "NNP", ".", "PRP", "VBD", "PRP"),
+        space_after=None,
         named_entities=(NamedEntity(0, 2, "PERSON"), NamedEntity(3, 4, "GPE")),
-    )  # fmt: skip
+    )
 
 
 def test_tabs_and_spaces_give_the_same() -> None:
@@ -91,9 +102,7 @@ def test_parts_have_their_own_chains() -> None:
     ]
 
 
-def test_documents_of_genre_pt_have_no_named_entities_but_others_without_any_have_none_left_out() -> (
-    None
-):
+def test_genre_pt_has_no_named_entities_but_others_without_any_have_none_left_out() -> None:
     [translated] = read(wrap([row("a", "-")], name="pt/nt/40/nt_4001"))
     [other] = read(wrap([row("a", "-")], name="nw/a"))
     assert (translated.named_entities, translated.genre, translated.words) == (None, "pt", ("a",))
@@ -144,37 +153,109 @@ BAD = {
     "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: a web page .*download the file itself"),
     "no document": ("\n\n", r"no document in this file, expected a line #begin document"),
     "empty document": (wrap([]), r"line 1: document x/y has no words"),
-    "header": ("#begin document x; part 0\n#end document\n", r"line 1: '#begin document x; part 0\\n', expected #begin document \(NAME\)"),
-    "stray row": (row("a", "-") + wrap([row("b", "-")]), r"line 1: 'x/y .* stands outside any document"),
-    "unclosed": (wrap([row("a", "(4")]), LINE_2 + r"coreference .*: \(4 opens a mention of chain 4 that is never closed"),
-    "unopened": (wrap([row("a", "4)")]), LINE_2 + r"coreference .*: 4\) closes a mention of chain 4 that was never opened"),
-    "chain over documents": (wrap([row("a", "(4")]) + wrap([row("a", "4)")], part=1), LINE_2 + r".*\(none crosses documents\)"),
+    "header": (
+        "#begin document x; part 0\n#end document\n",
+        r"line 1: '#begin document x; part 0\\n', expected #begin document \(NAME\)",
+    ),
+    "stray row": (
+        row("a", "-") + wrap([row("b", "-")]),
+        r"line 1: 'x/y .* stands outside any document",
+    ),
+    "unclosed": (
+        wrap([row("a", "(4")]),
+        LINE_2 + r"coreference .*: \(4 opens a mention of chain 4 that is never closed",
+    ),
+    "unopened": (
+        wrap([row("a", "4)")]),
+        LINE_2 + r"coreference .*: 4\) closes a mention of chain 4 that was never opened",
+    ),
+    "chain over documents": (
+        wrap([row("a", "(4")]) + wrap([row("a", "4)")], part=1),
+        LINE_2 + r".*\(none crosses documents\)",
+    ),
     "chain cell": (wrap([row("a", "(4(5")]), LINE_2 + r"coreference .*'\(4\(5'"),
     "chain letter": (wrap([row("a", "(A)")]), LINE_2 + r"coreference .*'\(A\)'"),
     "chain separator": (wrap([row("a", "(4)|")]), LINE_2 + r"coreference .*'\(4\)\|'"),
-    "crossed entity": (wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)")]), r"line 3, column 11: \(GPE opens inside \(O"),
-    "entity type": (wrap([row("a", "-", entity="(ORGAN)")]), LINE_2 + r"11: named-entity type 'ORGAN': expected one of CARDINAL"),
-    "entity unopened": (wrap([row("a", "-", entity="*)")]), LINE_2 + r"11: '\*\)' closes a named entity that was never opened"),
-    "entity unclosed": (wrap([row("a", "-", entity="(ORG*")]), LINE_2 + r"11: \(ORG opens a named entity that is never closed"),
-    "entity cell": (wrap([row("a", "-", entity="ORG")]), LINE_2 + r"11: named-entity brackets 'ORG'"),
-    "columns": (wrap(["x/y  0  0  word  NN\n"]), LINE_2 + r"5: a row of 5 columns .*expected at least 12"),
-    "columns in a sentence": (wrap([row("a", "-"), row("b", "(A0*) -")]), r"line 3, column 13: a row of 13 columns, expected 12"),
-    "two documents in one": (wrap([row("a", "-"), row("b", "-", name="z")]), r"line 3, column 1: 'z' after 'x/y'"),
-    "two parts in one": (wrap([row("a", "-"), row("b", "-", part=1)]), r"line 3, column 2: '1' after '0'"),
-    "word number": (wrap([row("a", "-", number="one")]), LINE_2 + r"3: word number 'one', expected digits"),
-    "skeleton": (wrap([row("[WORD]", "-")]), LINE_2 + r"4: the word is \[WORD\].*run skeleton2conll"),
+    "crossed entity": (
+        wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)")]),
+        r"line 3, column 11: \(GPE opens inside \(O",
+    ),
+    "entity type": (
+        wrap([row("a", "-", entity="(ORGAN)")]),
+        LINE_2 + r"11: named-entity type 'ORGAN': expected one of CARDINAL",
+    ),
+    "entity unopened": (
+        wrap([row("a", "-", entity="*)")]),
+        LINE_2 + r"11: '\*\)' closes a named entity that was never opened",
+    ),
+    "entity unclosed": (
+        wrap([row("a", "-", entity="(ORG*")]),
+        LINE_2 + r"11: \(ORG opens a named entity that is never closed",
+    ),
+    "entity cell": (
+        wrap([row("a", "-", entity="ORG")]),
+        LINE_2 + r"11: named-entity brackets 'ORG'",
+    ),
+    "columns": (
+        wrap(["x/y  0  0  word  NN\n"]),
+        LINE_2 + r"5: a row of 5 columns .*expected at least 12",
+    ),
+    "columns in a sentence": (
+        wrap([row("a", "-"), row("b", "(A0*) -")]),
+        r"line 3, column 13: a row of 13 columns, expected 12",
+    ),
+    "two documents in one": (
+        wrap([row("a", "-"), row("b", "-", name="z")]),
+        r"line 3, column 1: 'z' after 'x/y'",
+    ),
+    "two parts in one": (
+        wrap([row("a", "-"), row("b", "-", part=1)]),
+        r"line 3, column 2: '1' after '0'",
+    ),
+    "word number": (
+        wrap([row("a", "-", number="one")]),
+        LINE_2 + r"3: word number 'one', expected digits",
+    ),
+    "skeleton": (
+        wrap([row("[WORD]", "-")]),
+        LINE_2 + r"4: the word is \[WORD\].*run skeleton2conll",
+    ),
     "space in a word": (wrap([row("a\u00a0b", "-")]), LINE_2 + r"4: the word is 'a\\xa0b'"),
-    "space in a tag": (wrap([row("a", "-", tag="N\u00a0N")]), LINE_2 + r"5: the tag is 'N\\xa0N', expected one without white space"),
-    "cut in a row": (wrap([row("a", "-"), row("b", "-")])[:-34], r"line 3: document x/y has no #end document: the file was cut"),
-    "cut at a row's end": (wrap([row("a", "-")])[:-16], r"line 2: document x/y has no #end document: the file was cut"),
-    "no end": (wrap([row("a", "-")])[:-15] + wrap([row("b", "-")], part=1), r"line 2: document x/y has no #end document"),
-    "carriage return": (wrap([row("a", "-")]).replace("\n", "\r\n"), r"line 1, character 32: a carriage return, expected LF .*dos2unix"),
+    "space in a tag": (
+        wrap([row("a", "-", tag="N\u00a0N")]),
+        LINE_2 + r"5: the tag is 'N\\xa0N', expected one without white space",
+    ),
+    "cut in a row": (
+        wrap([row("a", "-"), row("b", "-")])[:-34],
+        r"line 3: document x/y has no #end document: the file was cut",
+    ),
+    "cut at a row's end": (
+        wrap([row("a", "-")])[:-16],
+        r"line 2: document x/y has no #end document: the file was cut",
+    ),
+    "no end": (
+        wrap([row("a", "-")])[:-15] + wrap([row("b", "-")], part=1),
+        r"line 2: document x/y has no #end document",
+    ),
+    "carriage return": (
+        wrap([row("a", "-")]).replace("\n", "\r\n"),
+        r"line 1, character 32: a carriage return, expected LF .*dos2unix",
+    ),
     "nul": (wrap([row("a\0", "-")]), r"line 2, character 13: a NUL byte"),
-    "encoding": (wrap([row("caf\udce9", "-")]), r"line 2, character 15: byte 0xe9 is not UTF-8: convert the file \(iconv"),
-    "long line": (wrap([row("a" * 10_000_000, "-")]), r"line 2, character 1000001: a line of more than 1000000 characters"),
+    "encoding": (
+        wrap([row("caf\udce9", "-")]),
+        r"line 2, character 15: byte 0xe9 is not UTF-8: convert the file \(iconv",
+    ),
+    "long line": (
+        wrap([row("a" * 10_000_000, "-")]),
+        r"line 2, character 1000001: a line of more than 1000000 characters",
+    ),
     "twice": (wrap([row("a", "-")]) * 2, r"document x/y#0 stands twice in this file"),
-    "number of a chain": (wrap([row("a", f"({'9' * 5000})")]), LINE_2 + r"coreference .*expected such as"),
-}  # fmt: skip
+    "number of a chain": (
+        wrap([row("a", f"({'9' * 5000})")]),
+        LINE_2 + r"coreference .*expected such as",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -253,10 +334,16 @@ def documents(draw: st.DrawFn) -> Document:
         )
     )
     return Document(
-        name="nw/a/b", part=draw(st.integers(0, 20)), split="train", genre="nw", words=tuple(words), sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=tuple(tags),
+        name="nw/a/b",
+        part=draw(st.integers(0, 20)),
+        split="train",
+        genre="nw",
+        words=tuple(words),
+        sentence_starts=tuple(starts),
+        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
+        tags=tuple(tags),
         named_entities=tuple(sorted(entities)),
-    )  # fmt: skip
+    )
 
 
 def nests(one: Mention, other: Mention) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conll_files import conll
 
-from entity_transformers.corpus import ontonotes, parquet
+from entity_transformers.corpus import conll2012, hub_names, parquet
 from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.files import split_of
+from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
 
@@ -43,10 +43,15 @@ def write_parquet(
     import pyarrow
     import pyarrow.parquet
 
-    record = pyarrow.struct({
-        "part_id": pyarrow.int32(), "words": pyarrow.list_(pyarrow.string()), "pos_tags": pyarrow.list_(pyarrow.int64()),
-        "named_entities": pyarrow.list_(pyarrow.int64()), "coref_spans": pyarrow.list_(pyarrow.list_(pyarrow.int32(), 3)),
-    })  # fmt: skip
+    record = pyarrow.struct(
+        {
+            "part_id": pyarrow.int32(),
+            "words": pyarrow.list_(pyarrow.string()),
+            "pos_tags": pyarrow.list_(pyarrow.int64()),
+            "named_entities": pyarrow.list_(pyarrow.int64()),
+            "coref_spans": pyarrow.list_(pyarrow.list_(pyarrow.int32(), 3)),
+        }
+    )
     schema = pyarrow.schema({"document_id": pyarrow.string(), "sentences": pyarrow.list_(record)})
     if names:
         kinds = [
@@ -83,9 +88,9 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
     assert (
         labels[7],
         labels[36],
-        parquet._TAGS_V4[25],
-        len(parquet._TAGS_V4),
-        len(parquet._TAGS_V12),
+        hub_names.TAGS_V4[25],
+        len(hub_names.TAGS_V4),
+        len(hub_names.TAGS_V12),
     ) == (
         "B-ORG",
         "I-LANGUAGE",
@@ -93,13 +98,13 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
         49,
         51,
     )
-    names = (parquet._TAGS_V4[::-1], labels[::-1]) if own_names else (parquet._TAGS_V4, labels)
+    names = (hub_names.TAGS_V4[::-1], labels[::-1]) if own_names else (hub_names.TAGS_V4, labels)
     for split, name in files.items():
         documents = list(
-            ontonotes.read_rows(
+            conll2012.read_rows(
                 conll(name, parts=2).splitlines(keepends=True),
                 "f",
-                split_of(PurePath(f"{split}.x")),
+                split_from_path(PurePath(f"{split}.x")),
             )
         )
         expected += documents
@@ -114,7 +119,7 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
     found = list(read_corpus("ontonotes", tmp_path))
     assert sorted(found, key=lambda d: d.id) == sorted(expected, key=lambda d: d.id)
     assert {d.genre for d in found if d.named_entities is None} == {"pt"}
-    assert detect_format(tmp_path) == "ontonotes"
+    assert detect_format(tmp_path)[0] == "ontonotes"
 
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [

@@ -4,16 +4,19 @@ read.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from conll_files import conll, write
 
+from entity_transformers.cli import main
 from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.files import find_rows, split_of
+from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import FORMATS, detect_format, read_corpus
+from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.readers.ontonotes import find_rows
 
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
@@ -94,7 +97,7 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
     ],
 )
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
-    assert split_of(PurePath(path)) == split
+    assert split_from_path(PurePath(path)) == split
 
 
 def test_the_name_of_the_given_folder_tells_a_split_only_as_a_whole(tmp_path: Path) -> None:
@@ -168,7 +171,7 @@ def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> Non
 def test_wrong_settings_are_named(tmp_path: Path) -> None:
     with pytest.raises(
         CorpusError,
-        match=r"corpus.format is 'conll', expected one of ontonotes, ontogum, litbank, jsonl",
+        match=r"corpus.format is 'conll', expected one of jsonl, lambada, litbank, ontogum, onto",
     ):
         read_corpus("conll", tmp_path)
     with pytest.raises(
@@ -195,23 +198,25 @@ def test_skip_leaves_out_bad_documents_of_any_file_and_names_them(tmp_path: Path
 
 
 def test_format_is_detected(tmp_path: Path, shared_data: Path) -> None:
-    assert detect_format(shared_data / "gum") == "ontogum"
-    assert detect_format(shared_data / "litbank") == "litbank"
-    assert detect_format(shared_data / "winobias") == "ontonotes"
-    assert detect_format(shared_data / "lambada" / "lambada_test.jsonl") == "lambada"
-    assert detect_format(shared_data / "lambada" / "lambada_test_plain_text.txt") == "lambada"
+    assert detect_format(shared_data / "gum")[0] == "ontogum"
+    assert detect_format(shared_data / "litbank")[0] == "litbank"
+    assert detect_format(shared_data / "winobias")[0] == "ontonotes"
+    assert detect_format(shared_data / "lambada" / "lambada_test.jsonl")[0] == "lambada"
+    assert detect_format(shared_data / "lambada" / "lambada_test_plain_text.txt")[0] == "lambada"
 
 
 DETECTED = [
     ("a.v4_gold_conll", conll("nw/a"), "ontonotes"),
     ("a.conll.gz", conll("nw/a"), "ontonotes"),
+    ("lambada.txt", conll("nw/a"), "ontonotes"),
     ("a.data", conll("nw/a"), "ontonotes"),
 ]
 DETECTED += [
     ("a.jsonl", '{"name": "a", "words": ["b"]}\n', "jsonl"),
     ("a.jsonl", '{"text": "a b"}\n', "lambada"),
     ("a.json", '{"text": "a \\"words\\" b"}\n', "lambada"),
-    ("a.txt", "a b\n", "lambada"),
+    ("lambada_mine.txt", "a b\n", "lambada"),
+    ("Lambada.TXT.gz", "a b\n", "lambada"),
 ]
 
 
@@ -220,10 +225,45 @@ def test_format_of_a_single_file_is_detected_and_read(
     tmp_path: Path, name: str, text: str, format: str
 ) -> None:
     path = write(tmp_path / name, text)
-    assert detect_format(path) == format
+    found, why = detect_format(path)
+    assert found == format
+    assert why
     assert len(list(read_corpus(format, path))) == 1
     if path.suffix not in (".data", ".txt") and format != "lambada":
-        assert detect_format(tmp_path) == format
+        assert detect_format(tmp_path)[0] == format
+
+
+def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
+    """A newcomer's novel is not a passage a line: what to do is said instead."""
+    path = write(tmp_path / "novel.txt", "Call me Ishmael.\nSome years ago\n")
+    with pytest.raises(CorpusError) as caught:
+        detect_format(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}, line 1: 'Call me Ishmael.\\n', expected one of jsonl: ")
+    assert "lambada: LAMBADA's passages (lambada*.txt" in message
+    assert message.endswith(
+        'name the format, or write a text of your own as JSON lines, {"name": ..., "words": [...]}'
+        " each"
+    )
+
+
+def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
+    write(tmp_path / "a.conll", conll("nw/a"))
+    write(tmp_path / "b.jsonl", '{"name": "a", "words": ["b"]}\n')
+    with pytest.raises(
+        CorpusError,
+        match=r"may be jsonl \(it holds b.jsonl\) and ontonotes \(it holds a.conll\): name",
+    ):
+        detect_format(tmp_path)
+
+
+def test_why_a_path_is_read_as_lambada_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("INFO")
+    main(["inspect-corpus", str(write(tmp_path / "lambada_mine.txt", "a b\n")), "--json"])
+    assert "read as lambada, since a file lambada*.txt (--format names another)" in caplog.text
+    assert json.loads(capsys.readouterr().out)["left_out"]["documents_read"] == 1
 
 
 @pytest.mark.parametrize(
@@ -238,14 +278,14 @@ def test_format_of_a_single_file_is_detected_and_read(
 )
 def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) -> None:
     path = write(tmp_path / "a.jsonl", row + "\n")
-    assert detect_format(path) == detect_format(tmp_path) == "jsonl"
+    assert detect_format(path)[0] == detect_format(tmp_path)[0] == "jsonl"
     with pytest.raises(CorpusError, match=r"a.jsonl, line 1[:,] (no key|character)"):
         list(read_corpus("jsonl", path))
 
 
 def test_a_folder_of_lambada_is_known_and_one_file_asked_for(tmp_path: Path) -> None:
     write(tmp_path / "lambada_test.jsonl", '{"text": "a b"}\n')
-    assert detect_format(tmp_path) == "lambada"
+    assert detect_format(tmp_path)[0] == "lambada"
     with pytest.raises(
         CorpusError,
         match=(
@@ -267,21 +307,19 @@ def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: P
             (folder / layer).symlink_to(
                 shared_data / {"ontogum": "gum"}.get(format, format) / layer
             )
-        assert detect_format(tmp_path / format) == format
+        assert detect_format(tmp_path / format)[0] == format
         assert next(iter(read_corpus(format, tmp_path / format)))
 
 
 def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="no corpus file in this folder"):
+    with pytest.raises(CorpusError, match="no corpus in this folder, expected one of jsonl: "):
         detect_format(tmp_path)
-    with pytest.raises(CorpusError, match=r"a.csv, line 1: 'x,y', expected CoNLL-2012 rows"):
+    with pytest.raises(
+        CorpusError, match=r"a.csv, line 1: 'x,y', expected one of jsonl: JSON lines"
+    ):
         detect_format(write(tmp_path / "a.csv", "x,y"))
     with pytest.raises(CorpusError, match="no such file or folder"):
         detect_format(tmp_path / "none")
-
-
-def test_every_format_has_a_reader() -> None:
-    assert set(FORMATS) == {"ontonotes", "ontogum", "litbank", "jsonl", "lambada"}
 
 
 def test_a_single_file_is_found_with_the_split_of_its_name(tmp_path: Path) -> None:

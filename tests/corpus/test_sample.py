@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from entity_transformers.corpus.ontonotes import read_rows
+from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.sample import generate_corpus, generate_passages
 from entity_transformers.corpus.sample.lexicon import PENN_TAGS
 
@@ -133,7 +133,8 @@ def test_layout_is_the_official_one_and_documents_are_in_one_split_only(
 ) -> None:
     for file in files:
         assert re.fullmatch(
-            r"data/(train|development|test)/data/english/annotations/(\w\w)/sample/\d\d/sample_\d{4}\.v4_gold_conll",
+            r"data/(train|development|test)/data/english/annotations/(\w\w)/sample/\d\d"
+            r"/sample_\d{4}\.v4_gold_conll",
             file,
         )
     places: dict[str, set[str]] = {}

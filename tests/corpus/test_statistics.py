@@ -38,10 +38,16 @@ def documents(draw: st.DrawFn) -> Document:
         else tuple(NamedEntity(i, i + 1, draw(st.sampled_from("AB"))) for i in range(0, n, 3))
     )
     return Document(
-        name="d", part=0, split=draw(st.sampled_from(["train", "dev", "test", "test2"])), genre="", words=("w",) * n, sentence_starts=(0,),
+        name="d",
+        part=0,
+        split=draw(st.sampled_from(["train", "dev", "test", "test2"])),
+        genre="",
+        words=("w",) * n,
+        sentence_starts=(0,),
         mentions=tuple(Mention(start, min(start + size, n), chain) for start, size, chain in spans),
-        tags=tuple(tags) if draw(st.booleans()) else None, named_entities=entities,
-    )  # fmt: skip
+        tags=tuple(tags) if draw(st.booleans()) else None,
+        named_entities=entities,
+    )
 
 
 @settings(max_examples=150, deadline=None)

@@ -28,15 +28,15 @@ from entity_transformers.corpus.alignment import (
     load_gpt2_tokenizer,
     summarise,
 )
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.document import SPLITS, CorpusError, Document
 from entity_transformers.corpus.download import list_files, locate
-from entity_transformers.corpus.jsonl import to_row
-from entity_transformers.corpus.lambada import Text, read_passages
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.mentions import drop_singletons
-from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.sample import generate_corpus, generate_passages
+from entity_transformers.corpus.readers import detect_format, find_reader, read_corpus
+from entity_transformers.corpus.readers.lambada import Text, parse_passages
+from entity_transformers.corpus.rows import to_row
+from entity_transformers.corpus.sample import generate_passages
 from entity_transformers.corpus.statistics import (
     compare_with_conll2012,
     describe,
@@ -44,8 +44,8 @@ from entity_transformers.corpus.statistics import (
     format_table,
 )
 from entity_transformers.corpus.tagging import tag_targets
+from entity_transformers.digests import file_digests
 from entity_transformers.study.params import Params
-from entity_transformers.study.sections import SPLITS
 
 log = logging.getLogger(__name__)
 SAMPLE_PASSAGES = 400
@@ -58,9 +58,9 @@ def check_params(params: Params) -> None:
 
 def download_corpus(params: Params, cache: Path, output: Path) -> None:
     """The corpus' files: on disk, downloaded, or generated."""
-    section = params.corpus
-    if section.format == "sample":
-        files = generate_corpus(section.sample_words, section.sample_seed)
+    section, reader = params.corpus, find_reader(params.corpus.format)
+    if reader.generate:
+        files = reader.generate(section.sample_words, section.sample_seed)
         write_json(
             output, _write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}")
         )
@@ -97,15 +97,14 @@ def _write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, An
     root = cache / f"sample-{name}-{runtime.digest(*files.values())}"
     for path, text in files.items():
         write_text(root / path, text)
-    return list_files(root)
+    return list_files(root, cache=cache)
 
 
-def prepare_corpus(params: Params, source: Path, output: Path) -> None:
-    """Every split's documents as JSON lines, and statistics.json."""
-    section, listed = params.corpus, _listed(source)
-    reader = "ontonotes" if section.format == "sample" else section.format
+def prepare_corpus(params: Params, source: Path, output: Path, cache: Path | None = None) -> None:
+    """Every split's documents as JSON lines, and statistics.json. ``cache`` keeps checksums."""
+    section, listed = params.corpus, _find_listed(source, cache)
     corpus = read_corpus(
-        reader, listed, exclude=section.exclude, bad_documents=section.bad_documents
+        section.format, listed, exclude=section.exclude, bad_documents=section.bad_documents
     )
     splits: dict[str, list[Document]] = {split: [] for split in SPLITS}
     for document in corpus:
@@ -135,29 +134,33 @@ def prepare_corpus(params: Params, source: Path, output: Path) -> None:
         log.info("%s", format_comparison(compare_with_conll2012(statistics)))
 
 
-def _listed(source: Path) -> Path:
+def _find_listed(source: Path, cache: Path | None) -> Path:
     """The root of a list of files; one that has gone or changed since raises CorpusError."""
     listed = read_json(source)
     root = Path(listed["root"])
-    for file in listed["files"]:
-        path = root / file["path"]
-        if not path.is_file() or runtime.file_digest(path) != file["sha256"]:
-            raise CorpusError(
-                f"{path}: gone or changed since {source} was written: delete {source} and run again"
-            )
+    paths = [root / file["path"] for file in listed["files"]]
+    changed = next((path for path in paths if not path.is_file()), None)
+    if not changed:
+        digests = file_digests(paths, cache)
+        pairs = zip(paths, digests, listed["files"], strict=True)
+        changed = next((path for path, digest, file in pairs if digest != file["sha256"]), None)
+    if changed:
+        raise CorpusError(
+            f"{changed}: gone or changed since {source} was written: delete {source} and run again"
+        )
     return root
 
 
-def prepare_lambada(params: Params, source: Path, output: Path) -> None:
+def prepare_lambada(params: Params, source: Path, output: Path, cache: Path | None = None) -> None:
     """The passages as JSON lines, and how many they are; corpus.bad_documents says whether a bad
     one stops or is left out and named.
     """
-    listed = _listed(source)
+    listed = _find_listed(source, cache)
     path = listed / read_json(source)["files"][0]["path"]
     text: Text = "openai" if params.lambada.text == "openai" else "original"
     ledger = Ledger(policy=params.corpus.bad_documents)
     count = write_json_lines(
-        output / "lambada.jsonl", read_passages(open_lines(path), str(path), text, ledger)
+        output / "lambada.jsonl", parse_passages(open_lines(path), str(path), text, ledger)
     )
     write_json(output / "lambada_statistics.json", {"passages": count, "bad": ledger.bad})
     log.info("%d passages, %d left out", count, len(ledger.bad))
@@ -221,8 +224,11 @@ def inspect_corpus(
     exclude: Iterable[str],
     json: bool,
 ) -> None:
-    """Print the counts of any corpus on disk; a whole CoNLL-2012 is held against its known sizes."""
-    found = detect_format(path) if format == "auto" else format
+    """Print the counts of any corpus on disk, beside the known sizes of a whole CoNLL-2012."""
+    found = format
+    if format == "auto":
+        found, why = detect_format(path)
+        log.info("read as %s, since %s (--format names another)", found, why)
     corpus = read_corpus(found, path, exclude=exclude, bad_documents=bad_documents)
     statistics = describe(corpus, nested_mentions)
     statistics["left_out"] = corpus.ledger.as_dict()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from entity_transformers.artifacts import read_json_lines
-from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.jsonl import from_row
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.rows import from_row
 
 
 def load_documents(path: Path) -> list[Document]:
-    """The documents of a file that prepare-corpus wrote."""
-    return [
-        from_row(row, f"{path}, line {number}")
-        for number, row in enumerate(read_json_lines(path), 1)
-    ]
+    """The documents of a file that prepare-corpus wrote, which checked them."""
+    documents = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                documents.append(from_row(json.loads(line)))
+            except (ValueError, KeyError, TypeError) as error:
+                raise CorpusError(
+                    f"{path}, line {number}: no document as prepare-corpus writes them"
+                    f" ({type(error).__name__}: {error}): run prepare-corpus again"
+                ) from None
+    return documents

@@ -1,4 +1,4 @@
-"""Bracketed annotations: chains ``(12|(3``, ``12)``, ``(7)`` (one stack a chain) and flat typed
+"""Bracketed annotations: chains ``(12|(3``, ``12)``, ``(7)`` (one stack per chain) and flat typed
 spans ``(ORG*``, ``*)``.
 """
 
@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from entity_transformers.corpus.document import CorpusError, Mention, NamedEntity
+from entity_transformers.corpus.document import Mention, NamedEntity, WordError
 from entity_transformers.corpus.lines import shown
 
 ONTONOTES_TYPES = [
-    "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL",
+    "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY",
+    "QUANTITY", "ORDINAL", "CARDINAL",
     "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE",
 ]  # fmt: skip
 """The 18 named-entity types of OntoNotes 5.0, in the order that the hub numbers them."""
@@ -22,14 +23,6 @@ _TYPE = re.compile(r"(\(([^()*\s]+))?(\*)?(\))?")
 
 Bracket = tuple[bool, int, bool]
 """Opens here, chain, closes here."""
-
-
-class BracketError(CorpusError):
-    """A bracket expression that can't be read; ``word`` is the word that it stands at."""
-
-    def __init__(self, word: int, message: str) -> None:
-        super().__init__(message)
-        self.word = word
 
 
 @lru_cache(1 << 16)
@@ -62,20 +55,20 @@ def _cell_fault(cell: str, separator: str | None) -> ValueError:
 
 def match_chains(
     cells: Iterable[tuple[int, str]], separator: str | None
-) -> tuple[list[Mention], list[BracketError]]:
+) -> tuple[list[Mention], list[WordError]]:
     """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
 
-    One stack a chain, so chains may cross and a chain may nest in itself (the inner span closes
-    first). A cell that is no bracket expression raises BracketError.
+    One stack per chain, so chains may cross and a chain may nest in itself (the inner span closes
+    first). A cell that is no bracket expression raises WordError.
     """
     stacks: dict[int, list[int]] = {}
     mentions: list[Mention] = []
-    unmatched: list[BracketError] = []
+    unmatched: list[WordError] = []
     for word, cell in cells:
         try:
             brackets = parse_chain_cell(cell, separator)
         except ValueError as error:
-            raise BracketError(word, str(error)) from None
+            raise WordError(word, str(error)) from None
         for opens, chain, closes in brackets:
             if opens and closes:
                 mentions.append(Mention(word, word + 1, chain))
@@ -85,14 +78,14 @@ def match_chains(
                 mentions.append(Mention(stacks[chain].pop(), word + 1, chain))
             else:
                 unmatched.append(
-                    BracketError(
+                    WordError(
                         word,
                         f"{chain}) closes a mention of chain {chain} that was never opened in this"
                         " document",
                     )
                 )
     unmatched += [
-        BracketError(
+        WordError(
             word,
             f"({chain} opens a mention of chain {chain} that is never closed in this document (none"
             " crosses documents)",
@@ -126,7 +119,7 @@ def _parse_type_cell(cell: str) -> tuple[str, bool]:
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
-    """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. BracketError for any other
+    """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. WordError for any other
     shape, type or nesting.
     """
     entities: list[NamedEntity] = []
@@ -135,9 +128,9 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
         try:
             label, closes = _parse_type_cell(cell)
         except ValueError as error:
-            raise BracketError(word, str(error)) from None
+            raise WordError(word, str(error)) from None
         if label and opened:
-            raise BracketError(
+            raise WordError(
                 word,
                 f"({label} opens inside ({opened[1]} of word {opened[0] + 1}: expected flat spans",
             )
@@ -145,13 +138,11 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
             opened = (word, label)
         if closes:
             if not opened:
-                raise BracketError(
-                    word, f"{shown(cell)} closes a named entity that was never opened"
-                )
+                raise WordError(word, f"{shown(cell)} closes a named entity that was never opened")
             entities.append(NamedEntity(opened[0], word + 1, opened[1]))
             opened = None
     if opened:
-        raise BracketError(
+        raise WordError(
             opened[0], f"({opened[1]} opens a named entity that is never closed in this document"
         )
     return entities

@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from entity_transformers.corpus.brackets import BracketError
-from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.document import CorpusError, WordError
 from entity_transformers.corpus.lines import check_lines, is_html, shown
 
 _COLUMNS = 10
@@ -111,7 +110,7 @@ def _read_comment(table: Table, line: str) -> None:
         if table.name:
             raise CorpusError(
                 f"{table.source}: holds the documents {table.name} and {shown(value.strip())},"
-                " expected one a file"
+                " expected one per file"
             )
         table.name = value.strip()
     elif key.strip() == "global.Entity":
@@ -125,7 +124,7 @@ def _has_space(misc: str) -> bool:
 def _add_word(
     table: Table, fields: Sequence[str], number: int, joined_until: int, space: bool
 ) -> None:
-    """Words of a joined form (``3-4 Mecca's``) have no space between them; the form's own row tells
+    """Words of a joined form (``3-4 Mecca's``) have no space between them; the form's own row says
     what follows its last.
     """
     word, tag, misc = fields[1], fields[4], fields[9]
@@ -151,7 +150,7 @@ def _add_word(
 
 
 def match_typed(table: Table) -> list[TypedMention]:
-    """Mentions of the GUM layer with type and head, one stack a chain. BracketError for anything
+    """Mentions of the GUM layer with type and head, one stack per chain. WordError for anything
     else.
     """
     order = {name: index for index, name in enumerate(table.entity_fields)}
@@ -165,13 +164,13 @@ def match_typed(table: Table) -> list[TypedMention]:
     mentions: list[TypedMention] = []
     for word, cell in table.entities:
         if _OPENING.sub("", cell):
-            raise BracketError(
+            raise WordError(
                 word, f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6)"
             )
         for opening, closed, closing in _OPENING.findall(cell):
             values = opening.split("-")
             if opening and len(values) <= max(order["etype"], order["minspan"]):
-                raise BracketError(
+                raise WordError(
                     word,
                     f"Entity=({shown(opening)}: {len(values)} fields, expected"
                     f" {'-'.join(table.entity_fields)}",
@@ -181,15 +180,11 @@ def match_typed(table: Table) -> list[TypedMention]:
             if closed or closing:
                 key = values[order["GRP"]] if opening else closing
                 if not stacks.get(key):
-                    raise BracketError(
-                        word, f"Entity={shown(cell)}: {shown(key)}) was never opened"
-                    )
+                    raise WordError(word, f"Entity={shown(cell)}: {shown(key)}) was never opened")
                 mentions.append(_typed(*stacks[key].pop(), word + 1, order))
     for key, opened in stacks.items():
         if opened:
-            raise BracketError(
-                opened[0][0], f"Entity=({shown(key)} is never closed in this document"
-            )
+            raise WordError(opened[0][0], f"Entity=({shown(key)} is never closed in this document")
     return mentions
 
 
@@ -203,7 +198,7 @@ def _typed(start: int, values: Sequence[str], end: int, order: dict[str, int]) -
         or len(heads) != minspan.count(",") + 1
         or not start <= min(heads) <= max(heads) < end
     ):
-        raise BracketError(
+        raise WordError(
             start,
             f"minspan {shown(minspan)} of a mention of {end - start} words, expected positions"
             " inside it",

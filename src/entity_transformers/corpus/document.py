@@ -10,12 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+Split = Literal["train", "dev", "test", "test2"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+"""Every split that a corpus may have; test2 is a second test set from elsewhere (GENTLE in GUM)."""
 
 
 class CorpusError(ValueError):
     """A corpus file that can't be read: the message names file, line, column and value, what was
     expected, what to do.
     """
+
+
+class WordError(CorpusError):
+    """A fault at a word of a document, ``word``; the reader adds file, line and column."""
+
+    def __init__(self, word: int, message: str) -> None:
+        super().__init__(message)
+        self.word = word
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,43 +1,34 @@
-"""Where a corpus lies: a local path that is checked, or pinned files that are fetched once into a
-cache. Either way with checksums.
+"""Where a data set lies: at a path that is given, in this machine's folder of data sets, or among
+the downloads, where pinned files are fetched once. In each case with checksums.
 """
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import logging
 import os
 import sys
+import zlib
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.files import find_files, find_root, find_rows
-from entity_transformers.corpus.hub import fetch_conll2012
-from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import Source, find_source
+from entity_transformers.corpus.files import find_files, find_root
+from entity_transformers.corpus.readers import registry
+from entity_transformers.corpus.sources import GPT2_BPE, Dataset, RemoteFile, Source
 from entity_transformers.corpus.transfer import fetch
-from entity_transformers.runtime import file_digest
+from entity_transformers.digests import file_digests
+from entity_transformers.runtime import PACKAGE
 
 log = logging.getLogger(__name__)
-PINNED = ("ontogum", "litbank", "lambada-original", "lambada-openai", "gpt2-bpe")
+VARIABLE = "ENTITY_TRANSFORMERS_DATA"
+LOCAL = PACKAGE.parents[1] / "local.yaml"
+"""Of the checkout, not tracked: ``data: FOLDER`` names this machine's folder of data sets."""
 _TRUE = ("1", "ON", "YES", "TRUE")
 """What switches HF_HUB_OFFLINE on, in any case: the hub library's own list."""
-_PATTERNS = {
-    "jsonl": ("**/*.jsonl", "**/*.jsonl.gz"),
-    "ontogum": (
-        "dep/*.conllu",
-        "dep/*.conllu.gz",
-        "coref/ontogum/conllu/*.conllu",
-        "coref/ontogum/conllu/*.conllu.gz",
-        "splits.md",
-    ),
-    "litbank": ("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
-    "lambada-original": ("lambada_test_plain_text.txt",),
-    "lambada-openai": ("lambada_test.jsonl",),
-    "gpt2-bpe": ("encoder.json", "vocab.json", "vocab.bpe", "merges.txt"),
-}
 
 
 def locate(
@@ -52,52 +43,155 @@ def locate(
     """Manifest {"root", "origin", "files": [{"path", "bytes", "sha256"}]} of a corpus, LAMBADA or
     GPT-2's byte-pair encoding.
 
-    ``kind``: ontonotes, ontogum, litbank, jsonl, lambada-original, lambada-openai or gpt2-bpe.
-    ``path``: a file, a folder or an archive of them, or None to download into ``cache``. ``root``
-    is what the readers take; file paths are relative to it (``.`` where it is a file itself).
-    ``revision``: commit of the hub's copy of CoNLL-2012, None for its newest. ``offline`` None:
-    what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
+    ``kind``: a data set of a reader or gpt2-bpe. ``path``: a file, a folder or an archive of them;
+    None: the data set's folder below `data_folder`, where there is one, else a download into
+    ``cache``. ``root`` is what the readers take; file paths are relative to it (``.`` where it is a
+    file itself). ``revision``: commit of the hub's copy of CoNLL-2012, None for its newest.
+    ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
 
-    A path that is not there raises CorpusError, unless the files are pinned: then they are
-    downloaded, which gives the same bytes.
+    A path without such files raises CorpusError, and so does a folder of this machine where the
+    bytes of pinned files are others than a download's: without a path they are the same everywhere.
     """
-    if path is not None and (path.exists() or kind not in PINNED):
-        return _local(kind, path, cache)
+    dataset = find_dataset(kind)
     if path is not None:
-        log.warning("%s is not there: downloading the pinned files of %s instead", path, kind)
+        return _local(dataset, path, cache)
+    source = dataset.source() if dataset.source else None
+    if folder := _find_here(dataset):
+        if source:
+            _verify(dataset, source, folder)
+        origin = source.origin if source else "local"
+        return _manifest(dataset, _root_of(source, folder), origin, cache)
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in _TRUE if offline is None else offline
-    if kind == "ontonotes":
-        folder = fetch_conll2012(cache, revision=revision, offline=offline)
-        if revision is None:
-            log.warning(
-                "the hub's newest %s: set corpus.revision to %s to read these bytes again",
-                kind,
-                folder.name,
-            )
-        return _manifest(kind, folder, f"hub coref-data/conll2012_raw, commit {folder.name}")
-    source = find_source(kind)
-    folder = fetch_source(source, cache / source.name, offline=offline, **settings)
-    root = folder / source.files[0].path if kind.startswith("lambada-") else folder
-    return _manifest(kind, root, source.origin)
+    if dataset.fetch:
+        folder, origin = dataset.fetch(cache, revision=revision, offline=offline)
+        return _manifest(dataset, folder, origin, cache)
+    if source is None:
+        able = ", ".join(name for name, found in datasets().items() if found.downloads)
+        raise CorpusError(f"{kind}: nothing to download, expected one of {able}: give a local path")
+    folder = fetch_source(source, cache / dataset.folder, offline=offline, **settings)
+    return _manifest(dataset, _root_of(source, folder), source.origin, cache)
+
+
+def datasets() -> dict[str, Dataset]:
+    """Every data set by its name: those of the formats, and GPT-2's byte-pair encoding."""
+    found = [dataset for reader in registry().values() for dataset in reader.data]
+    return {dataset.name: dataset for dataset in (*found, GPT2_BPE)}
+
+
+def find_dataset(kind: str) -> Dataset:
+    """The data set of a name. CorpusError for an unknown one."""
+    if kind not in datasets():
+        raise CorpusError(f"kind of corpus is {kind!r}, expected one of {', '.join(datasets())}")
+    return datasets()[kind]
+
+
+def data_folder() -> Path | None:
+    """This machine's folder of data sets: what ENTITY_TRANSFORMERS_DATA names, else ``data`` of
+    local.yaml in the checkout, else None. CorpusError where it is not there.
+    """
+    if named := os.environ.get(VARIABLE):
+        where, folder = VARIABLE, Path(named).expanduser()
+    elif LOCAL.is_file():
+        where, folder = f"{LOCAL}, data", LOCAL.parent / _read_local()
+    else:
+        return None
+    if not folder.is_dir():
+        raise CorpusError(
+            f"{where}: {str(folder)!r} is no folder, expected one that holds gum/, lambada/ or"
+            " other data sets: correct it, or take it out to download"
+        )
+    return folder
+
+
+def _read_local() -> Path:
+    import yaml
+
+    try:
+        values = yaml.safe_load(LOCAL.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{LOCAL}: not YAML: {error}") from None
+    if (
+        not isinstance(values, dict)
+        or set(values) != {"data"}
+        or not isinstance(values["data"], str)
+    ):
+        raise CorpusError(
+            f"{LOCAL}: {values!r}, expected one key, data, with this machine's folder of data sets"
+        )
+    return Path(values["data"]).expanduser()
+
+
+def _find_here(dataset: Dataset) -> Path | None:
+    """The data set's folder on this machine, where it has one."""
+    here = data_folder() if dataset.folder else None
+    if here is None:
+        return None
+    folder = here / dataset.folder
+    if folder.is_dir() and dataset.find_files(folder):
+        log.info("%s: %s", dataset.name, folder)
+        return folder
+    log.info("%s: not in %s, which is not there or holds others: downloading", dataset.name, folder)
+    return None
+
+
+def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
+    """Refuse a folder whose files, unpacked where they end in .gz, are not the pinned ones."""
+    found = {path.relative_to(folder).as_posix(): path for path in dataset.find_files(folder)}
+    wanted = [
+        file
+        for file in source.files
+        if any(PurePosixPath(file.path).match(pattern) for pattern in dataset.patterns)
+    ]
+    wrong = []
+    for file in wanted:
+        copies = [found[name] for name in (file.path, f"{file.path}.gz") if name in found]
+        if not copies or not all(_is_pinned(path, file) for path in copies):
+            wrong.append(file.path)
+    if wrong:
+        raise CorpusError(
+            f"{folder}: {len(wrong)} of {len(wanted)} files are missing or others than the pinned"
+            f" ones of {source.origin}, the first is {wrong[0]}: mend or remove the folder to have"
+            " those, or name it by a path in params.yaml to read it as it is"
+        )
+
+
+def _is_pinned(path: Path, file: RemoteFile) -> bool:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
+            data = opened.read(file.bytes + 1)  # one more is another file
+    except (OSError, EOFError, zlib.error):
+        return False
+    return hashlib.sha256(data).hexdigest() == file.sha256
+
+
+def _root_of(source: Source | None, folder: Path) -> Path:
+    """A data set of one file is that file."""
+    return folder / source.files[0].path if source and len(source.files) == 1 else folder
 
 
 def fetch_source(source: Source, folder: Path, *, offline: bool = False, **settings: Any) -> Path:
     """Bring every file of a source to its folder, with a progress bar where a person watches."""
     from tqdm import tqdm
 
+    paths = [path for file in source.files if (path := folder / file.path).is_file()]
+    have = dict(zip(paths, file_digests(paths, folder.parent), strict=True))
     total = sum(file.bytes for file in source.files)
     with tqdm(
         total=total,
-        desc=source.name,
+        desc=folder.name,
         unit="B",
         unit_scale=True,
         file=sys.stderr,
         disable=not sys.stderr.isatty(),
     ) as bar:
         for file in source.files:
+            path = folder / file.path
+            if have.get(path) == file.sha256:
+                bar.update(file.bytes)
+                continue
             fetch(
                 file.url,
-                folder / file.path,
+                path,
                 size=file.bytes,
                 sha256=file.sha256,
                 offline=offline,
@@ -107,56 +201,52 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False, **setti
     return folder
 
 
-def _local(kind: str, path: Path, cache: Path) -> dict[str, Any]:
+def _local(dataset: Dataset, path: Path, cache: Path) -> dict[str, Any]:
     if not path.exists():
         raise CorpusError(
             f"{path}: no such file or folder: correct the path in params.yaml, or set it to null to"
             " download"
         )
     if not is_archive(path):
-        return _manifest(kind, path, "local")
-    checksum = file_digest(path)
+        return _manifest(dataset, path, "local", cache)
+    [checksum] = file_digests([path], cache)
     folder = cache / "unpacked" / checksum[:16]
     done = folder.with_name(f"{folder.name}.done")
     if not done.exists():
         extract(path, folder)
         done.write_text(f"{path.name} {checksum}\n", encoding="utf-8")
-    return _manifest(kind, folder, f"local archive {path.name}, sha256 {checksum}")
+    return _manifest(dataset, folder, f"local archive {path.name}, sha256 {checksum}", cache)
 
 
-def _manifest(kind: str, root: Path, origin: str) -> dict[str, Any]:
-    found = [root] if root.is_file() else _find_files(kind, root)
+def _manifest(dataset: Dataset, root: Path, origin: str, cache: Path) -> dict[str, Any]:
+    found = [root] if root.is_file() else dataset.find_files(root)
     if not found:
         root = find_root(root)
-        found = _find_files(kind, root)
+        found = dataset.find_files(root)
     if not found:
         raise CorpusError(
-            f"{root}: no file matches {', '.join(_PATTERNS[kind])}: is this the folder of {kind}?"
+            f"{root}: no file matches {', '.join(dataset.patterns)}: is this the folder of"
+            f" {dataset.name}?"
         )
-    return list_files(root, found, origin)
+    return list_files(root, found, origin, cache)
 
 
 def list_files(
-    root: Path, files: Iterable[Path] | None = None, origin: str = "local"
+    root: Path,
+    files: Iterable[Path] | None = None,
+    origin: str = "local",
+    cache: Path | None = None,
 ) -> dict[str, Any]:
-    """Manifest of some files below a folder, sorted by path; of every file, where none are named."""
+    """Manifest of some files below a folder, sorted by path; of every file, where none are named.
+    ``cache`` keeps their checksums (`file_digests`).
+    """
     found = sorted(find_files(root, ("*",)) if files is None else files)
     rows = [
         {
             "path": file.relative_to(root).as_posix(),
             "bytes": file.stat().st_size,
-            "sha256": file_digest(file),
+            "sha256": digest,
         }
-        for file in found
+        for file, digest in zip(found, file_digests(found, cache), strict=True)
     ]
     return {"root": str(root), "origin": origin, "files": rows}
-
-
-def _find_files(kind: str, root: Path) -> list[Path]:
-    if kind == "ontonotes":
-        return [file for file, _ in find_rows(root, Ledger())]
-    if kind not in _PATTERNS:
-        raise CorpusError(
-            f"kind of corpus is {kind!r}, expected one of ontonotes, {', '.join(_PATTERNS)}"
-        )
-    return [file for pattern in _PATTERNS[kind] for file in root.glob(pattern)]

@@ -1,4 +1,4 @@
-"""CoNLL-2012 from the Hugging Face hub, with every failure told in words that say what to do."""
+"""CoNLL-2012 from the Hugging Face hub; every failure is reported in words that say what to do."""
 
 from __future__ import annotations
 

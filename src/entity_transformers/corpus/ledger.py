@@ -64,7 +64,7 @@ class Ledger:
         self.bad[key] = str(error)
 
     def reject_missing(self, names: Iterable[str], folder: Path, listed: str) -> None:
-        """Reject, unless excluded, each document that ``listed`` and no file of the folder holds."""
+        """Reject, unless excluded, each document that is listed and in no file of the folder."""
         for name in sorted(names):
             if self.admits(name):
                 message = (

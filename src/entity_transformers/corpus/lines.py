@@ -39,6 +39,11 @@ def open_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
         raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
 
 
+def first_line(path: Path) -> str:
+    """The first line of a file that is not blank; "" where there is none."""
+    return next((line for line in open_lines(path) if line.strip()), "")
+
+
 def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
     while line := file.readline(most):
         yield line

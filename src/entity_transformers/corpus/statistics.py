@@ -20,8 +20,10 @@ _GROUPS = {
 }
 POS_GROUPS = ("nouns", "proper_nouns", "pronouns", "other", "unknown")
 COUNTS = (
-    "documents", "sentences", "words", "chains", "mentions", "nested_mentions", "crossing_mentions", "merged_spans", "words_in_mentions",
-    "words_in_several_mentions", "documents_without_named_entities", "kept_mentions", "kept_chains", "kept_words_in_mentions",
+    "documents", "sentences", "words", "chains", "mentions", "nested_mentions",
+    "crossing_mentions", "merged_spans", "words_in_mentions",
+    "words_in_several_mentions", "documents_without_named_entities", "kept_mentions",
+    "kept_chains", "kept_words_in_mentions",
 )  # fmt: skip
 CONLL2012 = {
     "train": {"documents": 2802, "chains": 35143, "mentions": 155560},
@@ -107,7 +109,7 @@ def _count_groups(document: Document) -> Counter[str]:
 
 
 def find_group(tag: str) -> str:
-    """The group of `POS_GROUPS` that a Penn Treebank tag belongs to; "unknown" for none and for XX."""
+    """The group of `POS_GROUPS` that a Penn Treebank tag is in; "unknown" for none and for XX."""
     return _GROUPS.get(tag, "other")
 
 

@@ -163,7 +163,7 @@ def tag_windows(tagger: Tagger, windows: Sequence[Window]) -> list[str]:
 
 
 def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any]:
-    """`score_groups` of all words ("words") and of the sentences' last words alone ("last_words")."""
+    """`score_groups` of all words ("words") and of only the sentences' last ones ("last_words")."""
     examples = [
         example for document in documents for example in _list_examples(document, tagger.lower_case)
     ]

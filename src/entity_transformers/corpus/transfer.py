@@ -1,20 +1,22 @@
-"""Fetching one file over HTTP: resumed when broken, retried with back-off, checked for size,
-checksum and web pages.
+"""Fetching pinned files over HTTP, with pooch: it looks into the cache, tries again after a while,
+checks the sha256 and moves what is whole to its place.
+
+Ours is what no downloader of pooch does: to go on where a transfer broke off, to stop at a web page
+or at more bytes than expected, and not to ask again where the answer can't change.
 """
 
 from __future__ import annotations
 
 import http.client
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.lines import is_html, shown
-from entity_transformers.runtime import file_digest
+from entity_transformers.digests import file_digest
 
 _CHUNK = 1 << 16
 _LATER = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -33,146 +35,157 @@ class DownloadError(CorpusError):
     """
 
 
-class _BrokenError(Exception):
-    """A fault that a later try may not have."""
+class _RefusedError(Exception):
+    """A fault that no later try can mend: of a kind that pooch does not try again after."""
+
+
+class _BrokenError(ValueError):
+    """A fault that a later try may not have: pooch tries again after a ValueError."""
 
 
 def fetch(
-    url: str, target: Path, *, size: int, sha256: str, retries: int = 4, wait: float = 1.0, timeout: float = 30.0, offline: bool = False,
+    url: str,
+    target: Path,
+    *,
+    size: int,
+    sha256: str,
+    retries: int = 4,
+    timeout: float = 30.0,
+    offline: bool = False,
     advance: Callable[[int], object] = lambda count: None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Bring a file of known size (bytes) and sha256 to ``target``; a whole one that is there
     already is kept.
 
     What arrived of a broken transfer stays in ``target``.part and is completed, not fetched again.
-    ``wait`` seconds, doubled each time, lie between ``retries`` tries; ``advance`` gets the bytes
-    as they come. DownloadError otherwise.
+    Between ``retries`` tries lie 1, 2, 3, ... seconds; ``advance`` gets the bytes as they come.
+    DownloadError otherwise.
     """
-    if is_whole(target, size, sha256):
-        advance(size)
-        return target
-    if offline:
-        raise DownloadError(
-            f"{target}: not in the cache, and downloads are off: run once with a network, or give a"
-            f" local path ({url})"
-        )
-    if not url.startswith(("http://", "https://")):
-        raise DownloadError(f"{shown(url)}: expected an http(s) address")
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")
     part = target.with_name(f"{target.name}.part")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    advance(part.stat().st_size if part.exists() else 0)
-    for attempt in range(retries + 1):
-        resumed = part.exists()
-        try:
-            _transfer(url, part, size, timeout, advance)
-            _verify(url, part, sha256, resumed=resumed)
-            break
-        except _BrokenError as error:
-            if attempt == retries:
-                raise DownloadError(
-                    f"{url}: {error}, after {retries + 1} tries: check the network, or give a local"
-                    " path"
-                ) from None
-            time.sleep(wait * 2**attempt)
-    part.replace(target)
+    transfer = _Transfer(part, size, sha256, timeout, offline, advance)
+    store = pooch.create(
+        path=target.parent,
+        base_url="",
+        registry={target.name: sha256},
+        urls={target.name: url},
+        retry_if_failed=retries,
+    )
+    try:
+        store.fetch(target.name, downloader=transfer)
+    except _RefusedError as error:
+        raise DownloadError(str(error)) from None
+    except _BrokenError as error:
+        raise DownloadError(
+            f"{url}: {error}, after {retries + 1} tries: check the network, or give a local path"
+        ) from None
+    if not transfer.tries:
+        advance(size)
     return target
 
 
-def is_whole(path: Path, size: int, sha256: str) -> bool:
-    """Whether a file is there with this size and checksum."""
-    return path.is_file() and path.stat().st_size == size and file_digest(path) == sha256
-
-
-def _transfer(
-    url: str, part: Path, size: int, timeout: float, advance: Callable[[int], object]
-) -> None:
-    """Append to ``part`` what is missing of ``size`` bytes."""
-    have = part.stat().st_size if part.exists() else 0
-    if have == size:
-        return
-    headers = {"User-Agent": "entity-transformers", "Accept-Encoding": "identity"}
-    if 0 < have < size:
-        headers["Range"] = f"bytes={have}-"
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=timeout
-        ) as response:
-            resumed = response.status == 206 and response.headers.get(
-                "Content-Range", ""
-            ).startswith(f"bytes {have}-")
-            first = _read_first(url, response, resumed=resumed)
-            with part.open("ab" if resumed else "wb") as file:
-                _copy(url, first, response, file, size, advance)
-    except urllib.error.HTTPError as error:
-        _refuse(url, error, part)
-    except (OSError, http.client.HTTPException) as error:
-        raise _BrokenError(
-            f"the transfer broke off ({shown(str(error) or type(error).__name__)})"
-        ) from None
-    if part.stat().st_size < size:
-        raise _BrokenError(f"the transfer broke off at {part.stat().st_size} of {size} bytes")
-
-
-def _read_first(url: str, response: http.client.HTTPResponse, *, resumed: bool) -> bytes:
-    """The first bytes of an answer, before what an earlier transfer left is touched: a web page
-    raises DownloadError.
+@dataclass
+class _Transfer:
+    """A downloader for pooch: completes ``part`` and hands it over. ``tries``: how often pooch
+    called it, never where the file is in the cache.
     """
-    first = response.read(_CHUNK)
-    page = not resumed and is_html(first[:200].decode("utf-8", "replace"))
-    if page or response.headers.get_content_type() == "text/html":
-        raise DownloadError(
-            f"{url}: a web page ({shown(first[:60].decode('utf-8', 'replace'))}) came instead of"
-            f" the file: {_LOGIN}"
-        )
-    return first
 
+    part: Path
+    size: int
+    sha256: str
+    timeout: float
+    offline: bool
+    advance: Callable[[int], object]
+    tries: int = 0
 
-def _copy(
-    url: str,
-    chunk: bytes,
-    response: http.client.HTTPResponse,
-    file: IO[bytes],
-    size: int,
-    advance: Callable[[int], object],
-) -> None:
-    while chunk:
-        if file.tell() + len(chunk) > size:
-            file.truncate(0)
-            raise DownloadError(
-                f"{url}: more than the {size} bytes expected: the file was changed, give a local"
-                " copy of the pinned one"
+    def __call__(self, url: str, output_file: str, pooch: object) -> None:
+        self.tries += 1
+        if self.offline:
+            raise _RefusedError(
+                f"{self.part.with_suffix('')}: not in the cache, and downloads are off: run once"
+                f" with a network, or give a local path ({url})"
             )
-        file.write(chunk)
-        advance(len(chunk))
+        if not url.startswith(("http://", "https://")):
+            raise _RefusedError(f"{shown(url)}: expected an http(s) address")
+        have = self._have()
+        if self.tries == 1:
+            self.advance(have)
+        if have != self.size:
+            self._complete(url, have)
+        self._verify(url, resumed=have > 0)
+        self.part.replace(output_file)
+
+    def _have(self) -> int:
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def _complete(self, url: str, have: int) -> None:
+        headers = {"User-Agent": "entity-transformers", "Accept-Encoding": "identity"}
+        if 0 < have < self.size:
+            headers["Range"] = f"bytes={have}-"
+        request = urllib.request.Request(url, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as response:
+                self._append(url, response, have)
+        except urllib.error.HTTPError as error:
+            raise self._judge(url, error) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _BrokenError(
+                f"the transfer broke off ({shown(str(error) or type(error).__name__)})"
+            ) from None
+        if self._have() < self.size:
+            raise _BrokenError(f"the transfer broke off at {self._have()} of {self.size} bytes")
+
+    def _append(self, url: str, response: http.client.HTTPResponse, have: int) -> None:
+        """Write what comes after what is there, or instead of it where the server sends it all."""
+        found = response.headers.get("Content-Range", "")
+        resumed = response.status == 206 and found.startswith(f"bytes {have}-")
         chunk = response.read(_CHUNK)
+        # before the part is opened: a page leaves what an earlier transfer brought
+        page = not resumed and is_html(chunk[:200].decode("utf-8", "replace"))
+        if page or response.headers.get_content_type() == "text/html":
+            raise _RefusedError(
+                f"{url}: a web page ({shown(chunk[:60].decode('utf-8', 'replace'))}) came instead"
+                " of the file: open the address in a browser (a login page, a proxy?), or give a"
+                " local path"
+            )
+        with self.part.open("ab" if resumed else "wb") as file:
+            while chunk:
+                if file.tell() + len(chunk) > self.size:
+                    file.truncate(0)
+                    raise _RefusedError(
+                        f"{url}: more than the {self.size} bytes expected: the file was changed,"
+                        " give a local copy of the pinned one"
+                    )
+                file.write(chunk)
+                self.advance(len(chunk))
+                chunk = response.read(_CHUNK)
 
+    def _judge(self, url: str, error: urllib.error.HTTPError) -> Exception:
+        """Whether a refusal is worth another try."""
+        if error.code == 416:
+            self.part.unlink(missing_ok=True)
+            return _BrokenError("the server could not resume the transfer")
+        if error.code in _LATER:
+            return _BrokenError(f"the server answered {error.code} {error.reason}")
+        hint = _HINTS.get(error.code, "it can't be fetched")
+        return _RefusedError(
+            f"{url}: the server answered {error.code} {error.reason}: {hint}: give a local path"
+        )
 
-_LOGIN = "open the address in a browser (a login page, a proxy?), or give a local path"
-
-
-def _refuse(url: str, error: urllib.error.HTTPError, part: Path) -> None:
-    if error.code == 416:
-        part.unlink(missing_ok=True)
-        raise _BrokenError("the server could not resume the transfer")
-    if error.code in _LATER:
-        raise _BrokenError(f"the server answered {error.code} {error.reason}")
-    hint = _HINTS.get(error.code, "it can't be fetched")
-    raise DownloadError(
-        f"{url}: the server answered {error.code} {error.reason}: {hint}: give a local path"
-    ) from None
-
-
-def _verify(url: str, part: Path, sha256: str, *, resumed: bool) -> None:
-    """Refuse a file with another checksum; a resumed one may be of two halves and is fetched once
-    more as a whole.
-    """
-    found = file_digest(part)
-    if found == sha256:
-        return
-    part.unlink()
-    message = f"sha256 {found}, expected {sha256}"
-    if resumed:
-        raise _BrokenError(message)
-    raise DownloadError(
-        f"{url}: {message}: the file was changed or damaged, give a local copy of the pinned one"
-    )
+    def _verify(self, url: str, *, resumed: bool) -> None:
+        """Refuse a file with another checksum, which pooch would fetch again and again; a resumed
+        one may be of two halves and is fetched once more as a whole.
+        """
+        found = file_digest(self.part)
+        if found == self.sha256:
+            return
+        self.part.unlink()
+        message = f"sha256 {found}, expected {self.sha256}"
+        if resumed:
+            raise _BrokenError(message)
+        raise _RefusedError(
+            f"{url}: {message}: the file was changed or damaged, give a local copy of the pinned"
+            " one"
+        )

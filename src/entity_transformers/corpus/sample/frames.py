@@ -2,6 +2,9 @@
 `episodes`).
 """
 
+# each line of a template is a sentence, however long
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 FIRST = (

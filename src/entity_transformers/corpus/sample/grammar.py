@@ -147,7 +147,7 @@ class Writer:
         self._topic = {}
 
     def write(self, template: str, speaker: str = "", hearer: str = "") -> Sentence:
-        """One sentence; ``speaker`` and ``hearer`` are names in the cast where somebody speaks it."""
+        """One sentence; ``speaker`` and ``hearer`` are names in the cast where it is spoken."""
         self._roles = [(self.cast.get(speaker), self.cast.get(hearer))]
         self._voices = self._roles[0]
         self._said: dict[str, list[Entity]] = {}

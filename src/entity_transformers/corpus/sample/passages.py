@@ -2,6 +2,9 @@
 last sentence.
 """
 
+# each line of a template is a sentence, however long
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import random

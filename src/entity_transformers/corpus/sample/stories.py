@@ -60,7 +60,7 @@ def write_part(
 
 
 def assign_roles(writer: Writer, people: Sequence[str]) -> None:
-    """Give the roles X, Y, Z to three people, and PAIR to the first two; in letters, W writes to V."""
+    """Give three people the roles X, Y, Z, and PAIR to the first two; in letters, W writes to V."""
     cast = writer.cast
     cast.update(zip("XYZ", (cast[person] for person in people), strict=True))
     pair = f"{cast['X'].forms['first']} and {cast['Y'].forms['first']}"

@@ -16,7 +16,9 @@ KIN = {
 }
 VEHICLES = "train bus ferry tram boat taxi carriage ship".split()
 BIRDS = "swallows gulls crows sparrows owls pigeons herons robins finches starlings".split()
-HELPERS = "doctor teacher farmer librarian sailor nurse lawyer waiter neighbor postman policeman gardener".split()
+HELPERS = (
+    "doctor teacher farmer librarian sailor nurse lawyer waiter neighbor postman policeman gardener"
+).split()
 OFFICIALS = "director manager minister treasurer secretary chairman inspector".split()
 TOWN_OFFICIALS = "mayor judge treasurer secretary".split()
 PLURAL_NAMES = frozenset("Mountains Games Stalls Parks Meals".split())
@@ -96,21 +98,44 @@ def _draw_person(
         pronoun, forms, (person,) * 8 + (f"{title} {name('PERSON', surname)}", f"the {trade}/NN")
     )
     entity.facts = {
-        "trade": f"{trade}/NN", "work": f"{work}/NN", "good": f"{good}/NN", "goods": f"{goods}/NNS", "tool": f"{tool}/NN",
+        "trade": f"{trade}/NN",
+        "work": f"{work}/NN",
+        "good": f"{good}/NN",
+        "goods": f"{goods}/NNS",
+        "tool": f"{tool}/NN",
         "made": f"{made}/VBD",
-        "norp": f"{{NORP {norp}/JJ }}", "language": name("LANGUAGE", language), "species": f"{pet}/NN", "petname": f"{pet_name}/NNP",
-        "thing": f"{item}/NN", "color": f"{color}/JJ", "speaker": f"{first}_{surname}",
+        "norp": f"{{NORP {norp}/JJ }}",
+        "language": name("LANGUAGE", language),
+        "species": f"{pet}/NN",
+        "petname": f"{pet_name}/NNP",
+        "thing": f"{item}/NN",
+        "color": f"{color}/JJ",
+        "speaker": f"{first}_{surname}",
         **{key: _tagged(text, tag) for (key, tag), text in zip(TASTES, tastes, strict=True)},
-    }  # fmt: skip
+    }
     entity.links = {
-        "town": place("GPE", town), "country": place("GPE", country), "kin": _draw_kin(rng, entity, kin_name),
-        "work": _owned(entity, f"@owner:p {work}/NN", (f"the {work}/NN",), own=f"@owner:p {work}/NN"),
-        "tool": _owned(entity, f"@owner:p {tool}/NN", (f"the {tool}/NN",), own=f"@owner:p {tool}/NN"),
-        "pet": _owned(entity, f"@owner:p {pet}/NN {pet_name}/NNP", (f"{pet_name}/NNP", f"{pet_name}/NNP", f"the {pet}/NN"),
-                      a=f"a {pet}/NN named/VBN {pet_name}/NNP"),
-        "item": _owned(entity, f"@owner:p {color}/JJ {item}/NN", (f"the {item}/NN", f"the {color}/JJ {item}/NN"),
-                       a=f"a {color}/JJ {item}/NN"),
-    }  # fmt: skip
+        "town": place("GPE", town),
+        "country": place("GPE", country),
+        "kin": _draw_kin(rng, entity, kin_name),
+        "work": _owned(
+            entity, f"@owner:p {work}/NN", (f"the {work}/NN",), own=f"@owner:p {work}/NN"
+        ),
+        "tool": _owned(
+            entity, f"@owner:p {tool}/NN", (f"the {tool}/NN",), own=f"@owner:p {tool}/NN"
+        ),
+        "pet": _owned(
+            entity,
+            f"@owner:p {pet}/NN {pet_name}/NNP",
+            (f"{pet_name}/NNP", f"{pet_name}/NNP", f"the {pet}/NN"),
+            a=f"a {pet}/NN named/VBN {pet_name}/NNP",
+        ),
+        "item": _owned(
+            entity,
+            f"@owner:p {color}/JJ {item}/NN",
+            (f"the {item}/NN", f"the {color}/JJ {item}/NN"),
+            a=f"a {color}/JJ {item}/NN",
+        ),
+    }
     return entity
 
 
@@ -148,7 +173,7 @@ def _owned(owner: Entity, new: str, again: tuple[str, ...], **forms: str) -> Ent
 def place(
     label: str, text: str, article: str = "", again: tuple[str, ...] = (), pronoun: str = "it"
 ) -> Entity:
-    """A place, firm, event or work: its name, which later mentions repeat or shorten to ``again``."""
+    """A place, firm, event or work: its name, which later mentions repeat or cut to ``again``."""
     full = f"{{{label} {article + ' ' if article else ''}{proper(text)} }}"
     return Entity(pronoun, {"new": full, "name": full}, (full, *again, *again), reduced=False)
 

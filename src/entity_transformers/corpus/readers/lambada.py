@@ -9,22 +9,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.files import find_files, split_from_path
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import LONGEST_LINE, check_lines, check_text, is_html, shown
+from entity_transformers.corpus.lines import (
+    LONGEST_LINE,
+    check_lines,
+    check_text,
+    first_line,
+    is_html,
+    open_lines,
+    shown,
+)
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.rows import KEYS
+from entity_transformers.corpus.sources import RAW, Dataset, RemoteFile, Source
 
 Text = Literal["original", "openai"]
 Row = dict[str, Any]
-_FILES = {"original": "lambada_test_plain_text.txt", "openai": "lambada_test.jsonl"}
+_FILES: dict[Text, str] = {
+    "original": "lambada_test_plain_text.txt",
+    "openai": "lambada_test.jsonl",
+}
+_LAMBADA = f"{RAW}/Victorwz/VaLM/161accd153943a502ec7e3983c448dda07f9d975/data/lambada"
+_PINNED: dict[Text, tuple[int, str]] = {
+    "original": (1755107, "4ab6062b68422bf2e83653d367c9765d42404f7ec21b8b59b6518b45606aaef2"),
+    "openai": (1819752, "4aa8d02cd17c719165fc8a7887fddd641f43fcafa4b1c806ca8abc31fabdb226"),
+}
+"""Size and sha256 of `_FILES`."""
 _SAMPLE = 200
 _FEWEST = 20
 """Passages that tell the two texts apart by their capitals; fewer may be anything."""
 
 
-def read_passages(
+def parse_passages(
     lines: Iterable[str], source: str, text: Text, ledger: Ledger | None = None
 ) -> Iterator[Row]:
     """Rows {"text": whole passage, "target_start": character offset of the target word} of one file
@@ -42,7 +65,7 @@ def read_passages(
     )
     first = list(islice(rows, _SAMPLE))
     if not first:
-        raise CorpusError(f"{source}: no passage in this file, expected one a line")
+        raise CorpusError(f"{source}: no passage in this file, expected one per line")
     count, capitals = len(first), sum(map(_has_capitals, first))
     _check_case(capitals, count, source, text)
     yield from first
@@ -133,11 +156,11 @@ def tell_text(first: str) -> Text:
     return "openai" if first.startswith("{") else "original"
 
 
-def read_documents(
-    lines: Iterable[str], source: str, text: Text, split: str, ledger: Ledger | None = None
+def make_documents(
+    lines: Iterable[str], source: str, text: Text, split: Split, ledger: Ledger | None = None
 ) -> Iterator[Document]:
     """Each passage as a document without chains, to be counted like any corpus."""
-    for number, row in enumerate(read_passages(lines, source, text, ledger)):
+    for number, row in enumerate(parse_passages(lines, source, text, ledger)):
         yield Document(
             name="lambada",
             part=number,
@@ -146,3 +169,68 @@ def read_documents(
             words=tuple(row["text"].split()),
             sentence_starts=(0,),
         )
+
+
+def read(path: Path, ledger: Ledger) -> Iterator[Document]:
+    """The passages of one file, of the text that its first line is from."""
+    if not path.is_file():
+        raise CorpusError(
+            f"{path}: a folder, expected one file of LAMBADA ({' or '.join(_FILES.values())})"
+        )
+    text = tell_text(next(open_lines(path), ""))
+    split = split_from_path(PurePath(path.name))
+    return ledger.accept(
+        make_documents(open_lines(path), str(path), text, split, ledger), str(path)
+    )
+
+
+def recognise(path: Path) -> Match | None:
+    """OpenAI's text by its rows, the original by its file's name alone: it is running text as any
+    other.
+    """
+    if path.is_dir():
+        found = find_files(path, ("*.jsonl", "*.jsonl.gz"))
+        if found and is_row(first_line(found[0])):
+            return Match(Evidence.NAME, f"it holds {found[0].name}, whose rows have a text alone")
+        return None
+    if is_row(first_line(path)):
+        return Match(Evidence.CONTENT, "its rows have a text and none of the keys of jsonl")
+    name = path.name.lower().removesuffix(".gz")
+    if name.startswith("lambada") and name.endswith(".txt"):
+        return Match(Evidence.NAME, "a file lambada*.txt")
+    return None
+
+
+def is_row(line: str) -> bool:
+    """Whether a line is of OpenAI's text: a JSON object with a ``text`` and none of the keys of
+    ours.
+    """
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "text" in row and row.keys().isdisjoint(KEYS)
+
+
+def _source(text: Text) -> Source:
+    name = _FILES[text]
+    file = RemoteFile(f"{_LAMBADA}/{name}", name, *_PINNED[text])
+    return Source(origin=f"LAMBADA, {_LAMBADA}", licence="CC BY 4.0", files=(file,))
+
+
+READER = Reader(
+    name="lambada",
+    form="LAMBADA's passages (lambada*.txt, or JSON lines with a text)",
+    read=read,
+    recognise=recognise,
+    splits=("dev", "test"),
+    data=tuple(
+        Dataset(
+            f"lambada-{text}",
+            folder="lambada",
+            patterns=(name,),
+            source=partial(_source, text),
+        )
+        for text, name in _FILES.items()
+    ),
+)

@@ -7,18 +7,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from entity_transformers.corpus.brackets import BracketError, match_chains
+from entity_transformers.corpus.brackets import match_chains
 from entity_transformers.corpus.conllu import Table, TypedMention, match_typed, read_table
-from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.document import (
+    SPLITS,
+    CorpusError,
+    Document,
+    Mention,
+    NamedEntity,
+    Split,
+    WordError,
+)
 from entity_transformers.corpus.files import find_root
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines, shown
-from entity_transformers.study.sections import SPLITS
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
 
+_GUM = f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316"
 _NAMES = frozenset(("NNP", "NNPS"))
 
 
-def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
+def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a GUM folder, by name. An excluded document is not even opened.
 
     CorpusError for a folder without documents or ``splits.md``; a bad document raises it or is
@@ -32,7 +42,7 @@ def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
             " release (corpus.path)"
         )
     splits = read_splits(open_lines(root / "splits.md"), str(root / "splits.md"))
-    return ledger.accept(_read_documents(root, files, splits, ledger), str(root))
+    return ledger.accept(_read_files(root, files, splits, ledger), str(root))
 
 
 def _find_tables(folder: Path) -> dict[str, Path]:
@@ -42,8 +52,8 @@ def _find_tables(folder: Path) -> dict[str, Path]:
     return {path.name.partition(".conllu")[0]: path for path in paths}
 
 
-def _read_documents(
-    root: Path, files: Mapping[str, Path], splits: Mapping[str, str], ledger: Ledger
+def _read_files(
+    root: Path, files: Mapping[str, Path], splits: Mapping[str, Split], ledger: Ledger
 ) -> Iterator[Document]:
     folder = root / "coref" / "ontogum" / "conllu"
     layer = _find_tables(folder)
@@ -74,17 +84,18 @@ def _read_documents(
     )
 
 
-def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
-    """Split of each document, from the bullet lists below ``## train`` and the like of splits.md."""
-    splits: dict[str, str] = {}
-    split = ""
+def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
+    """Split of each document, from the bullet lists of splits.md below ``## train`` and others."""
+    splits: dict[str, Split] = {}
+    heading = ""
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
-            split = line.strip("# \r\n")
+            heading = line.strip("# \r\n")
         elif (item := line.strip()).startswith("* "):
-            if split not in SPLITS:
+            split = next((split for split in SPLITS if split == heading), None)
+            if not split:
                 raise CorpusError(
-                    f"{source}, line {number}: {shown(item)} below the heading {shown(split)},"
+                    f"{source}, line {number}: {shown(item)} below the heading {shown(heading)},"
                     f" expected {', '.join(SPLITS)}"
                 )
             splits[item[2:].strip()] = split
@@ -97,7 +108,7 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, str]:
 
 
 def make_document(
-    name: str, splits: Mapping[str, str], dep: Table, chains: Table, ledger: Ledger
+    name: str, splits: Mapping[str, Split], dep: Table, chains: Table, ledger: Ledger
 ) -> Document:
     """The document of its two tables. CorpusError where they differ or the name is in no split."""
     if name not in splits:
@@ -108,14 +119,22 @@ def make_document(
     _check_alignment(dep, chains)
     try:
         named = select_named(match_typed(dep), dep.tags)
-    except BracketError as error:
+    except WordError as error:
         raise dep.fault(error.word, str(error), 10) from None
     entities = flatten_named(named)
     ledger.counts["named_entities_inside_others"] += len(named) - len(entities)
     return Document(
-        name=name, part=0, split=splits[name], genre=_genre(name), words=tuple(dep.words), sentence_starts=tuple(dep.sentence_starts),
-        mentions=read_chains(chains, ledger), tags=tuple(dep.tags), space_after=tuple(dep.space_after), named_entities=entities,
-    )  # fmt: skip
+        name=name,
+        part=0,
+        split=splits[name],
+        genre=_genre(name),
+        words=tuple(dep.words),
+        sentence_starts=tuple(dep.sentence_starts),
+        mentions=read_chains(chains, ledger),
+        tags=tuple(dep.tags),
+        space_after=tuple(dep.space_after),
+        named_entities=entities,
+    )
 
 
 def _genre(name: str) -> str:
@@ -170,7 +189,7 @@ def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
     """
     try:
         mentions, unmatched = match_chains(table.entities, None)
-    except BracketError as error:
+    except WordError as error:
         raise table.fault(error.word, str(error), 10) from None
     if unmatched and ledger.policy == "strict":
         message = (
@@ -195,3 +214,42 @@ def flatten_named(mentions: Sequence[TypedMention]) -> tuple[NamedEntity, ...]:
         if not kept or mention.start >= kept[-1].end:
             kept.append(NamedEntity(mention.start, mention.end, mention.label))
     return tuple(kept)
+
+
+def recognise(path: Path) -> Match | None:
+    """By the folders of its two layers."""
+    for root in (path, find_root(path)):
+        if (root / "dep").is_dir() and (root / "coref" / "ontogum").is_dir():
+            return Match(Evidence.LAYOUT, "it has the folders dep and coref/ontogum")
+    return None
+
+
+def _source() -> Source:
+    return Source(
+        origin=f"GUM V11.1.0, {_GUM}",
+        licence="annotations CC BY 4.0, texts by genre (LICENSE.txt)",
+        files=pinned_files("gum", _GUM),
+    )
+
+
+READER = Reader(
+    name="ontogum",
+    form="a folder of GUM with dep, coref/ontogum and splits.md",
+    read=read,
+    recognise=recognise,
+    splits=SPLITS,
+    data=(
+        Dataset(
+            "ontogum",
+            folder="gum",
+            patterns=(
+                "dep/*.conllu",
+                "dep/*.conllu.gz",
+                "coref/ontogum/conllu/*.conllu",
+                "coref/ontogum/conllu/*.conllu.gz",
+                "splits.md",
+            ),
+            source=_source,
+        ),
+    ),
+)

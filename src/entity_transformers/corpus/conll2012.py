@@ -7,16 +7,26 @@ coreference. There are at least 12 and as many more as a sentence has predicates
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
-from entity_transformers.corpus.brackets import BracketError, match_chains, match_types
-from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.brackets import match_chains, match_types
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Mention,
+    NamedEntity,
+    WordError,
+)
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import check_lines, is_html, shown
+from entity_transformers.corpus.treebank import UNKNOWN, restore_tags, restore_words
 
 FEWEST_COLUMNS = 12
-SKELETON = "[WORD]"
+Cell = TypeVar("Cell")
+Value = TypeVar("Value")
 _HEADER = re.compile(r"#begin document \((.+)\);(?: part ([0-9]{1,9}))?\s*")
 _SPACES = re.compile(r"[ \t]+")
 _ODD_SPACES = (
@@ -26,11 +36,6 @@ _ODD_SPACES = (
 """White space to `str.split` that is none to the format, and tabs, which keep empty fields;
 `check_lines` has refused carriage returns.
 """
-
-_UNKNOWN = frozenset(("-", "_"))
-_ORIGINALS = {
-    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "-AMP-": "&", "/.": ".", "/?": "?",
-}  # fmt: skip
 
 
 def _is_blank(line: str) -> bool:
@@ -60,6 +65,15 @@ class Block:
         """The error at a word's row."""
         return CorpusError(f"{self.source}, line {self.line_of(word)}, column {column}: {message}")
 
+    def at(
+        self, column: int | str, function: Callable[[Sequence[Cell]], Value], cells: Sequence[Cell]
+    ) -> Value:
+        """``function`` of a column's cells, whose WordError is reported with line and column."""
+        try:
+            return function(cells)
+        except WordError as error:
+            raise self.fault(error.word, str(error), column) from None
+
 
 def read_rows(
     lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
@@ -87,7 +101,7 @@ def _read_blocks(blocks: Iterable[Block], split: str, ledger: Ledger) -> Iterato
 
 
 def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
-    """The documents of a file, unread. Lines outside any document, and a file without one, are bad."""
+    """The documents of a file, unread. A line outside any is bad, and a file without one."""
     block: Block | None = None
     found, strayed = False, False
     for number, line in enumerate(lines, 1):
@@ -166,14 +180,21 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
             f"{block.source}, line {block.first}: document {name} has no words: remove it"
         )
     _check_rows(block, rows, starts)
-    words = _words(block, rows)
-    tags = _tags(block, rows)
+    words = block.at(4, restore_words, [row[3] for row in rows])
+    tags = block.at(5, restore_tags, [row[4] for row in rows])
     genre = name.partition("/")[0] if "/" in name else ""
     entities = _named_entities(block, rows, annotated=genre != "pt")
     return Document(
-        name=name, part=part, split=split, genre=genre, words=words, sentence_starts=tuple(starts), mentions=_mentions(block, rows),
-        tags=tags, named_entities=None if tags is None and not entities else entities,
-    )  # fmt: skip
+        name=name,
+        part=part,
+        split=split,
+        genre=genre,
+        words=words,
+        sentence_starts=tuple(starts),
+        mentions=_mentions(block, rows),
+        tags=tags,
+        named_entities=None if tags is None and not entities else entities,
+    )
 
 
 def split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
@@ -246,88 +267,14 @@ def _check_widths(block: Block, widths: Sequence[int], starts: Sequence[int]) ->
                 raise block.fault(word, message, widths[word])
 
 
-def _words(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    words = [row[3] for row in rows]
-    try:
-        return restore_words(words, block.source)
-    except CorpusError:
-        word = next(
-            i for i, value in enumerate(words) if value == SKELETON or value.split() != [value]
-        )
-        raise block.fault(word, _word_fault(words[word]), 4) from None
-
-
-def restore_words(words: Sequence[str], where: str) -> tuple[str, ...]:
-    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for. A word may
-    hold no white space.
-    """
-    kinds = list(dict.fromkeys(words))
-    restored = (
-        words
-        if _ORIGINALS.keys().isdisjoint(kinds)
-        else [_ORIGINALS.get(word, word) for word in words]
-    )
-    if SKELETON in kinds or " ".join(kinds).split() != kinds:
-        word = next(
-            i for i, value in enumerate(restored) if value == SKELETON or value.split() != [value]
-        )
-        raise CorpusError(f"{where}, word {word + 1}: {_word_fault(restored[word])}")
-    return tuple(restored)
-
-
-def _word_fault(word: str) -> str:
-    if word == SKELETON:
-        return (
-            f"the word is {SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
-            " OntoNotes release first"
-        )
-    return f"the word is {shown(word)}, expected one without white space"
-
-
-def _tags(block: Block, rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
-    tags = [row[4] for row in rows]
-    try:
-        return restore_tags(tags, block.source)
-    except CorpusError:
-        word = _find_spaced(tags)
-        raise block.fault(word, _tag_fault(tags[word]), 5) from None
-
-
-def restore_tags(tags: Sequence[str], where: str) -> tuple[str, ...] | None:
-    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are. A tag
-    may hold no white space.
-    """
-    kinds = set(tags)
-    if kinds <= _UNKNOWN:
-        return None
-    if any(tag.split() != [tag] for tag in kinds):
-        word = _find_spaced(tags)
-        raise CorpusError(f"{where}, word {word + 1}: {_tag_fault(tags[word])}")
-    return (
-        tuple(tags)
-        if kinds.isdisjoint(_UNKNOWN)
-        else tuple("XX" if tag in _UNKNOWN else tag for tag in tags)
-    )
-
-
-def _find_spaced(values: Sequence[str]) -> int:
-    return next(i for i, value in enumerate(values) if value.split() != [value])
-
-
-def _tag_fault(tag: str) -> str:
-    return f"the tag is {shown(tag)}, expected one without white space, or -"
-
-
 def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...]:
     cells = [
         (word, cell) for word, row in enumerate(rows) if (cell := row[-1]) not in {"-", "", "_"}
     ]
-    try:
-        mentions, unmatched = match_chains(cells, "|")
-    except BracketError as error:
-        raise block.fault(error.word, str(error), "coreference (the last)") from None
+    column = "coreference (the last)"
+    mentions, unmatched = block.at(column, partial(match_chains, separator="|"), cells)
     if unmatched:
-        raise block.fault(unmatched[0].word, f"{unmatched[0]}", "coreference (the last)")
+        raise block.fault(unmatched[0].word, str(unmatched[0]), column)
     return tuple(mentions)
 
 
@@ -337,9 +284,6 @@ def _named_entities(
     if not annotated:
         return None
     cells = [(word, cell) for word, row in enumerate(rows) if (cell := row[10]) != "*"]
-    if len(cells) == len(rows) and all(cell in _UNKNOWN for _, cell in cells):
+    if len(cells) == len(rows) and all(cell in UNKNOWN for _, cell in cells):
         return None
-    try:
-        return tuple(match_types(cells))
-    except BracketError as error:
-        raise block.fault(error.word, str(error), 11) from None
+    return tuple(block.at(11, match_types, cells))

@@ -1,5 +1,5 @@
-"""LitBank: CoNLL-2012 rows (`ontonotes`), one novel's opening a file, with the splits of the first
-of its ten folds.
+"""LitBank: CoNLL-2012 rows (`conll2012`), one novel's opening per file, with the splits of the
+first of its ten folds.
 """
 
 from __future__ import annotations
@@ -8,19 +8,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.conll2012 import read_rows
+from entity_transformers.corpus.document import SPLITS, CorpusError, Document, Split
 from entity_transformers.corpus.files import find_root
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
-from entity_transformers.corpus.ontonotes import read_rows
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
 
 FOLD = 0
 """LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test
 documents.
 """
+_LITBANK = f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8"
+_FOLDS = (
+    f"{RAW}/dbamman/lrec2020-coref/e30de53743d36d1ea2c9e7292c69477fa332713c"
+    "/data/litbank_tenfold_splits"
+)
 
 
-def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
+def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a LitBank folder (``coref/conll/``, ``splits/0/``), by name. Singletons are
     kept, as annotated.
     """
@@ -36,9 +43,9 @@ def read_folder(root: Path, ledger: Ledger) -> Iterator[Document]:
         )
     splits = {
         name: split
-        for split in ("train", "dev", "test")
+        for split in SPLITS[:3]
         for name in read_ids(open_lines(root / "splits" / str(FOLD) / f"{split}.ids"))
-    }  # fmt: skip
+    }
     return _read_files(folder, files, splits, ledger)
 
 
@@ -48,7 +55,7 @@ def read_ids(lines: Iterable[str]) -> list[str]:
 
 
 def _read_files(
-    folder: Path, files: Iterable[Path], splits: dict[str, str], ledger: Ledger
+    folder: Path, files: Iterable[Path], splits: dict[str, Split], ledger: Ledger
 ) -> Iterator[Document]:
     found = set()
     for path in files:
@@ -64,3 +71,35 @@ def _read_files(
                 )
                 ledger.reject(document.id, CorpusError(message))
     ledger.reject_missing(splits.keys() - found, folder, f"splits/{FOLD} lists")
+
+
+def recognise(path: Path) -> Match | None:
+    """By the folder of its rows."""
+    if any((root / "coref" / "conll").is_dir() for root in (path, find_root(path))):
+        return Match(Evidence.LAYOUT, "it has the folder coref/conll")
+    return None
+
+
+def _source() -> Source:
+    return Source(
+        origin=f"LitBank, {_LITBANK}; folds {_FOLDS}",
+        licence="CC BY 4.0",
+        files=pinned_files("litbank", _LITBANK, ("splits/", _FOLDS)),
+    )
+
+
+READER = Reader(
+    name="litbank",
+    form="a folder with coref/conll and splits/0",
+    read=read,
+    recognise=recognise,
+    splits=("train", "dev", "test"),
+    data=(
+        Dataset(
+            "litbank",
+            folder="litbank",
+            patterns=("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
+            source=_source,
+        ),
+    ),
+)

@@ -1,0 +1,171 @@
+"""Every format of a corpus is one module of this package, which says how a path is recognised as it
+and read, which splits it has, and where it comes from when no path is given.
+
+A module is found by lying here and defines ``READER``; nothing else lists it, and it loads nothing
+large when it is imported. What readers share is one folder up: `lines` (untrusted text files),
+`files` (which files, which split), `ledger` (what is left out, and why), `brackets`, `conll2012`
+and `conllu` (rows), `sources` (what is downloaded).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.ledger import Ledger, Policy
+from entity_transformers.corpus.lines import first_line, shown
+from entity_transformers.corpus.sources import Dataset
+
+
+class Evidence(IntEnum):
+    """What a path is recognised by; the strongest wins."""
+
+    NAME = 1
+    CONTENT = 2
+    LAYOUT = 3
+
+
+class Match(NamedTuple):
+    """A path is recognised: by what, and why in words that follow "as"."""
+
+    evidence: Evidence
+    why: str
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format.
+
+    name       as corpus.format names it
+    form       what its files look like, in a few words, for messages
+    read       documents of a path that is there; what is left out is written down in the ledger
+    recognise  whether a path that is there is of this format
+    splits     which splits such a corpus can have; a study needs train, dev and test
+    data       which of a folder's files it reads, and where they come from when no path is given
+    generate   for a corpus that is made on the spot: (words, seed) -> relative file name -> text
+    """
+
+    name: str
+    form: str
+    read: Callable[[Path, Ledger], Iterator[Document]]
+    recognise: Callable[[Path], Match | None]
+    splits: tuple[Split, ...]
+    data: tuple[Dataset, ...] = ()
+    generate: Callable[[int, int], dict[str, str]] | None = None
+
+    @property
+    def needs_path(self) -> bool:
+        """Whether there is nothing to download or to generate: the corpus is the user's own."""
+        return self.generate is None and not any(dataset.downloads for dataset in self.data)
+
+
+@cache
+def registry() -> Mapping[str, Reader]:
+    """Every format's reader by its name, sorted."""
+    found: dict[str, Reader] = {}
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        reader: Reader = importlib.import_module(module.name).READER
+        if reader.name in found:
+            raise ValueError(f"{module.name}: a second reader named {reader.name!r}")
+        found[reader.name] = reader
+    return MappingProxyType(dict(sorted(found.items())))
+
+
+def names() -> tuple[str, ...]:
+    """The formats that a study can be made of: those with train, dev and test."""
+    return tuple(
+        name for name, reader in registry().items() if {"train", "dev", "test"} <= {*reader.splits}
+    )
+
+
+def splits_of(format: str) -> tuple[Split, ...]:
+    """The splits that a corpus of this format can have. CorpusError for an unknown format."""
+    return find_reader(format).splits
+
+
+def find_reader(format: str) -> Reader:
+    """The reader of a format. CorpusError for an unknown one."""
+    if format not in registry():
+        raise CorpusError(f"corpus.format is {format!r}, expected one of {', '.join(registry())}")
+    return registry()[format]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus that is read while it is iterated over, once; then ``ledger`` holds what was left
+    out and why.
+    """
+
+    documents: Iterable[Document]
+    ledger: Ledger
+
+    def __iter__(self) -> Iterator[Document]:
+        """The documents; CorpusError where not a single one is left."""
+        found = False
+        for document in self.documents:
+            found = True
+            yield document
+        if not found:
+            left_out = f"{len(self.ledger.excluded)} excluded, {len(self.ledger.bad)} bad"
+            raise CorpusError(f"no document is left to read ({left_out}): {self._reasons()}")
+        self.ledger.check_exclude()
+
+    def _reasons(self) -> str:
+        reasons = list(self.ledger.bad.values())
+        rest = [f"and {len(reasons) - 3} more"] if len(reasons) > 3 else []
+        return "; ".join([*reasons[:3], *rest]) or "check corpus.path and corpus.exclude"
+
+
+def read_corpus(
+    format: str, path: Path, *, exclude: Iterable[str] = (), bad_documents: Policy = "strict"
+) -> Corpus:
+    """The documents of a local file or folder in a format of the `registry`.
+
+    ``exclude``: glob patterns of document names, left out before they are read. ``bad_documents``:
+    strict raises CorpusError at the first bad one, skip leaves it out; either way nothing is
+    dropped that the ledger does not name.
+    """
+    reader = find_reader(format)
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file or folder: correct corpus.path")
+    ledger = Ledger(policy=bad_documents, exclude=tuple(exclude))
+    return Corpus(reader.read(path, ledger), ledger)
+
+
+def detect_format(path: Path) -> tuple[str, str]:
+    """Which format a path is of, and why: by a folder's layout, else a file's content, else its
+    name.
+
+    CorpusError where no format fits, or two fit equally well.
+    """
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file or folder")
+    matches = {
+        name: match for name, reader in registry().items() if (match := reader.recognise(path))
+    }
+    if not matches:
+        raise CorpusError(_unknown(path))
+    best = max(match.evidence for match in matches.values())
+    found = {name: match.why for name, match in matches.items() if match.evidence == best}
+    if len(found) > 1:
+        reasons = " and ".join(f"{name} ({why})" for name, why in found.items())
+        raise CorpusError(f"{path}: may be {reasons}: name the format, or give one file")
+    return next(iter(found.items()))
+
+
+def _unknown(path: Path) -> str:
+    forms = "; ".join(f"{name}: {reader.form}" for name, reader in registry().items())
+    if path.is_dir():
+        return f"{path}: no corpus in this folder, expected one of {forms}: name the format"
+    return (
+        f"{path}, line 1: {shown(first_line(path))}, expected one of {forms}: name the format, or"
+        ' write a text of your own as JSON lines, {"name": ..., "words": [...]} each'
+    )

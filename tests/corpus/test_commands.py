@@ -1,0 +1,104 @@
+"""The corpus steps: what they hash, what they refuse, and that their files come back as written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from entity_transformers import digests
+from entity_transformers.artifacts import read_json, write_json_lines
+from entity_transformers.cli.corpus import download_corpus, prepare_corpus
+from entity_transformers.cli.documents import load_documents
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.rows import to_row
+from entity_transformers.study.params import Params, parse
+
+
+def make_params(root: Path, **corpus: Any) -> Params:
+    values = yaml.safe_load((root / "studies" / "sample" / "params.yaml").read_text())
+    values["corpus"] |= corpus
+    return parse(values, "params.yaml")
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose bytes are hashed; one of any age is remembered."""
+    paths: list[str] = []
+    digest = digests.file_digest
+    monkeypatch.setattr(
+        digests, "file_digest", lambda path: paths.append(str(path)) or digest(path)
+    )
+    monkeypatch.setattr(digests, "_FRESH", 0)
+    return paths
+
+
+def test_each_file_is_hashed_once_in_all_calls(
+    tmp_path: Path, root: Path, hashed: list[str]
+) -> None:
+    params, cache, source = make_params(root), tmp_path / "cache", tmp_path / "source.json"
+    download_corpus(params, cache, source)
+    files = read_json(source)["files"]
+    assert len(hashed) == len(set(hashed)) == len(files) > 20
+    download_corpus(params, cache, source)  # the sample is written anew, so it is hashed anew
+    hashed.clear()
+    prepare_corpus(params, source, tmp_path / "results", cache)
+    assert hashed == []
+    prepare_corpus(params, source, tmp_path / "results")
+    assert len(hashed) == len(set(hashed)) == len(files)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_file_that_has_gone_or_changed_since_it_was_listed_is_named(
+    tmp_path: Path, root: Path, cached: bool, gone: bool
+) -> None:
+    path, source = tmp_path / "a.jsonl", tmp_path / "source.json"
+    write_json_lines(
+        path,
+        [{"name": s, "split": s, "words": ["a"]} for s in ("train", "dev", "test")],
+    )
+    params = make_params(root, format="jsonl", path=str(path))
+    download_corpus(params, tmp_path / "cache", source)
+    if gone:
+        path.unlink()
+    else:
+        path.write_text(path.read_text().replace("a", "b", 1))
+    with pytest.raises(
+        CorpusError, match=r"a.jsonl: gone or changed since .*source.json was written: delete"
+    ):
+        prepare_corpus(params, source, tmp_path / "results", tmp_path / "cache" if cached else None)
+
+
+def test_the_pipelines_own_files_come_back_as_the_reader_gave_them(
+    tmp_path: Path, shared_data: Path
+) -> None:
+    corpora = [
+        ("ontogum", shared_data / "gum", ["GUM_reddit_*"]),
+        ("litbank", shared_data / "litbank", []),
+        ("ontonotes", shared_data / "winobias", []),
+    ]
+    for format, path, exclude in corpora:
+        documents = list(read_corpus(format, path, exclude=exclude, bad_documents="skip"))
+        write_json_lines(tmp_path / "train.jsonl", map(to_row, documents))
+        assert load_documents(tmp_path / "train.jsonl") == documents
+        assert list(read_corpus("jsonl", tmp_path / "train.jsonl")) == documents
+
+
+@pytest.mark.parametrize(
+    "line", ['{"name": "a", "words": ["b"', '{"name": "a"}', "[]", "3", '{"name": "a", "tags": 3}']
+)
+def test_a_damaged_file_of_the_pipeline_is_named(tmp_path: Path, line: str) -> None:
+    row = {"name": "a", "part": 0, "split": "train", "genre": "", "words": ["b"]}
+    row |= {"sentence_starts": [0], "mentions": [], "tags": None, "space_after": None}
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps(row | {"named_entities": None}) + "\n" + line + "\n")
+    with pytest.raises(
+        CorpusError,
+        match=r"train.jsonl, line 2: no document as prepare-corpus writes them .*: run prepare-cor",
+    ):
+        load_documents(path)

@@ -1,0 +1,115 @@
+"""A format is one module: found by lying in the package, named in messages, read and recognised; no
+other file knows of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.corpus import readers
+from entity_transformers.corpus.document import SPLITS, CorpusError
+from entity_transformers.corpus.download import locate
+
+TOY = """
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.files import split_from_path
+from entity_transformers.corpus.lines import first_line, open_lines
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.sources import Dataset
+
+
+def read(path, ledger):
+    for number, line in enumerate(open_lines(path)):
+        yield Document("toy", number, split_from_path(path), "", tuple(line.split()), (0,))
+
+
+def recognise(path):
+    if path.is_file() and first_line(path).startswith("toy"):
+        return Match(Evidence.CONTENT, "it begins with toy")
+    return None
+
+
+READER = Reader(
+    name="toy",
+    form="a sentence per line, of which the first begins with toy",
+    read=read,
+    recognise=recognise,
+    splits=("train", "dev", "test"),
+    data=(Dataset("toy", patterns=("*.toy",)),),
+)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package folder beside the real one, with the one module that the format costs."""
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "toy.py").write_text(TOY)
+    monkeypatch.setattr(readers, "__path__", [*readers.__path__, str(folder)])
+    readers.registry.cache_clear()
+    yield folder
+    sys.modules.pop("entity_transformers.corpus.readers.toy", None)
+    readers.registry.cache_clear()
+
+
+def test_a_format_costs_one_module(toy: Path, tmp_path: Path) -> None:
+    assert [path.name for path in toy.iterdir() if path.suffix == ".py"] == ["toy.py"]
+    path = tmp_path / "dev.toy"
+    path.write_text("toy one\ntwo\n")
+    assert "toy" in readers.names()
+    assert readers.splits_of("toy") == ("train", "dev", "test")
+    assert readers.find_reader("toy").needs_path
+    assert readers.detect_format(path) == ("toy", "it begins with toy")
+    documents = list(readers.read_corpus("toy", path))
+    assert [(d.id, d.split, d.words) for d in documents] == [
+        ("toy#0", "dev", ("toy", "one")),
+        ("toy#1", "dev", ("two",)),
+    ]
+    assert [file["path"] for file in locate("toy", tmp_path, tmp_path / "cache")["files"]] == [
+        "dev.toy"
+    ]
+    with pytest.raises(CorpusError, match=r"'x', expected one of .*, sample, toy"):
+        readers.find_reader("x")
+    with pytest.raises(CorpusError, match=r"toy: nothing to download, .*: give a local path"):
+        locate("toy", None, tmp_path)
+
+
+def test_a_name_is_given_once(toy: Path) -> None:
+    (toy / "another.py").write_text(TOY)
+    with pytest.raises(ValueError, match=r"readers.toy: a second reader named 'toy'"):
+        readers.registry()
+    sys.modules.pop("entity_transformers.corpus.readers.another", None)
+
+
+def test_the_formats_of_a_study_and_what_they_have() -> None:
+    assert readers.names() == ("jsonl", "litbank", "ontogum", "ontonotes", "sample")
+    assert set(readers.registry()) == {*readers.names(), "lambada"}
+    assert {name for name in readers.registry() if "test2" in readers.splits_of(name)} == {
+        "jsonl",
+        "ontogum",
+    }
+    assert [name for name, found in readers.registry().items() if found.needs_path] == ["jsonl"]
+    for reader in readers.registry().values():
+        assert set(reader.splits) <= set(SPLITS)
+        assert list(reader.splits) == [split for split in SPLITS if split in reader.splits]
+    with pytest.raises(CorpusError, match=r"corpus.format is 'conll', expected one of jsonl"):
+        readers.splits_of("conll")
+
+
+def test_asking_for_the_formats_loads_nothing_large() -> None:
+    """params.yaml is checked against them wherever it is read, in the Snakefile too."""
+    heavy = "torch pyarrow numpy transformers tokenizers scipy huggingface_hub requests pooch tqdm"
+    script = (
+        "import sys; from entity_transformers.corpus import readers; readers.names();"
+        f" print(sorted(set({heavy.split()}) & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=280
+    )
+    assert found.stdout.strip() == "[]"
