@@ -34,8 +34,12 @@ class Section(BaseModel):
 
 
 class StudyParams(Section):
-    """How often each model is trained."""
+    """What is done, and how often each model is trained."""
 
+    steps: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, description="the steps that are run, in the order of the paper"),
+    ]
     seeds: Annotated[
         tuple[Seed, ...],
         Field(min_length=1, description="one training run per model and seed"),
@@ -43,8 +47,9 @@ class StudyParams(Section):
 
     @model_validator(mode="after")
     def _distinct(self) -> StudyParams:
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds must not repeat")
+        for name in ("steps", "seeds"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} must not repeat")
         return self
 
 
