@@ -28,6 +28,8 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
+from entity_transformers.study.plan import Plan, find_code
+from entity_transformers.study.steps import STEPS
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
@@ -67,7 +69,7 @@ def train_lm(
     inputs += runtime.list_files(entry.lm.initial_weights)
     key = runtime.digest(
         json.dumps(_reading(entry)),
-        runtime.code_digest("corpus", "encode", "kinds", "models", "tasks", "train"),
+        *(find_code(name) for name in Plan(params).code_keys(STEPS["lm"], model)),
         model,
         str(seed),
         *map(runtime.file_digest, inputs),

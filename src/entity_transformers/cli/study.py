@@ -6,7 +6,8 @@ from pathlib import Path
 
 from entity_transformers.artifacts import write_text
 from entity_transformers.study.params import Params, load
-from entity_transformers.study.resolve import DIFFERENCES, resolve_study as resolve
+from entity_transformers.study.resolve import DIFFERENCES
+from entity_transformers.study.resolve import resolve_study as resolve
 from entity_transformers.study.stages import render_code, render_stages
 
 

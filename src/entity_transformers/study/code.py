@@ -130,16 +130,16 @@ class _Plain(ast.NodeTransformer):
     descriptions of parameters, imports for the type checker.
     """
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:  # noqa: N802
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
 
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt] | None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt] | None:
         visited = self.generic_visit(node)
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return node.orelse
         return visited
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id == "Field":
             node.keywords = [word for word in node.keywords if word.arg != "description"]
         return self.generic_visit(node)

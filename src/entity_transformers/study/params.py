@@ -94,9 +94,6 @@ class Params(Section):
                     f"models.{name}: the name is part of paths: give it of a-z, 0-9, - and _"
                 )
             self.model(name)
-        if self.has("anomalies"):
-            for name in self.anomalies.models:
-                self.resolve(name, self.anomalies.models, section="anomalies.models")
         return self
 
     @model_validator(mode="after")
@@ -119,20 +116,22 @@ class Params(Section):
                     f"study.steps: {name} needs {_explain_needs(step.needs)}, but {_can(self)}: add"
                     f" a model that can, or leave {name} out"
                 )
+            if step.trains is not None:
+                for model, entry in getattr(self, name).models.items():
+                    # what a step gives its entries beside their kind's keys
+                    own = {key: value for key, value in entry.items() if key != "reads"}
+                    found = self.resolve(model, {model: own}, section=f"{name}.models")
+                    _check_needs(f"{name}.models.{model}", found, step.trains, name)
         return self
 
     def has(self, section: str) -> bool:
         """Is the section there? One that no step of the study reads may be left out."""
         return section in self.model_fields_set
 
-    def require(self, name: str, needs: frozenset[str], step: str) -> ModelEntry:
-        """Entry ``name``; KindError if its kind lacks one of the capabilities that ``step`` needs."""
+    def require(self, name: str, step: str) -> ModelEntry:
+        """Entry ``name``; KindError if its kind can't do what ``step`` needs."""
         entry = self.model(name)
-        if not entry.can(needs):
-            raise KindError(
-                f"models.{name}: kind {entry.kind.name} can {', '.join(sorted(entry.kind.can))},"
-                f" but step {step} needs {_explain_needs(needs - entry.kind.can)}"
-            )
+        _check_needs(f"models.{name}", entry, STEPS[step].needs or frozenset(), step)
         return entry
 
     def model(self, name: str) -> ModelEntry:
@@ -190,6 +189,14 @@ def _explain_needs(needs: frozenset[str]) -> str:
     return " and ".join(f"{need} ({CAPABILITIES[need]})" for need in sorted(needs))
 
 
+def _check_needs(key: str, entry: ModelEntry, needs: frozenset[str], step: str) -> None:
+    if not entry.can(needs):
+        raise KindError(
+            f"{key}: kind {entry.kind.name} can {', '.join(sorted(entry.kind.can))}, but step"
+            f" {step} needs {_explain_needs(needs - entry.kind.can)}"
+        )
+
+
 def _can(params: Params) -> str:
     entries = params.entries()
     return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
@@ -226,7 +233,7 @@ def _fitting(values: Any) -> type[Params]:
         name: (Any, Field(default_factory=lambda name=name: _Absent(name), exclude=True))
         for name in out
     }
-    return create_model("Params", __base__=Params, **absent) if out else Params  # type: ignore[call-overload, no-any-return]
+    return create_model("Params", __base__=Params, **absent) if out else Params  # type: ignore[call-overload]
 
 
 def parse(values: Any, source: str) -> Params:
@@ -243,7 +250,9 @@ def parse(values: Any, source: str) -> Params:
 def _told(problem: Any) -> str:
     """One line: key, what is wrong, value."""
     key = ".".join(map(str, problem["loc"]))
-    if problem["type"] == "value_error":  # a rule between several keys: its message has their values
+    if (
+        problem["type"] == "value_error"
+    ):  # a rule between several keys: its message has their values
         return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
     value = "none given" if problem["type"] == "missing" else repr(problem["input"])
     return f"{key or '(file)'}: {problem['msg']} (value: {value})"

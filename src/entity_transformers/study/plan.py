@@ -1,10 +1,12 @@
-"""Which files, values and code each step of a study has, for Snakemake's rules and DVC's stages."""
+"""Which runs, files, values and code each step of a study has, for Snakemake's rules and for DVC's
+stages.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,6 @@ from entity_transformers.study.code import digest_modules, reach
 from entity_transformers.study.params import PATHS, Params
 from entity_transformers.study.stamps import Stamps
 from entity_transformers.study.steps import STEPS, Step
-
-Run = tuple[str, int]
-
-
-def list_runs(params: Params, step: Step) -> list[Run]:
-    """Model and seed of each run of a step that runs per model: where its kind can do what the step
-    needs.
-    """
-    models = params.entries(*step.needs or ())
-    return [(entry.name, seed) for entry in models for seed in params.study.seeds]
 
 
 def folder(step: Step, model: object = None, seed: object = None) -> str:
@@ -45,57 +37,112 @@ def outputs(step: Step, model: object = None, seed: object = None) -> list[str]:
     return [f"{folder(step, model, seed)}/{file}" for file in step.outputs]
 
 
-def targets(params: Params, step: Step) -> list[str]:
-    """The last file of each run of a step."""
-    return _over_runs(params, step, (step.target,))
+class Plan:
+    """The plan of a study."""
 
+    def __init__(self, params: Params) -> None:
+        self.params = params
+        self.steps = [STEPS[name] for name in params.study.steps]
 
-def measured(params: Params) -> list[str]:
-    """What the summary of a study reads: the numbers of all its steps, and what it names itself."""
-    steps = [STEPS[name] for name in params.study.steps]
-    files = [file for step in steps if not step.summary for file in _numbers(params, step)]
-    for summary in (step for step in steps if step.summary):
-        for name, extra in summary.reads.items():
-            if name in params.study.steps:
-                files += _over_runs(params, STEPS[name], extra)
-    return list(dict.fromkeys(files))
+    def runs(self, step: Step) -> list[tuple[str, int]]:
+        """Model and seed of each run of a step that runs per model: where the model's kind can do
+        what the step needs.
+        """
+        models = self.params.entries(*step.needs or ())
+        return [(entry.name, seed) for entry in models for seed in self.params.study.seeds]
 
+    def files(self, step: Step, names: Iterable[str]) -> list[str]:
+        """The files of a step with these names, of every run where it runs per model."""
+        runs: Iterable[tuple[object, object]] = [(None, None)]
+        if step.needs is not None:
+            runs = self.runs(step)
+        return [f"{folder(step, *run)}/{name}" for run in runs for name in names]
 
-def _numbers(params: Params, step: Step) -> list[str]:
-    return _over_runs(params, step, step.measured)
+    def targets(self) -> list[str]:
+        """What is there when the study is done: its summary, or the last file of each run."""
+        last = [step for step in self.steps if step.summary] or self.steps
+        return [file for step in last for file in self.files(step, (step.target,))]
 
+    def measured(self) -> list[str]:
+        """What the summary reads: the numbers of all steps, and what it names itself."""
+        read = [(step, step.measured) for step in self.steps if not step.summary]
+        for summary in (step for step in self.steps if step.summary):
+            read += [
+                (STEPS[name], files)
+                for name, files in summary.reads.items()
+                if STEPS[name] in self.steps
+            ]
+        return list(dict.fromkeys(file for step, files in read for file in self.files(step, files)))
 
-def _over_runs(params: Params, step: Step, files: Iterable[str]) -> list[str]:
-    if step.needs is None:
-        return [f"{folder(step)}/{file}" for file in files]
-    runs = list_runs(params, step)
-    return [f"{folder(step, *run)}/{file}" for run in runs for file in files]
+    def value_keys(self, step: Step, model: str | None = None) -> list[str]:
+        """The keys of params.yaml that a step, or a run of it, depends on."""
+        keys = [key for key in step.params if self.params.has(key.split(".")[0])]
+        if step.name == "lm" and model is not None:
+            keys += param_keys(model, self.params.models, self.params.kinds)
+        if step.trains is not None:
+            used = {entry["kind"] for entry in self._own_entries(step).values()}
+            keys += [f"kinds.{kind}" for kind in self.params.kinds if kind in used]
+        return keys
 
+    def code_keys(self, step: Step, model: str | None = None) -> list[str]:
+        """The keys of code.yaml that a step, or a run of it, depends on."""
+        if not loads_models(step):
+            return [step.name]
+        if model is None:
+            used = {entry["kind"] for entry in self._own_entries(step).values()}
+            return [f"{step.name}.{kind}" for kind in KINDS if kind in used]
+        entry = self.params.models[model]
+        keys = [f"{step.name}.{entry['kind']}"]
+        if step.name == "lm" and entry.get("matched_to") is not None:
+            keys.append(f"kinds.{self.params.models[entry['matched_to']]['kind']}")
+        return keys
 
-def value_keys(params: Params, step: Step, model: str | None = None) -> list[str]:
-    """The keys of params.yaml that a step, or a run of it, depends on."""
-    keys = [key for key in step.params if params.has(key.split(".")[0])]
-    if step.name == "lm" and model is not None:
-        keys += param_keys(model, params.models, params.kinds)
-    if step.trains is not None:
-        used = {entry.get("kind") for entry in getattr(params, step.name).models.values()}
-        keys += [f"kinds.{kind}" for kind in params.kinds if kind in used]
-    return keys
+    def _own_entries(self, step: Step) -> Mapping[str, Mapping[str, Any]]:
+        """The models that the step trains or loads itself."""
+        owner = self.params if step.trains is None else getattr(self.params, step.name)
+        entries: Mapping[str, Mapping[str, Any]] = owner.models
+        return entries
 
+    def digest(self, step: Step, model: str | None = None, without: Collection[str] = ()) -> str:
+        """All that a step, or a run of it, depends on besides other steps' files, as one text.
 
-def code_keys(params: Params, step: Step, model: str | None = None) -> list[str]:
-    """The keys of code.yaml that a step, or a run of it, depends on."""
-    if not loads_models(step):
-        return [step.name]
-    if model is None:
-        entries = getattr(params, step.name).models if step.trains is not None else params.models
-        used = {entry["kind"] for entry in entries.values()}
-        return [f"{step.name}.{kind}" for kind in KINDS if kind in used]
-    entry = params.models[model]
-    keys = [f"{step.name}.{entry['kind']}"]
-    if step.name == "lm" and entry.get("matched_to") is not None:
-        keys.append(f"kinds.{params.models[entry['matched_to']]['kind']}")
-    return keys
+        ``without``: keys of its section that only say which jobs there are. Snakemake compares
+        params sorted and without their names, so several would let a swap of two values go unseen.
+        """
+        values = {key: self._value(key) for key in self.value_keys(step, model)}
+        if without:
+            values[step.name] = _leave_out(values[step.name], without)
+        return self._text(self.code_keys(step, model), values)
+
+    def digest_entry(self, step: Step, model: str) -> str:
+        """`digest` for one of a step's own entries, which further ones do not change."""
+        own = {key: self._value(key) for key in step.params}
+        kind = self._own_entries(step)[model]["kind"]
+        own["kind"] = self._values["kinds"].get(kind)
+        own["model"] = self._value(f"{step.name}.models.{model}")
+        own[step.name] = _leave_out(own[step.name], ("models", "seeds"))
+        return self._text([f"{step.name}.{kind}"], own)
+
+    def _text(self, code: Iterable[str], values: Mapping[str, Any]) -> str:
+        files = [file for path in _named_paths(values) for file in list_files(path)]
+        parts = {
+            "code": {key: find_code(key) for key in code},
+            "files": [_stamps().get(file, file_digest) for file in files],
+            "values": values,
+        }
+        return json.dumps(parts, sort_keys=True)
+
+    def user_files(self, step: Step) -> list[str]:
+        """The files and folders of the user's that the step's values name."""
+        values = self.params.model_dump(mode="json")
+        return _named_paths({key: _take(values, key) for key in self.value_keys(step)})
+
+    @cached_property
+    def _values(self) -> Any:
+        return _plain(self.params.model_dump(mode="json"))
+
+    def _value(self, key: str) -> Any:
+        return _take(self._values, key)
 
 
 @cache
@@ -105,65 +152,42 @@ def loads_models(step: Step) -> bool:
 
 
 def list_code() -> dict[str, Any]:
-    """code.yaml: the digest of each step's code, by kind where it builds or loads models, and of
-    each kind's parameters.
+    """code.yaml: the digest of each step's code, by kind where it builds or loads models, and that
+    of each kind's parameters.
     """
-    steps = {
-        step.name: {kind: digest_step(step, kind) for kind in KINDS}
-        if loads_models(step)
-        else digest_step(step)
-        for step in STEPS.values()
-    }
-    return steps | {"kinds": {kind: digest_modules([_home(kind)]) for kind in KINDS}}
+    found: dict[str, Any] = {}
+    for step in STEPS.values():
+        name = step.name
+        if loads_models(step):
+            found[name] = {kind: find_code(f"{name}.{kind}") for kind in KINDS}
+        else:
+            found[name] = find_code(name)
+    return found | {"kinds": {kind: find_code(f"kinds.{kind}") for kind in KINDS}}
 
 
 @cache
-def digest_step(step: Step, kind: str | None = None) -> str:
-    """Digest of the code of a step, with that of a kind of model."""
-    start = [*step.start]
-    if kind is not None:
-        start += [_home(kind), KINDS[kind].home.partition(".")[2]]
-    return digest_modules(start, step.data)
-
-
-def _home(kind: str) -> str:
-    return KINDS[kind].params.__module__.partition(".")[2]
-
-
-def digest_run(
-    params: Params, step: Step, model: str | None = None, without: Collection[str] = ()
-) -> str:
-    """All that a step, or a run of it, depends on besides the files of other steps, as one text.
-
-    Snakemake compares params sorted and without their names, so several would let a swap of two
-    values go unseen. ``without``: keys that only say which runs there are.
-    """
-    values = _plain(params.model_dump(mode="json"))
-    kept = {key: _take(values, key) for key in value_keys(params, step, model)}
-    for key in without:
-        section, _, name = key.partition(".")
-        kept[section] = {other: item for other, item in kept[section].items() if other != name}
-    code = list_step_code(params, step, model)
-    return json.dumps({"code": code, "files": _local_files(kept), "values": kept}, sort_keys=True)
-
-
-def list_step_code(params: Params, step: Step, model: str | None = None) -> dict[str, str]:
-    """The digests of the code that a step, or a run of it, depends on, by key of code.yaml."""
-    found = {}
-    for key in code_keys(params, step, model):
-        home, _, kind = key.partition(".")
-        found[key] = (
-            digest_modules([_home(kind)])
-            if home == "kinds"
-            else digest_step(STEPS[home], kind or None)
-        )
-    return found
+def find_code(key: str) -> str:
+    """The digest of a key of code.yaml: STEP, STEP.KIND or kinds.KIND."""
+    name, _, kind = key.partition(".")
+    start: list[str] = []
+    if kind:
+        home = KINDS[kind].params.__module__
+        start.append(home.partition(".")[2])
+    if name == "kinds":
+        return digest_modules(start)
+    if kind:
+        start.append(KINDS[kind].home.partition(".")[2])
+    return digest_modules([*start, *STEPS[name].start], STEPS[name].data)
 
 
 def _take(values: Any, key: str) -> Any:
     for part in key.split("."):
         values = values[part]
     return values
+
+
+def _leave_out(section: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in section.items() if key not in keys}
 
 
 def _plain(value: Any) -> Any:
@@ -180,23 +204,11 @@ def _plain(value: Any) -> Any:
         return value
 
 
-def user_files(params: Params, step: Step) -> list[str]:
-    """The files and folders of the user's that the step's values name."""
-    values = params.model_dump(mode="json")
-    return _named_paths({key: _take(values, key) for key in value_keys(params, step)})
-
-
-@cache
-def _stamps() -> Stamps:
-    return Stamps(Path("work") / "files.json")
-
-
 def _named_paths(values: Mapping[str, Any]) -> list[str]:
     sections = [section for section in values.values() if isinstance(section, Mapping)]
     return [section[key] for section in sections for key in PATHS if section.get(key)]
 
 
-def _local_files(values: Mapping[str, Any]) -> list[str]:
-    """Digests of the user's files that values name: changed ones re-run what reads them."""
-    files = [file for path in _named_paths(values) for file in list_files(path)]
-    return [_stamps().get(file, file_digest) for file in files]
+@cache
+def _stamps() -> Stamps:
+    return Stamps(Path("work") / "files.json")

@@ -21,10 +21,17 @@ from entity_transformers.study.params import PATHS, ParamsError, parse, read_val
 DIFFERENCES = "study.yaml"
 WIDTH = 90
 HEADER = """\
-# Written by `make generate` from study.yaml, which is the file to edit. What each value means stands
-# in {base} and in `entity-transformers COMMAND --help`.
+# Written by `make generate` from study.yaml, which is the file to edit. What each value means
+# stands in {base} and in `entity-transformers COMMAND --help`.
 """
-NAMED = ("models", "kinds", "recall.models", "anomalies.models", "similarity.groups", "probe.groups")
+NAMED = (
+    "models",
+    "kinds",
+    "recall.models",
+    "anomalies.models",
+    "similarity.groups",
+    "probe.groups",
+)
 """Mappings whose keys a study chooses."""
 
 
@@ -46,9 +53,11 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
     """
     texts = []
     for name, value in values.items():
-        section = SafeRepresenter(default_flow_style=None, sort_keys=False).represent_data(
-            {name: value}
-        )
+        # None: what holds values alone goes on one line
+        section = SafeRepresenter(
+            default_flow_style=None,  # type: ignore[arg-type]
+            sort_keys=False,
+        ).represent_data({name: value})
         _open(section, 2)
         texts.append(yaml.serialize(section, Dumper=yaml.SafeDumper, width=WIDTH))
     return "\n".join(texts)

@@ -1,4 +1,4 @@
-"""Step anomalies: what could have given numbers of the paper that cannot be what they are called."""
+"""Step anomalies: what could have given numbers of the paper that can't be what they say."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ class Step:
     folder  all of results/NAME is one output, kept by git: its files depend on the values
     target  the file that its last rule writes
     data    patterns of files of the package, other than modules, that it reads
+    gpu     its runs want the GPU, where there is one, and the study's threads
     trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
     summary it reads the numbers of all steps that the study has
     measure, tables     dotted names of what reads its numbers and what prints them (report)
@@ -49,6 +50,7 @@ class Step:
     plots: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     folder: bool = False
     data: tuple[str, ...] = ()
+    gpu: bool = True
     trains: frozenset[str] | None = None
     summary: bool = False
     measure: str | None = None

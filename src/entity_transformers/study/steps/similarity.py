@@ -12,6 +12,7 @@ STEP = Step(
     rules=("score_similarity",),
     reads={"embeddings": ("mentions.safetensors",)},
     needs=frozenset({"encode"}),
+    gpu=False,
     metrics=("similarity.json",),
     target="similarity.json",
 )

@@ -1,0 +1,37 @@
+"""Lists of a corpus' files: generated ones, and those that a list names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from entity_transformers.artifacts import read_json, write_text
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.download import list_files
+from entity_transformers.provenance import digest, file_digest
+
+
+def user_path(name: str | None) -> Path | None:
+    """The file or folder that a value of params.yaml names; None where it names none."""
+    return None if name is None else Path(name)
+
+
+def write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, Any]:
+    """Write generated files below a folder named by their content, and list them."""
+    root = cache / f"sample-{name}-{digest(*files.values())}"
+    for path, text in files.items():
+        write_text(root / path, text)
+    return list_files(root)
+
+
+def listed_root(source: Path) -> Path:
+    """The root of a list of files; one that has gone or changed since raises CorpusError."""
+    listed = read_json(source)
+    root = Path(listed["root"])
+    for file in listed["files"]:
+        path = root / file["path"]
+        if not path.is_file() or file_digest(path) != file["sha256"]:
+            raise CorpusError(
+                f"{path}: gone or changed since {source} was written: delete {source} and run again"
+            )
+    return root
