@@ -16,7 +16,8 @@ from entity_transformers.corpus.facts import Answers, FactTask, find_answers, ma
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.report.recall import ROWS
 from entity_transformers.study.params import load
-from entity_transformers.study.sections import RecallParams, RecallVariant
+from entity_transformers.study.sections import RecallVariant
+from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.tasks.recall import (
     VARIANTS,
     guess_tokens,

@@ -17,7 +17,7 @@ import torch
 from test_training import gradients, make_training
 from tiny import tiny_params
 
-from entity_transformers.study.sections import LmParams
+from entity_transformers.kinds import LmParams
 from entity_transformers.train.loop import Training
 from entity_transformers.train.progress import CurveRow
 

@@ -20,7 +20,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from entity_transformers.study.params import Params, parse, read_values, read_yaml
-from entity_transformers.study.sections import Anomaly, Seed
+from entity_transformers.study.sections import Seed
+from entity_transformers.study.steps.anomalies import Anomaly
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}

@@ -96,7 +96,8 @@ def _modules() -> dict[str, Path]:
 def _stamps() -> Stamps:
     checkout = PACKAGE.parents[1]
     known = (checkout / "Snakefile").is_file()  # an installed package has nowhere to keep them
-    return Stamps(checkout / "work" / "code.json" if known else None)
+    found_by = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    return Stamps(checkout / "work" / "code.json" if known else None, found_by)
 
 
 def _summary(name: str) -> dict[str, Any]:
@@ -146,14 +147,31 @@ class _Plain(ast.NodeTransformer):
 
 
 def dump(node: Any) -> Any:
-    """A syntax tree as lists and texts. Fields that are empty are left out: which there are differs
-    between the versions of Python.
+    """A syntax tree as lists and texts, the same in every version of Python: they differ in which
+    empty fields there are and in where the text of an f-string is cut.
     """
+    if isinstance(node, ast.JoinedStr):
+        return ["JoinedStr", *_join_texts(dump(value) for value in node.values)]
     if isinstance(node, ast.AST):
         fields = [
-            [name, dump(value)] for name, value in ast.iter_fields(node) if value not in (None, [])
+            [name, dump(value)]
+            for name, value in ast.iter_fields(node)
+            if value not in (None, []) and name != "kind"  # of a text: u or nothing
         ]
         return [type(node).__name__, *fields]
     if isinstance(node, list):
         return [dump(item) for item in node]
-    return repr(node)
+    return ascii(node)  # not repr: which characters are printable differs as well
+
+
+def _join_texts(parts: Iterable[Any]) -> list[Any]:
+    joined: list[Any] = []
+    for part in parts:
+        text = ast.literal_eval(part[1][1]) if part[0] == "Constant" else None
+        if text is None:
+            joined.append(part)
+        elif joined and isinstance(joined[-1], str):
+            joined[-1] += text
+        elif text:
+            joined.append(text)
+    return joined

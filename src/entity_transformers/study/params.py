@@ -1,5 +1,5 @@
 """A study's params.yaml as one typed structure, and its only loader; the sections and their keys
-are in sections.py.
+are in sections.py, steps/ and kinds/.
 
 Every value comes from params.yaml: no field has a default. YAML 1.1 (Snakemake) and 1.2 (DVC) read
 numbers differently (``2e-5`` is text to one and a number to the other), so these models own every
@@ -24,23 +24,18 @@ from entity_transformers.kinds import (
     ModelEntry,
     resolve,
 )
-from entity_transformers.study.sections import (
-    AnomaliesParams,
-    CorpusParams,
-    EmbeddingsParams,
-    LambadaParams,
-    NerParams,
-    PerplexityParams,
-    ProbeParams,
-    RecallParams,
-    ReportParams,
-    RunParams,
-    Section,
-    SimilarityParams,
-    StudyParams,
-    TokenizerParams,
-)
+from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
+from entity_transformers.study.steps.anomalies import AnomaliesParams
+from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
+from entity_transformers.study.steps.embeddings import EmbeddingsParams
+from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.study.steps.passages import LambadaParams
+from entity_transformers.study.steps.perplexity import PerplexityParams
+from entity_transformers.study.steps.probe import ProbeParams
+from entity_transformers.study.steps.recall import RecallParams
+from entity_transformers.study.steps.report import ReportParams
+from entity_transformers.study.steps.similarity import SimilarityParams
 
 ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
 """Sections that every study has; the others it has where one of its steps reads them."""
@@ -254,6 +249,11 @@ def _told(problem: Any) -> str:
         problem["type"] == "value_error"
     ):  # a rule between several keys: its message has their values
         return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
+    if problem["type"] == "extra_forbidden":
+        section = Params.model_fields.get(str(problem["loc"][0]))
+        holder = Params if len(problem["loc"]) == 1 or section is None else section.annotation
+        known = ", ".join(getattr(holder, "model_fields", ()))
+        return f"{key}: no such key (value: {problem['input']!r}), expected one of {known}"
     value = "none given" if problem["type"] == "missing" else repr(problem["input"])
     return f"{key or '(file)'}: {problem['msg']} (value: {value})"
 

@@ -77,7 +77,7 @@ class Plan:
     def value_keys(self, step: Step, model: str | None = None) -> list[str]:
         """The keys of params.yaml that a step, or a run of it, depends on."""
         keys = [key for key in step.params if self.params.has(key.split(".")[0])]
-        if step.name == "lm" and model is not None:
+        if step.builds and model is not None:
             keys += param_keys(model, self.params.models, self.params.kinds)
         if step.trains is not None:
             used = {entry["kind"] for entry in self._own_entries(step).values()}
@@ -93,7 +93,7 @@ class Plan:
             return [f"{step.name}.{kind}" for kind in KINDS if kind in used]
         entry = self.params.models[model]
         keys = [f"{step.name}.{entry['kind']}"]
-        if step.name == "lm" and entry.get("matched_to") is not None:
+        if step.builds and entry.get("matched_to") is not None:
             keys.append(f"kinds.{self.params.models[entry['matched_to']]['kind']}")
         return keys
 

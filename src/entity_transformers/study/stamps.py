@@ -20,17 +20,20 @@ FRESH = 2.0  # seconds in which a file may change again without a new time of ch
 class Stamps:
     """Facts about files by their path, in the JSON file ``home`` (None: only in this process).
 
-    A damaged ``home`` is as good as none, and where it can't be written nothing is kept.
+    ``found_by`` says how they are found: those that were found otherwise count no more. A damaged
+    ``home`` is as good as none, and where it can't be written nothing is kept.
     """
 
-    def __init__(self, home: Path | None) -> None:
+    def __init__(self, home: Path | None, found_by: str = "") -> None:
         self.home = home
+        self.found_by = found_by
         self._kept: dict[str, Any] = {}
         self._changed = False
         if home is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 kept = json.loads(home.read_text(encoding="utf-8"))
-                self._kept = kept if isinstance(kept, dict) else {}
+                if kept["found_by"] == found_by:
+                    self._kept = dict(kept["files"])
             atexit.register(self.save)
 
     def get(self, path: Path, find: Callable[[Path], Any]) -> Any:
@@ -49,5 +52,5 @@ class Stamps:
         """Write what is new to ``home``."""
         if self._changed and self.home is not None:
             with contextlib.suppress(OSError):
-                write_text(self.home, json.dumps(self._kept))
+                write_text(self.home, json.dumps({"found_by": self.found_by, "files": self._kept}))
             self._changed = False

@@ -31,6 +31,7 @@ class Step:
     target  the file that its last rule writes
     data    patterns of files of the package, other than modules, that it reads
     gpu     its runs want the GPU, where there is one, and the study's threads
+    builds  it builds the models: its values are those of their entries
     trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
     summary it reads the numbers of all steps that the study has
     measure, tables     dotted names of what reads its numbers and what prints them (report)
@@ -51,6 +52,7 @@ class Step:
     folder: bool = False
     data: tuple[str, ...] = ()
     gpu: bool = True
+    builds: bool = False
     trains: frozenset[str] | None = None
     summary: bool = False
     measure: str | None = None

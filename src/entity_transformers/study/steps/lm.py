@@ -7,7 +7,8 @@ from entity_transformers.study.steps.base import MODEL, Step
 STEP = Step(
     name="lm",
     about="[3, 4.1, figures 2 and 3] train a language model; called again it goes on",
-    params=(),  # those of its entry: lm, its kind's, its own
+    params=(),
+    builds=True,
     start=("cli.lm",),
     rules=("train_lm",),
     reads={"corpus": ("train.safetensors", "dev.safetensors", "tokenizer.json")},

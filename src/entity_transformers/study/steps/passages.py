@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from entity_transformers.study.sections import Section
 from entity_transformers.study.steps.base import Step
+
+
+class LambadaParams(Section):
+    """The out-of-domain passages (section 4.2)."""
+
+    text: Annotated[
+        Literal["original", "openai", "sample"],
+        Field(
+            description="original: tokenised, lower case; openai: detokenised; sample: generated"
+        ),
+    ]
+    path: Annotated[
+        str | None, Field(description="local file, relative to the study; null: download")
+    ]
+
 
 STEP = Step(
     name="passages",

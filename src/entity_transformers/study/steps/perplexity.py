@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import PositiveInt, Section, Split
 from entity_transformers.study.steps.base import MODEL, TOKENS, Step
+
+
+class PerplexityParams(Section):
+    """Perplexity on the corpus and on LAMBADA (tables 2 and 3)."""
+
+    splits: Annotated[
+        tuple[Split, ...],
+        Field(min_length=1, description="splits to score; one without documents is an error"),
+    ]
+    stride: Annotated[
+        PositiveInt,
+        Field(
+            description="tokens scored by one forward pass, at most lm.window; the rest is context"
+        ),
+    ]
+    batch: Annotated[PositiveInt, Field(description="documents or passages of one forward pass")]
+
 
 STEP = Step(
     name="perplexity",

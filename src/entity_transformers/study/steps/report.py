@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Step
+
+
+class ReportParams(Section):
+    """Tables, figures and the page."""
+
+    title: Annotated[str, Field(description="heading of the report")]
+    example_words: Annotated[
+        PositiveInt, Field(description="words of the aligned example (table 1)")
+    ]
+    pictured_entities: Annotated[
+        PositiveInt, Field(description="entities shown in the embedding pictures (appendix)")
+    ]
+    bootstrap_samples: Annotated[
+        PositiveInt, Field(description="resamples of the documents for each interval")
+    ]
+
 
 STEP = Step(
     name="report",

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import Section
 from entity_transformers.study.steps.base import Step
+
+
+class SimilarityParams(Section):
+    """Cosine similarity of mentions (table 4)."""
+
+    groups: Annotated[
+        dict[str, tuple[str, ...]],
+        Field(min_length=1, description="name of a group: its Penn Treebank tags"),
+    ]
+
 
 STEP = Step(
     name="similarity",
