@@ -5,29 +5,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from entity_transformers.logs import log_progress
-from entity_transformers.provenance import (
-    digest,
-    file_digest,
-    git_commit,
-    list_files,
-    manifest,
-)
-
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "STOPPED",
-    "digest",
-    "file_digest",
-    "git_commit",
-    "list_files",
-    "log_progress",
-    "manifest",
-    "pick_device",
-    "start",
-]
 STOPPED = 75  # exit code of a run that a signal or the time budget stopped: run it again
 
 

@@ -5,20 +5,19 @@ of params.yaml and on every digest of code.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tiny_study import expand_stages
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.study import plan as plans
 from entity_transformers.study.params import Params, parse, read_values
 from entity_transformers.study.plan import Plan, find_code, list_code
-from entity_transformers.study.stages import CODE, render_stages
+from entity_transformers.study.stages import CODE
 from entity_transformers.study.steps import STEPS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,24 +31,6 @@ def read_study() -> dict[str, Any]:
     values = read_values(STUDY)
     values["models"]["slow"] = {"kind": "gpt2e", "labels": "gold", "learning_rate": 1e-4}
     return values
-
-
-def stages_of(params: Params) -> dict[str, Stage]:
-    """Each stage of the study's dvc.yaml by DVC's name for it, its templates filled in."""
-    found = {}
-    for name, stage in yaml.safe_load(render_stages(params))["stages"].items():
-        items = stage.get("foreach", {None: {}})
-        for key, item in items.items():
-            body = yaml.safe_dump(stage.get("do", stage)).replace("${root}", params.root)
-            filled = re.sub(r"\$\{item\.([^}]*)\}", lambda m, item=item: _find(item, m[1]), body)
-            filled = re.sub(r"\$\{item\.([^}]*)\}", lambda m, item=item: _find(item, m[1]), filled)
-            found[name if key is None else f"{name}@{key}"] = yaml.safe_load(filled)
-    return found
-
-
-def _find(item: dict[str, Any], key: str) -> str:
-    name, _, index = key.partition("[")
-    return str(item[name][int(index[:-1])] if index else item[name])
 
 
 def values_of(stage: Stage, values: Any) -> list[Any]:
@@ -129,7 +110,7 @@ def test_snakemake_and_dvc_agree_on_every_leaf() -> None:
     """A changed value changes the digest of the very runs whose stages name a key that holds it."""
     values = read_study()
     params = parse(values, "x")
-    stages, before = stages_of(params), digests_of(params)
+    stages, before = expand_stages(params), digests_of(params)
     assert set(stages) == set(before)
     flipped_keys, silent = 0, set()
     for key, changed in flips():
@@ -150,7 +131,7 @@ def test_snakemake_and_dvc_agree_on_every_leaf() -> None:
 
 def test_snakemake_and_dvc_agree_on_the_code() -> None:
     params = parse(read_study(), "x")
-    plan, stages = Plan(params), stages_of(params)
+    plan, stages = Plan(params), expand_stages(params)
     for step in plan.steps:
         runs: list[Any] = [None] if step.needs is None else plan.runs(step)
         for run in runs:
@@ -181,7 +162,7 @@ def test_what_is_added_retrains_no_other_model(change: Change, old_runs: str) ->
     one, other = digests_of(params), digests_of(after)
     names = [name for name in one if name.startswith(old_runs)]
     assert [name for name in names if one[name] != other[name]] == []
-    stages, others = stages_of(params), stages_of(after)
+    stages, others = expand_stages(params), expand_stages(after)
     for name in names:
         assert {str(key) for key in stages[name]["params"]} == {
             str(key) for key in others[name]["params"]
@@ -236,7 +217,7 @@ def test_a_changed_file_of_the_users_changes_the_digest(tmp_path: Path) -> None:
     before = digests_of(parse(values, "x"))["corpus"]
     (tmp_path / "mine.jsonl").write_text("{} ")
     assert digests_of(parse(values, "x"))["corpus"] != before
-    assert str(tmp_path / "mine.jsonl") in stages_of(parse(values, "x"))["corpus"]["deps"]
+    assert str(tmp_path / "mine.jsonl") in expand_stages(parse(values, "x"))["corpus"]["deps"]
 
 
 def test_a_step_that_is_not_named_is_not_planned() -> None:
@@ -247,7 +228,7 @@ def test_a_step_that_is_not_named_is_not_planned() -> None:
     params = parse(values, "x")
     runs = [f"{model}-{seed}" for model in params.models for seed in params.study.seeds]
     per_run = {f"{step}@{run}" for step in ("lm", "perplexity") for run in runs}
-    assert set(stages_of(params)) == {"corpus"} | per_run
+    assert set(expand_stages(params)) == {"corpus"} | per_run
     files = Plan(params).targets()
     assert not [file for file in files if "lambada" in file or "passages" in file]
     assert "results/perplexity/gpt2/1/perplexity.json" in files

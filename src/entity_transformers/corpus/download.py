@@ -18,7 +18,7 @@ from entity_transformers.corpus.hub import fetch_conll2012
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import Source, find_source
 from entity_transformers.corpus.transfer import fetch
-from entity_transformers.runtime import file_digest
+from entity_transformers.provenance import file_digest
 
 log = logging.getLogger(__name__)
 PINNED = ("ontogum", "litbank", "lambada-original", "lambada-openai", "gpt2-bpe")

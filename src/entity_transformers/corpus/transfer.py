@@ -14,7 +14,7 @@ from typing import IO
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.lines import is_html, shown
-from entity_transformers.runtime import file_digest
+from entity_transformers.provenance import file_digest
 
 _CHUNK = 1 << 16
 _LATER = frozenset((408, 425, 429, 500, 502, 503, 504))

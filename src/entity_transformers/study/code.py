@@ -51,9 +51,12 @@ def digest_package() -> str:
 
 def reach(start: Iterable[str]) -> set[str]:
     """The modules that those of ``start`` import, directly or not, themselves included; names are
-    those within the package. One that is not there: ValueError.
+    those within the package, NAME.* all modules below one. One that is not there: ValueError.
     """
-    todo, found = list(start), set[str]()
+    todo, found = [], set[str]()
+    for name in start:
+        below = [other for other in _modules() if other.startswith(name[:-1])]
+        todo += below if name.endswith(".*") else [name]
     while todo:
         name = todo.pop()
         if name not in _modules():
