@@ -36,9 +36,6 @@ def start(device: str, threads: int, seed: int) -> torch.device:
     """
     import numpy as np
     import torch
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
 
     random.seed(seed)
     np.random.seed(seed)
