@@ -92,7 +92,9 @@ def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
         )
         training.write_row = lambda index, row, rows=rows: rows.append(row)
         training.run()
-        assert {parameter.dtype for parameter in training.model.module.parameters()} == {torch.float32}
+        assert {parameter.dtype for parameter in training.model.module.parameters()} == {
+            torch.float32
+        }
         curves.append(
             [
                 float(row[column])

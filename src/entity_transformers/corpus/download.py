@@ -21,11 +21,10 @@ from entity_transformers.corpus.readers import registry
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, RemoteFile, Source
 from entity_transformers.corpus.transfer import fetch
 from entity_transformers.digests import file_digests
-from entity_transformers.runtime import PACKAGE
 
 log = logging.getLogger(__name__)
 VARIABLE = "ENTITY_TRANSFORMERS_DATA"
-LOCAL = PACKAGE.parents[1] / "local.yaml"
+LOCAL = Path(__file__).resolve().parents[3] / "local.yaml"
 """Of the checkout, not tracked: ``data: FOLDER`` names this machine's folder of data sets."""
 _TRUE = ("1", "ON", "YES", "TRUE")
 """What switches HF_HUB_OFFLINE on, in any case: the hub library's own list."""

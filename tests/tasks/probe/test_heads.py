@@ -115,9 +115,7 @@ def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones
     found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3, pooling="sum")
     expected = score_plainly(gpt2e, documents, given, "head", "sum", True)
     for attention in ("self", "entity"):
-        np.testing.assert_allclose(
-            found[attention, "on"].credits, expected[attention], atol=1e-6
-        )
+        np.testing.assert_allclose(found[attention, "on"].credits, expected[attention], atol=1e-6)
 
 
 def test_entities_matter_to_the_heads_of_gpt2e(documents, corpus, gpt2e):

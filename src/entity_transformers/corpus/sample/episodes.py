@@ -5,7 +5,6 @@ A line that begins with ``?`` is left out every second time.
 """
 
 # each line of a template is a sentence, however long
-# ruff: noqa: E501
 
 from __future__ import annotations
 

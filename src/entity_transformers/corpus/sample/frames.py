@@ -3,7 +3,6 @@
 """
 
 # each line of a template is a sentence, however long
-# ruff: noqa: E501
 
 from __future__ import annotations
 
