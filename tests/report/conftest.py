@@ -76,7 +76,7 @@ def make_perplexity(model: str, documents: Documents) -> dict[str, Any]:
         both = lambda more, on=on, off=off: {
             "on": make_score(on + more),
             "off": make_score(off + more),
-        }  # noqa: E731
+        }
         splits[split] = {
             "documents": int(at.sum()), "words": 9000, "bytes": 50000, "on": make_score(on, 9999, True), "off": make_score(off, 9999, True),
             "by_class": {"outside": both(0.1), "first": both(0.4), "later": both(-0.9)},

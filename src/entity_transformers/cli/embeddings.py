@@ -9,9 +9,9 @@ from entity_transformers.artifacts import read_tokenizer, write_arrays
 from entity_transformers.cli.documents import load_documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import SPLITS
 from entity_transformers.encode import embed_mentions, embed_splits, join_mentions
 from entity_transformers.study.params import Params
-from entity_transformers.study.sections import SPLITS
 
 
 def extract_embeddings(

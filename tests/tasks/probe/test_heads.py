@@ -156,7 +156,7 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(docum
     )
     spread = lambda size: profile[
         :, :, np.maximum(np.subtract.outer(np.arange(size), np.arange(size)), 0)
-    ]  # noqa: E731
+    ]
     expected = score_plainly(gpt2, documents, corpus, "head", "sum", False, {"self": spread})[
         "self"
     ]

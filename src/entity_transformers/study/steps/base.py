@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds.base import CAPABILITIES
-from entity_transformers.study.sections import SPLITS
 
 DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)  # one that the corpus lacks is empty
 TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from entity_transformers.study.sections import PositiveInt, Section, Split
+from entity_transformers.corpus.document import Split
+from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Step
 
 
