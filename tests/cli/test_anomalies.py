@@ -1,4 +1,4 @@
-"""try-anomaly and gather-anomalies: what they write, and what a stopped or failed training leaves."""
+"""try-anomaly and gather-anomalies: what they write, what a stopped or failed training leaves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tiny import SAMPLE
 from entity_transformers.cli import anomalies, main
 from entity_transformers.tasks.anomalies import trials
 from entity_transformers.train.loop import TrainingError, TrainingStopped
+
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

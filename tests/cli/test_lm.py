@@ -28,9 +28,7 @@ def run(tmp_path: Path) -> Run:
 
     def train(minutes: float | None = None, **changes: float) -> dict[str, bytes]:
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        params = tiny_params(
-            {"checkpoint_every": 5, "max_minutes": minutes}, steps=10, **changes
-        )
+        params = tiny_params({"checkpoint_every": 5, "max_minutes": minutes}, steps=10, **changes)
         train_lm(params, tmp_path / "corpus", "gpt2e", 1, tmp_path / "work", tmp_path / "out")
         return {name: (tmp_path / "out" / name).read_bytes() for name in OUTPUTS}
 

@@ -54,7 +54,9 @@ def corpus() -> AlignedCorpus:
 @pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean"])
 def model(request: pytest.FixtureRequest) -> LanguageModel:
     kind, *switches = request.param.split("-")
-    changes = dict(zip(("entity_values", "memory_write"), switches, strict=True)) if switches else {}
+    changes = (
+        dict(zip(("entity_values", "memory_write"), switches, strict=True)) if switches else {}
+    )
     return lively_model(kind, VOCABULARY, window=WINDOW, **changes)
 
 

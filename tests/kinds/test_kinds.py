@@ -223,9 +223,7 @@ def test_params_give_entries_by_name_and_by_what_they_can() -> None:
 
 @pytest.mark.parametrize("values", ["hidden", "both"])
 @pytest.mark.parametrize("more", [{}, {"entity_layer_norm": True, "entity_gate": "zero"}])
-def test_a_matched_entry_has_its_other_s_extra_numbers(
-    values: str, more: dict[str, Any]
-) -> None:
+def test_a_matched_entry_has_its_other_s_extra_numbers(values: str, more: dict[str, Any]) -> None:
     models: Models = {
         "a": {"kind": "gpt2", "matched_to": "b", "role": "control"},
         "b": {"kind": "gpt2e", "entity_values": values, **more},

@@ -21,7 +21,9 @@ def state(request: pytest.FixtureRequest) -> State:
 
 def same(one: State, other: State) -> bool:
     left, right = one.tensors(), other.tensors()
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+    return left.keys() == right.keys() and all(
+        torch.equal(left[name], right[name]) for name in left
+    )
 
 
 @pytest.mark.parametrize("kind", [EntityMemory, Nothing])

@@ -172,7 +172,9 @@ def test_a_target_of_several_tokens_is_right_only_if_all_are(model, tokenizer, t
         passages, scores.target_misses, scores.target_tokens, strict=True
     ):
         with torch.no_grad():
-            logits = model.module(torch.tensor(passage.tokens[None, :-1].astype(np.int64))).logits[0]
+            logits = model.module(torch.tensor(passage.tokens[None, :-1].astype(np.int64))).logits[
+                0
+            ]
         wrong = logits.argmax(-1).numpy()[passage.target - 1 :] != passage.tokens[passage.target :]
         assert (misses, tokens) == (wrong.sum(), len(wrong))
     right = replace(scores, target_misses=np.arange(len(passages)) % 3)

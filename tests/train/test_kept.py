@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from tiny import tiny_corpus
-from torch import Tensor
 from trainings import make_training, weights
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -32,7 +31,8 @@ EPOCHS = {"memory_life": "epochs"}
 
 @torch.no_grad()
 def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, EntityMemory]]:
-    """Mean loss of each step with the weights as they are, and each document's entities as its last reading left them.
+    """Mean loss of each step with the weights as they are, and each document's entities as its last
+    reading left them.
     """
     kept: dict[int, EntityMemory] = {}
     open_: dict[tuple[int, int], EntityMemory] = {}

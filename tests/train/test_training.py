@@ -250,9 +250,7 @@ def test_what_is_suggested_is_possible_until_one_stream_is_left(
     params = tiny_params(documents_per_step=documents * processes).lm
     while "lm.accumulation" in (words := suggest_smaller(params, processes).split()):
         accumulation = int(words[1])
-        params = tiny_params(
-            documents_per_step=documents * processes, accumulation=accumulation
-        ).lm
+        params = tiny_params(documents_per_step=documents * processes, accumulation=accumulation).lm
         assert params.documents_per_step % (params.accumulation * processes) == 0
     assert params.accumulation == documents
     assert (

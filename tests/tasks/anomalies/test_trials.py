@@ -148,9 +148,9 @@ def test_a_model_that_ignores_its_input_has_no_context_gain(make_material: Make)
     model = build(material, "gpt2").eval()
     with torch.no_grad():
         model.module.transformer.ln_f.weight.zero_()
-    assert measure_context_gain(model, material.dev, material.entries["gpt2"].lm.window) == pytest.approx(
-        0.0, abs=1e-6
-    )
+    assert measure_context_gain(
+        model, material.dev, material.entries["gpt2"].lm.window
+    ) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_pass_has_the_means_of_its_own_steps_and_the_loss_after_it(make_material: Make) -> None:

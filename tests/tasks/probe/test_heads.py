@@ -1,4 +1,4 @@
-"""What heads choose against loops over mentions and the matrices that the models give themselves."""
+"""What heads choose, against loops over mentions and the matrices that models give themselves."""
 
 from __future__ import annotations
 
@@ -115,9 +115,7 @@ def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones
     found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3, pooling="sum")
     expected = score_plainly(gpt2e, documents, given, "head", "sum", True)
     for attention in ("self", "entity"):
-        np.testing.assert_allclose(
-            found[attention, "on"].credits, expected[attention], atol=1e-6
-        )
+        np.testing.assert_allclose(found[attention, "on"].credits, expected[attention], atol=1e-6)
 
 
 def test_entities_matter_to_the_heads_of_gpt2e(documents, corpus, gpt2e):
@@ -156,9 +154,11 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(docum
         pooling="sum",
         profiles={("self", "off"): profile},
     )
-    spread = lambda size: profile[
-        :, :, np.maximum(np.subtract.outer(np.arange(size), np.arange(size)), 0)
-    ]  # noqa: E731
+
+    def spread(size: int) -> np.ndarray:
+        apart = np.subtract.outer(np.arange(size), np.arange(size))
+        return profile[:, :, np.maximum(apart, 0)]
+
     expected = score_plainly(gpt2, documents, corpus, "head", "sum", False, {"self": spread})[
         "self"
     ]
