@@ -1,4 +1,4 @@
-"""try-anomaly and gather-anomalies: what they write, and what a stopped or failed training leaves."""
+"""try-anomaly and gather-anomalies: what they write, what a stopped or failed training leaves."""
 
 from __future__ import annotations
 

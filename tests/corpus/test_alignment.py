@@ -67,7 +67,8 @@ def test_innermost_keeps_the_nested_mention() -> None:
 
 
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
-    words = "`` I do n't ( really ) know , '' said Ann 's son . It cost $ 5 , or 3 % : \" cheap \" !".split()
+    first = "`` I do n't ( really ) know , '' said Ann 's son ."
+    words = [*first.split(), *'It cost $ 5 , or 3 % : " cheap " !'.split()]
     assert (
         "".join(spaced_words(make_document(words), "natural"))
         == '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import accelerate  # noqa: F401 - once, before the forks
+import accelerate  # noqa: F401 - once, before the forks, as what follows
 import torch
-from killed import make_inputs
+import torch._inductor
+from killed import import_models, make_inputs
 from safetensors.torch import save_file
 from tiny import tiny_params
 from trainings import make_training
@@ -111,7 +112,7 @@ def run(size: int, folder: Path, meddling: Meddling | None = None, **changes: An
 
 
 def fork(size: int, work: Callable[[], None]) -> None:
-    """``size`` processes that do ``work``, numbered as torchrun does; returns when they have ended."""
+    """``size`` processes that do ``work``, numbered as torchrun does; returns when all have ended."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -158,6 +159,7 @@ def kill_second(training: Training, world: World) -> None:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
+    import_models()
     for case, changes in CASES.items():
         run(1, folder / case / "one", **changes)
         run(2, folder / case / "two", **changes)

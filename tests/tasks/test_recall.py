@@ -30,7 +30,6 @@ from entity_transformers.train.loop import Training
 
 FULL = load(ROOT / "params.yaml").recall
 OF_KIND = load(ROOT / "params.yaml").kinds
-TASK = make_task(FULL)
 
 
 def make_params(**changes: Any) -> RecallParams:
@@ -121,10 +120,15 @@ def test_accuracy_is_counted_by_distance_and_kind() -> None:
         "chance": 0.25,
         "later": {"accuracy": 0.75, "questions": 4},
         "by_distance": {
-            "0": {"accuracy": 0.5, "questions": 2}, "1": {"accuracy": 1.0, "questions": 2}, "2": {"accuracy": 0.5, "questions": 2},
+            "0": {"accuracy": 0.5, "questions": 2},
+            "1": {"accuracy": 1.0, "questions": 2},
+            "2": {"accuracy": 0.5, "questions": 2},
         },
-        "by_kind": {"colour": {"accuracy": 0.75, "questions": 4}, "town": {"accuracy": None, "questions": 0}},
-    }  # fmt: skip
+        "by_kind": {
+            "colour": {"accuracy": 0.75, "questions": 4},
+            "town": {"accuracy": None, "questions": 0},
+        },
+    }
 
 
 def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_summary_takes_each_group_and_mode_from_its_arrays(tmp_path):
 
 
 def test_time_is_linear_in_the_mentions_of_one_entity():
-    """30,000 mentions of one entity are 450 million pairs; a loop over pairs could not end in time."""
+    """30,000 mentions of one entity are 450 million pairs, too many for a loop to end in time."""
     vectors = np.random.default_rng(0).normal(size=(30_000, 64)).astype(np.float16)
     started = time.perf_counter()
     measured = measure_similarity(vectors, np.zeros(30_000, np.int32), np.ones((1, 64), np.float16))

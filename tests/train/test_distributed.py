@@ -24,33 +24,36 @@ import numpy as np
 import pytest
 import torch
 from killed import make_inputs
+from once import make_once
 from processes import CASES
 from safetensors.torch import load_file
-from tiny import ROOT
+from tiny import ROOT, tiny_params
 from trainings import make_training
 
 from entity_transformers.cli import main
 from entity_transformers.train.distributed import World, _pick_device
 
 TOLERANCE = {"gradient": 5e-7, "loss": 5e-6, "weight": 5e-5, "memory": 1e-5}
+HANGING = 1800  # seconds
 PROCESSES = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("processes")
-    program = str(ROOT / "tests/helpers/processes.py")
+    return make_once(tmp_path_factory, "processes", run_processes)
+
+
+def run_processes(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, program, str(folder)],
+        [sys.executable, str(ROOT / "tests/helpers/processes.py"), str(folder)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=HANGING,
         env=os.environ | PROCESSES,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Traceback" not in done.stderr, done.stderr[-3000:]
-    return folder
 
 
 def end(folder: Path, rank: int = 0) -> dict[str, Any]:
@@ -83,17 +86,20 @@ def assert_same_run(one: Path, two: Path, step: int, resumed: bool = False) -> N
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_train_as_one_does(runs: Path, case: str) -> None:
     assert_same_run(runs / case / "one", runs / case / "two", CASES[case].get("steps", 20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, "../whole"])
 def test_both_processes_hold_the_same_weights_and_memories(runs: Path, case: str) -> None:
     folder = runs / "whole" if case == "../whole" else runs / case / "two"
     assert (folder / "0.safetensors").read_bytes() == (folder / "1.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
     assert (runs / "whole/curve.csv").read_bytes() == (runs / "killed/curve.csv").read_bytes()
     for rank in range(2):
@@ -107,6 +113,7 @@ def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
         assert all(torch.equal(tensor, whole[name]) for name, tensor in killed.items())
 
 
+@pytest.mark.slow
 def test_dropout_differs_between_processes(runs: Path) -> None:
     """The snapshot's random states are of two streams."""
     states = load_file(
@@ -116,6 +123,7 @@ def test_dropout_differs_between_processes(runs: Path) -> None:
     assert not torch.equal(states[0], states[1])
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_stops_both_at_the_same_step(runs: Path) -> None:
     assert end(runs / "signalled", 1)["end"].startswith(
         "TrainingStopped: signal 15: saved at step 7 of 20"
@@ -125,6 +133,7 @@ def test_a_signal_to_one_stops_both_at_the_same_step(runs: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_ends_the_other(runs: Path) -> None:
     assert end(runs / "lost", 0) == {
         "end": "TrainingError: process 0 lost another one after step 3: see its messages",
@@ -133,6 +142,7 @@ def test_a_process_that_dies_ends_the_other(runs: Path) -> None:
     assert not (runs / "lost" / "1.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two-one", "one-two"])
 def test_another_number_of_processes_goes_on(runs: Path, name: str) -> None:
     assert_same_run(runs / "gpt2e" / "one", runs / name, 20, resumed=True)
@@ -194,6 +204,7 @@ def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyP
         _pick_device("auto", 3, 2)
 
 
+@pytest.mark.slow
 def test_the_main_process_alone_writes_the_outputs(runs: Path) -> None:
     names = {
         "config.json",
@@ -213,31 +224,15 @@ def test_the_main_process_alone_writes_the_outputs(runs: Path) -> None:
     assert len((runs / "out-2/curve.csv").read_text().splitlines()) == 21
 
 
+@pytest.mark.slow
 def test_torchrun_hands_a_signal_on_and_the_run_goes_on_alone(tmp_path: Path) -> None:
     make_inputs(tmp_path / "corpus")
-    changes = {
-        "steps": 400,
-        "width": 16,
-        "window": 8,
-        "warmup_steps": 0,
-        "documents_per_step": 2,
-        "validate_every": 100,
-    }
-    (tmp_path / "params.yaml").write_text(
-        (ROOT / "studies/sample/params.yaml").read_text().replace("stride: 192", "stride: 8")
-    )
-    places = {name: tmp_path / name for name in ("corpus", "work", "output")} | {
-        "params": tmp_path / "params.yaml"
-    }
-    flags = [
-        "train-lm",
-        "--model",
-        "gpt2e",
-        "--seed",
-        "1",
-        *(part for name, path in places.items() for part in (f"--{name}", str(path))),
-    ]
-    flags += [part for key, value in changes.items() for part in (f"--lm.{key}", str(value))]
+    params = tiny_params(warmup_steps=0, validate_every=100)
+    (tmp_path / "params.yaml").write_text(json.dumps(params.model_dump(mode="json")))
+    places = {name: tmp_path / name for name in ("corpus", "work", "output")}
+    places["params"] = tmp_path / "params.yaml"
+    flags = ["train-lm", "--model", "gpt2e", "--seed", "1", "--lm.steps", "400"]
+    flags += [part for name, path in places.items() for part in (f"--{name}", str(path))]
     command = [
         sys.executable,
         "-m",
@@ -252,11 +247,11 @@ def test_torchrun_hands_a_signal_on_and_the_run_goes_on_alone(tmp_path: Path) ->
     running = subprocess.Popen(
         command, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANGING
     while not list(tmp_path.glob("work/*/curve.csv")) and time.monotonic() < deadline:
         time.sleep(0.05)
     running.send_signal(signal.SIGTERM)
-    told = running.communicate(timeout=60)[1]
+    told = running.communicate(timeout=HANGING)[1]
     assert told.count("signal 15: saved at step") == 1, told[-2000:]
     assert not (tmp_path / "output").exists()
     main(flags)

@@ -68,6 +68,7 @@ def test_two_passes_of_four_documents_train_as_one_of_eight(
     assert_same(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not COMPILER,
     reason="torch.compile needs a C++ compiler and Python's headers, which this machine lacks",
@@ -83,7 +84,7 @@ def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path, mode: str) -> 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
 def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
-    """With dropout; `benchmarks/precision.py` measures the same on the sample, beside other seeds."""
+    """With dropout; `benchmarks/precision.py` measures it on the sample, beside other seeds."""
     curves = []
     for precision in ("float32", "bfloat16"):
         rows: list[CurveRow] = []
@@ -123,7 +124,7 @@ def test_another_mode_of_compile_is_refused(written: Any) -> None:
 
 
 def test_cuda_graphs_are_refused_where_gradients_accumulate() -> None:
-    """CUDA graphs give .grad a buffer that the next pass overwrites (pytorch/pytorch issue 169545)."""
+    """CUDA graphs give .grad a buffer that the next pass overwrites (pytorch issue 169545)."""
     with pytest.raises(ValueError, match="reduce-overhead loses gradients with accumulation 2"):
         tiny_params(documents_per_step=4, accumulation=2, compile="reduce-overhead")
     with pytest.raises(ValueError, match="loses gradients where windows are recomputed"):

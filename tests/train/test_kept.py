@@ -31,7 +31,9 @@ EPOCHS = {"memory_life": "epochs"}
 
 @torch.no_grad()
 def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, EntityMemory]]:
-    """Mean loss of each step with the weights as they are, and each document's entities as its last reading left them."""
+    """Mean loss of each step with the weights as they are, and each document's entities as its last
+    reading left them.
+    """
     kept: dict[int, EntityMemory] = {}
     open_: dict[tuple[int, int], EntityMemory] = {}
     losses, count, plan = [], training.windows_per_step, training.plan

@@ -228,7 +228,8 @@ def resolve(
         )
     if labels != "none" and "entities" not in kind.can:
         raise KindError(
-            f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it out"
+            f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it"
+            " out"
         )
     matched = getattr(params, "matched_to", None)
     if matched is None:

@@ -41,9 +41,15 @@ LLAMA: dict[str, Any] = {
     "eos_token_id": None,
 }
 GPT2: dict[str, Any] = {
-    "vocab_size": 31, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0,
-    "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
-}  # fmt: skip
+    "vocab_size": 31,
+    "n_positions": 64,
+    "n_embd": 16,
+    "n_layer": 2,
+    "n_head": 2,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0),
+}
 
 
 def make_base(name: str, folder: Path) -> PreTrainedModel:

@@ -23,9 +23,15 @@ from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
 
 VOCABULARY, ENTITIES = 31, 4
 SHAPE: dict[str, Any] = {
-    "vocab_size": VOCABULARY, "n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0,
-    "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
-}  # fmt: skip
+    "vocab_size": VOCABULARY,
+    "n_positions": 64,
+    "n_embd": 16,
+    "n_layer": 2,
+    "n_head": 2,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0),
+}
 
 
 def make_model(seed: int = 0, **changes: Any) -> GPT2EForCausalLM:
@@ -426,7 +432,8 @@ from safetensors.torch import load_file
 inputs = load_file("{inputs}")
 model = AutoModelForCausalLM.from_pretrained("{folder}", {options})
 logits = model(inputs["tokens"], entity_states=inputs["vectors"]).logits
-print(type(model).__name__, type(model).__module__.split(".")[0], torch.equal(logits, inputs["logits"]))
+module = type(model).__module__.split(".")[0]
+print(type(model).__name__, module, torch.equal(logits, inputs["logits"]))
 """
 HIDE = """
 class Hidden:
@@ -617,12 +624,27 @@ def test_every_weight_has_a_gradient_without_entities_too(
     assert [name for name, p in model.named_parameters() if p.grad is None] == []
 
 
-@pytest.mark.parametrize(("name", "given", "message"), [
-    ("a list of ids", {"entity_ids": [[1]]}, "entity_ids has type list"),
-    ("a tensor as memory", {"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 documents"),
-    ("a memory alone that does not fit", {"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
-    ("a list of vectors", {"entity_ids": None, "memory": None, "entity_states": [[[1.0]]]}, "entity_states has type list"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("a list of ids", {"entity_ids": [[1]]}, "entity_ids has type list"),
+        (
+            "a tensor as memory",
+            {"memory": torch.ones(3, 5, 16)},
+            "memory has type Tensor, expected an EntityMemory of 3 documents",
+        ),
+        (
+            "a memory alone that does not fit",
+            {"entity_ids": None, "memory": EntityMemory(7, 4, 3)},
+            r"memory has shape \[7, 5, 3\]",
+        ),
+        (
+            "a list of vectors",
+            {"entity_ids": None, "memory": None, "entity_states": [[[1.0]]]},
+            "entity_states has type list",
+        ),
+    ],
+)
 def test_what_is_no_tensor_is_refused(name: str, given: dict[str, Any], message: str) -> None:
     tokens, ids, memory = make_input(19)
     with pytest.raises(ValueError, match=message):
@@ -645,19 +667,37 @@ def test_compiles_into_one_graph() -> None:
 
 NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
 BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
-    ({"entity_ids": torch.full((3, 13), ENTITIES + 1)}, r"entity_ids of shape \[3, 13\] holds ids 5 to 5, expected 0 to 4"),
+    (
+        {"entity_ids": torch.full((3, 13), ENTITIES + 1)},
+        r"entity_ids of shape \[3, 13\] holds ids 5 to 5, expected 0 to 4",
+    ),
     ({"entity_ids": torch.full((3, 13), -1)}, "holds ids -1 to -1"),
-    ({"entity_ids": torch.zeros(3, 13, dtype=torch.int64, device="meta")}, r"entity_ids of shape \[3, 13\] is on meta, expected cpu"),
-    ({"memory": EntityMemory(3, ENTITIES, 16, device="meta")}, r"memory of shape \[3, 5, 16\] is on meta, expected cpu"),
-    ({"entity_ids": torch.zeros(3, 12, dtype=torch.int64)}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
+    (
+        {"entity_ids": torch.zeros(3, 13, dtype=torch.int64, device="meta")},
+        r"entity_ids of shape \[3, 13\] is on meta, expected cpu",
+    ),
+    (
+        {"memory": EntityMemory(3, ENTITIES, 16, device="meta")},
+        r"memory of shape \[3, 5, 16\] is on meta, expected cpu",
+    ),
+    (
+        {"entity_ids": torch.zeros(3, 12, dtype=torch.int64)},
+        r"entity_ids has shape \[3, 12\], expected \[3, 13\]",
+    ),
     ({"entity_ids": torch.zeros(3, 13)}, r"entity_ids has type torch\.float32"),
-    ({"memory": EntityMemory(3, ENTITIES, 17)}, r"memory has shape \[3, 5, 17\], expected \[3, entities \+ 1, 16\]"),
+    (
+        {"memory": EntityMemory(3, ENTITIES, 17)},
+        r"memory has shape \[3, 5, 17\], expected \[3, entities \+ 1, 16\]",
+    ),
     ({"memory": EntityMemory(2, ENTITIES, 16)}, r"memory has shape \[2, 5, 16\], expected \[3,"),
     ({"memory": None}, r"entity_ids of shape \[3, 13\] came without memory"),
     ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
-    ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]"),
+    (
+        {**NO_IDS, "entity_states": torch.ones(3, 13, 15)},
+        r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]",
+    ),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD_INPUTS)

@@ -1,4 +1,4 @@
-"""What heads choose against loops over mentions and the matrices that the models give themselves."""
+"""What heads choose, against loops over mentions and the matrices that models give themselves."""
 
 from __future__ import annotations
 
@@ -154,9 +154,11 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(docum
         pooling="sum",
         profiles={("self", "off"): profile},
     )
-    spread = lambda size: profile[
-        :, :, np.maximum(np.subtract.outer(np.arange(size), np.arange(size)), 0)
-    ]
+
+    def spread(size: int) -> np.ndarray:
+        apart = np.subtract.outer(np.arange(size), np.arange(size))
+        return profile[:, :, np.maximum(apart, 0)]
+
     expected = score_plainly(gpt2, documents, corpus, "head", "sum", False, {"self": spread})[
         "self"
     ]

@@ -268,8 +268,8 @@ def train_passes(
     passes: int,
     schedule: str | None = None,
 ) -> list[Pass]:
-    """Train ``model``, built as entry ``name``, on ``text`` for ``passes`` times ``steps`` steps, each followed by its loss
-    on ``dev`` with its entities.
+    """Train ``model``, built as entry ``name``, on ``text`` for ``passes`` times ``steps`` steps,
+    each followed by its loss on ``dev`` with the labels that this gives.
     """
     lm = shorten(material.entries[name].lm, steps, passes, schedule)
     measured: list[float] = []
