@@ -1,32 +1,37 @@
 """Reading, checking and aligning a corpus of CoNLL-2012's size, against reading it as one Python
-object a row.
+object per row.
 
-Makes 1.6 million words with the sample generator, writes them in the official layout, and prints
-seconds, peak memory and ratios to three peers, interleaved: rows as bare objects; what the reader
-of HF's conll2012_ontonotesv5 makes of a sentence (words, lemmas, senses, speakers, the tree as
-text, every predicate's labels, chains); and AllenNLP's, which builds the tree too. Below them
-stands the floor of any reader in Python: every line read and split, nothing made of it.
+Makes 1.6 million words with the sample generator, writes them in the official layout, and gives
+seconds, peak memory and ratios to three peers: rows as bare objects; what the reader of HF's
+conll2012_ontonotesv5 makes of a sentence (words, lemmas, senses, speakers, the tree as text, every
+predicate's labels, chains); and AllenNLP's, which builds the tree too. Below them stands the floor
+of any reader in Python: every line read and split, nothing made of it. The generated trees are flat
+and a predicate's labels are (V*) alone, which favours the peers: real trees and frames cost them
+more, and us only their width.
 """
 
 from __future__ import annotations
 
 import re
 import resource
-import statistics
-import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+
+from common import Column, Report, interleave, make_parser, ratios
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.sample import generate_corpus
 
-WORDS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_600_000
-ROUNDS = 3
+COLUMNS = {
+    "time": Column("time", "s"),
+    "ratio": Column("ratio", "ratio"),
+    "memory": Column("memory", "MB"),
+}
 
 
 @dataclass
@@ -242,13 +247,6 @@ def write_files(folder: Path, words: int) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def timed(action: Callable[[], object]) -> float:
-    """Seconds that ``action`` takes."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
 def read_ours(folder: Path) -> int:
     """Words read and checked."""
     return sum(len(document.words) for document in read_corpus("ontonotes", folder))
@@ -267,7 +265,8 @@ def align_ours(folder: Path) -> int:
     )
 
 
-OURS, FLOOR = "read and check", "floor: lines split, nothing kept"
+OURS, QUARTER = "read and check", "read and check a quarter"
+FLOOR = "floor: lines split, nothing kept"
 READERS: dict[str, Callable[[Path], object]] = {
     OURS: read_ours,
     "bare rows as objects": lambda folder: sum(1 for _ in read_rows_as_objects(folder)),
@@ -283,38 +282,32 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 def main() -> None:
     """Measure and print."""
+    parser = make_parser(__doc__, __file__)
+    parser.add_argument("--words", type=int, default=1_600_000, help="default %(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
+    options = parser.parse_args()
+    report = Report(__doc__, COLUMNS, options, packages=("tokenizers", "numpy"))
     with tempfile.TemporaryDirectory() as name:
         whole, quarter = Path(name) / "whole", Path(name) / "quarter"
-        write_files(whole, WORDS)
-        write_files(quarter, WORDS // 4)
-        rounds = [
-            {label: timed(lambda: action(whole)) for label, action in READERS.items()}
-            for _ in range(ROUNDS)
-        ]  # noqa: B023
-        small = statistics.median(timed(lambda: read_ours(quarter)) for _ in range(ROUNDS))
-        aligned = timed(lambda: align_ours(whole))
-        columns = split_lines(whole) / WORDS
-    ours = statistics.median(seconds[OURS] for seconds in rounds)
-    print(
-        f"words {WORDS:,}, {columns:.1f} columns a word; generated: the trees are flat and a"
-        " predicate's labels are (V*) alone, which"
-    )
-    print("favours the peers: real trees and frames cost them more, and us only their width")
+        write_files(whole, options.words)
+        write_files(quarter, options.words // 4)
+        sides = {label: partial(action, whole) for label, action in READERS.items()}
+        sides[QUARTER] = partial(read_ours, quarter)
+        times = interleave(sides, options.rounds, warm_up=False)
+        align = interleave({"": partial(align_ours, whole)}, 1, warm_up=False)[""]
+        report.head["settings"]["columns per word"] = round(split_lines(whole) / options.words, 1)
+    ours = times[OURS].wall
     for label in READERS:
-        ratio = statistics.median(seconds[label] / seconds[OURS] for seconds in rounds)
-        target = "" if label in (OURS, FLOOR) else f": {'meets' if ratio >= 3 else 'misses'} 3"
-        print(
-            f"{label:32} {statistics.median(seconds[label] for seconds in rounds):6.2f} s  "
-            f" {ratio:5.2f} times our time{target}"
-        )
-    print(
-        f"{'a quarter of the text':32} {small:6.2f} s   {ours / small:.2f} times less (linear: 4)"
-    )
-    print(f"{'read, check, align':32} {aligned:6.2f} s   (target 30)")
-    print(
-        f"{'peak memory':32} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:6.0f} MB "
-        " (target 1,500)"
-    )
+        peer = {} if label == OURS else {"ratio": ratios(times[label].wall, ours)}
+        target = None if label in (OURS, FLOOR) else 3
+        report.row(label, **peer, time=times[label].wall, ratio_of=OURS, at_least=target)
+    linear = ratios(ours, times[QUARTER].wall)
+    report.row(QUARTER, time=times[QUARTER].wall)
+    report.row("the whole, to a quarter (linear: 4)", ratio=linear, ratio_of=QUARTER)
+    report.row("read, check, align", time=align.wall[0], at_most=30)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    report.row("peak of the process", memory=peak, at_most=1500)
+    report.write()
 
 
 if __name__ == "__main__":

@@ -6,15 +6,14 @@ the project's own training loop, on random documents with a quarter of their tok
 sides of a B run by turns over the same windows, after rounds that compile and do not count; B = 1
 is tried in every mode of ``lm.compile``. A side that does not fit ends its model's row.
 
-Utilisation is model FLOP a second over the device's dense bf16 peak. A token has 6 N + 12 layers
+Utilisation is model FLOP per second over the device's dense bf16 peak. A token has 6 N + 12 layers
 width window model FLOP (PaLM, appendix B), N without position embeddings; entity attention is
 counted in the same way and given apart as well. Peak memory is what the side allocates. Hours are
 those of both models for the paper's 100,000 windows and of saving at its rate, without validation.
 
-    python benchmarks/gpu.py --output benchmarks/gpu.json
-    python benchmarks/gpu.py --output benchmarks/gpu.json --batches 8    # one B; the rows of others
-                                                                         stay in the file
-    python benchmarks/gpu.py --device cpu --tiny              # only to see that it runs
+    python benchmarks/gpu.py
+    python benchmarks/gpu.py --batches 8            # one B; the rows of others stay in the file
+    python benchmarks/gpu.py --device cpu --tiny    # only to see that it runs; writes nothing
 """
 
 from __future__ import annotations
@@ -23,34 +22,32 @@ import argparse
 import gc
 import itertools
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
-from training import ROOT, count_flops, make_corpus, make_training, measure_peak
+from common import ROOT, Column, Figure, Report, interleave, make_parser, ratios
+from training import count_flops, draw_lengths, make_corpus, make_training, measure_peak, resize
 
-from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.provenance import git_commit
+from entity_transformers.artifacts import read_json
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.runtime import start
 from entity_transformers.study.params import load
-from entity_transformers.kinds import LmParams
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import is_out_of_memory
 
-PAPER = load(ROOT / "params.yaml").lm
+PAPER = load(ROOT / "params.yaml")
 # TFLOP/s, dense bf16, data sheets
 PEAKS = {"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "H200": 989, "A100": 312, "RTX 4090": 165}
 MODELS, MODES = ("gpt2", "gpt2e"), ("off", "default", "reduce-overhead")
 WARM_UP = 3  # rounds: in the first a window is compiled, in the second its CUDA graph is recorded
 SIZES = {
-    "layers": PAPER.layers,
-    "width": PAPER.width,
-    "heads": PAPER.heads,
-    "window": PAPER.window,
+    "layers": PAPER.lm.layers,
+    "width": PAPER.lm.width,
+    "heads": PAPER.lm.heads,
+    "window": PAPER.lm.window,
     "vocabulary": 50257,
 }
 TINY = {
@@ -63,15 +60,28 @@ TINY = {
     "rounds": 2,
     "batches": [1, 2],
     "modes": ["off"],
+    "output": None,
 }
-Row = dict[str, Any]
+COLUMNS = {
+    "time": Column("step", "ms"),
+    "speed": Column("speed", "tokens/s"),
+    "share": Column("utilisation", "%", "the peak"),
+    "memory": Column("peak memory", "GiB"),
+    "flop": Column("FLOP", "MFLOP per token"),
+    "added": Column("of entity attention", "MFLOP per token"),
+    "saving": Column("checkpoint", "s"),
+    "ratio": Column("step, ratio", "ratio", "gpt2"),
+    "hours": Column("training of both", "h"),
+    "hours_saving": Column("saving of both", "h"),
+    "remark": Column("remark", ""),
+}
 
 
 @dataclass
 class Side:
-    """A model in a mode of compile with B documents a step.
+    """A model in a mode of compile with B documents per step.
 
-    Its run (None: it does not fit), bytes at the peak, seconds a step by round, and seconds of a
+    Its run (None: it does not fit), bytes at the peak, seconds per step by round, and seconds of a
     checkpoint.
     """
 
@@ -83,6 +93,11 @@ class Side:
     seconds: list[float] = field(default_factory=list)
     saving: float = 0.0
 
+    @property
+    def setting(self) -> str:
+        """B and the mode."""
+        return f"B={self.documents}, compile {self.mode}"
+
 
 def wait() -> None:
     """Until the device has done all that was asked."""
@@ -90,37 +105,30 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def make_params(side: Side, options: argparse.Namespace) -> LmParams:
+def make_entry(side: Side, options: argparse.Namespace) -> ModelEntry:
     """The paper's training in the size of the options."""
     names = ("layers", "width", "heads", "window", "steps", "dropout")
-    precision = "bfloat16" if options.device.type == "cuda" else "float32"
-    changes = {
-        "documents_per_step": side.documents,
-        "compile": side.mode,
-        "precision": precision,
-        "warmup_steps": 0,
-    }
-    return LmParams(
-        **(PAPER.model_dump() | {name: getattr(options, name) for name in names} | changes)
+    return resize(
+        PAPER.model(side.model),
+        **{name: getattr(options, name) for name in names},
+        documents_per_step=side.documents,
+        compile=side.mode,
+        precision="bfloat16" if options.device == "cuda" else "float32",
+        warmup_steps=0,
     )
 
 
 def time_round(training: Training) -> float:
-    """Seconds a step over all windows of the run, the same in every round."""
+    """Seconds per step over all windows of the run, the same in every round."""
     training.progress.step = 0
-    wait()
-    begin = time.perf_counter()
-    for _ in range(training.params.steps):
-        training.train_step()
-    wait()
-    return (time.perf_counter() - begin) / training.params.steps
+    steps = training.params.steps
+    times = interleave({"": training.train_step}, 1, calls=steps, warm_up=False, wait=wait)
+    return times[""].wall[0]
 
 
 def time_save(training: Training) -> float:
     """Seconds of one checkpoint."""
-    begin = time.perf_counter()
-    training._save()
-    return time.perf_counter() - begin
+    return interleave({"": training._save}, 1, warm_up=False)[""].wall[0]
 
 
 def prepare(side: Side, make: Callable[[Side], Training]) -> None:
@@ -169,98 +177,65 @@ def measure(sides: list[Side], make: Callable[[Side], Training], rounds: int) ->
         side.saving = 0.0 if side.training is None else time_save(side.training)
 
 
-def describe(side: Side, window: int, peak: float) -> Row:
+def describe(side: Side, window: int, peak: float, report: Report) -> None:
     """A side's row; without numbers where it does not fit."""
-    row: Row = {
-        "model": side.model,
-        "compile": side.mode,
-        "documents": side.documents,
-        "fits": side.training is not None,
-    }
+    what = f"{side.setting}, {side.model}"
     if side.training is None:
-        return row
-    own, added = count_flops(side.training.model, window, rows=side.training.plan.rows + 1)
-    seconds = median(side.seconds)
-    speed = side.documents * window / seconds
-    row |= {
-        "seconds_per_step": seconds,
-        "tokens_per_second": speed,
-        "peak_bytes": side.peak,
-        "seconds_per_checkpoint": side.saving,
-    }
-    return row | {
-        "flop_per_token": own + added,
-        "flop_per_token_entity_attention": added,
-        "utilisation": speed * (own + added) / peak,
-    }
+        report.row(what, remark="out of memory: its row ends here")
+        return
+    rows = side.training.plan.rows + 1
+    own, added = count_flops(side.training.model.module, window, rows=rows)
+    speed = [side.documents * window / seconds for seconds in side.seconds]
+    report.row(
+        what,
+        time=[1000 * seconds for seconds in side.seconds],
+        speed=speed,
+        share=100 * median(speed) * (own + added) / peak,
+        memory=side.peak / 2**30,
+        flop=(own + added) / 1e6,
+        added=added / 1e6,
+        saving=side.saving,
+    )
 
 
-def compare(gpt2: Side, gpt2e: Side) -> Row:
+def compare(gpt2: Side, gpt2e: Side, report: Report) -> None:
     """GPT2E against GPT2, and the hours of the paper's training of both at this speed."""
-    seconds = sum(median(side.seconds) for side in (gpt2, gpt2e)) * PAPER.steps / gpt2.documents
-    saving = (gpt2.saving + gpt2e.saving) * PAPER.steps / PAPER.checkpoint_every
-    ratio = median(b / a for a, b in zip(gpt2.seconds, gpt2e.seconds, strict=True))
-    return {
-        "compile": gpt2.mode,
-        "documents": gpt2.documents,
-        "ratio": ratio,
-        "hours": seconds / 3600,
-        "hours_saving": saving / 3600,
-    }
+    seconds = sum(median(side.seconds) for side in (gpt2, gpt2e)) * PAPER.lm.steps / gpt2.documents
+    saving = (gpt2.saving + gpt2e.saving) * PAPER.lm.steps / PAPER.run.checkpoint_every
+    report.row(
+        f"{gpt2.setting}, gpt2e / gpt2",
+        ratio=ratios(gpt2e.seconds, gpt2.seconds),
+        hours=seconds / 3600,
+        hours_saving=saving / 3600,
+    )
 
 
-def compare_all(sides: list[Side]) -> list[Row]:
+def compare_all(sides: list[Side], report: Report) -> None:
     """`compare` in each mode where both models fit."""
     fitting = {(side.mode, side.model): side for side in sides if side.training is not None}
-    return [
-        compare(fitting[mode, "gpt2"], fitting[mode, "gpt2e"])
-        for mode in MODES
-        if all((mode, model) in fitting for model in MODELS)
-    ]
-
-
-def show(row: Row) -> None:
-    """Print a row of either kind."""
-    name = f"B={row['documents']:<5d}{row['compile']:17s}"
-    if "ratio" in row:
-        text = (
-            f"gpt2e / gpt2 {row['ratio']:.3f}; {PAPER.steps:,} windows of both {row['hours']:.2f}"
-            f" h, saving {row['hours_saving']:.2f} h"
-        )
-    elif not row["fits"]:
-        text = f"{row['model']:7s}out of memory: its row ends here"
-    else:
-        text = (
-            f"{row['model']:7s}{1000 * row['seconds_per_step']:9.2f}"
-            f" ms{row['tokens_per_second']:11,.0f} tokens/s{row['utilisation']:7.1%}"
-        )
-        text += (
-            f"{row['peak_bytes'] / 2**30:7.1f} GiB{row['flop_per_token'] / 1e6:9,.1f} MFLOP a"
-            " token,"
-        )
-        text += f" {row['flop_per_token_entity_attention'] / 1e6:,.1f} of entity attention"
-    print(name + text, flush=True)
+    for mode in MODES:
+        if all((mode, model) in fitting for model in MODELS):
+            compare(fitting[mode, "gpt2"], fitting[mode, "gpt2e"], report)
 
 
 def find_peak(options: argparse.Namespace) -> tuple[float, str]:
-    """FLOP a second of the device and where the number comes from; on a CPU that of float32."""
-    cuda = options.device.type == "cuda"
+    """TFLOP/s of the device and where the number comes from; on a CPU those of float32."""
+    cuda = options.device == "cuda"
     name = torch.cuda.get_device_name(options.device) if cuda else "cpu"
     known = options.peak_tflops or next(
         (peak for part, peak in PEAKS.items() if part in name), None
     )
     if known is not None:
-        return known * 1e12, "data sheet" if options.peak_tflops is None else "--peak-tflops"
+        return known, "data sheet" if options.peak_tflops is None else "--peak-tflops"
     size, dtype = (8192, torch.bfloat16) if cuda else (1024, torch.float32)
-    return (
-        measure_peak(size, device=options.device, dtype=dtype, wait=wait),
-        "measured on a bare matrix product",
-    )
+    measured = measure_peak(size, device=options.device, dtype=dtype, wait=wait)
+    return measured / 1e12, "a bare matrix product"
 
 
-def measure_all(options: argparse.Namespace, result: Row) -> None:
+def measure_all(options: argparse.Namespace, report: Report) -> None:
     """B after B; each is printed, and written where ``--output`` says."""
-    corpus, models = make_corpus(vocabulary=options.vocabulary), list(MODELS)
+    corpus = make_corpus(draw_lengths(), options.vocabulary)
+    earlier, models = keep_rows(report), list(MODELS)
     for documents in options.batches or (2**i for i in itertools.count()):
         modes = (
             options.modes
@@ -272,27 +247,19 @@ def measure_all(options: argparse.Namespace, result: Row) -> None:
 
             def make(side: Side, folder: str = folder) -> Training:
                 place = Path(folder) / side.model / side.mode
+                entry = make_entry(side, options)
                 return make_training(
-                    side.model,
-                    corpus,
-                    place,
-                    make_params(side, options),
-                    options.vocabulary,
-                    options.device,
+                    entry, corpus, place, options.vocabulary, device=options.device
                 )
 
             measure(sides, make, options.rounds)
-        rows = [
-            describe(side, options.window, result["peak_flops"]) for side in sides
-        ] + compare_all(sides)
-        for row in rows:
-            show(row)
-        result["rows"] = sorted(
-            [row for row in result["rows"] if row["documents"] != documents] + rows,
-            key=lambda row: row["documents"],
-        )
-        if options.output is not None:
-            write_json(options.output, result)
+        report.figures = []
+        for side in sides:
+            describe(side, options.window, 1e12 * options.peak_tflops, report)
+        compare_all(sides, report)
+        kept = [figure for figure in earlier if find_batch(figure) != documents]
+        earlier = report.figures = sorted(kept + report.figures, key=find_batch)
+        report.write()
         models = [
             model
             for model in models
@@ -302,30 +269,36 @@ def measure_all(options: argparse.Namespace, result: Row) -> None:
             break
 
 
-def keep_rows(result: Row, output: Path | None) -> list[Row]:
-    """The rows that an earlier call left in ``output`` if it measured the same: then each B can
-    have a call of its own.
+def find_batch(figure: Figure) -> int:
+    """The B of a figure's row, which begins with it."""
+    return int(figure["what"].split(",")[0].removeprefix("B="))
+
+
+def keep_rows(report: Report) -> list[Figure]:
+    """The figures that an earlier call left if it measured the same: then each B can have a call of
+    its own.
     """
+    output, head = report.output, report.head
     earlier = read_json(output) if output is not None and output.exists() else {}
-    same = all(
-        earlier.get(key) == result[key] for key in ("device", "torch", "git_commit", "peak_flops")
-    )
-    same = same and all(earlier["settings"].get(size) == result["settings"][size] for size in SIZES)
-    return earlier["rows"] if same else []
+    same = all(earlier.get(key) == head[key] for key in ("machine", "versions", "commit"))
+    sizes = (*SIZES, "peak_tflops")
+    if same and all(earlier["settings"].get(size) == head["settings"][size] for size in sizes):
+        return earlier["figures"]
+    return []
 
 
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; ``--tiny`` only moves the defaults."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, __file__)
     parser.add_argument(
         "--device", choices=("cuda", "cpu"), help="left out, a machine without a GPU is no error"
     )
     parser.add_argument("--tiny", action="store_true", help="a size that a CPU runs in seconds")
-    for name, value in (SIZES | {"steps": 10, "rounds": 5, "threads": 2}).items():
+    for name, value in (SIZES | {"steps": 10, "rounds": 5}).items():
         parser.add_argument(f"--{name}", type=int, default=value, help="default %(default)s")
-    parser.add_argument("--dropout", type=float, default=PAPER.dropout, help="default %(default)s")
+    parser.add_argument(
+        "--dropout", type=float, default=PAPER.lm.dropout, help="default %(default)s"
+    )
     parser.add_argument(
         "--batches", type=int, nargs="+", help="B; left out: 1, 2, 4, ... as many as fit"
     )
@@ -341,7 +314,6 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peak-tflops", type=float, help="dense bf16 peak of a device that the table lacks"
     )
-    parser.add_argument("--output", type=Path, help="JSON file")
     if parser.parse_known_args(arguments)[0].tiny:
         parser.set_defaults(**TINY)
     return parser.parse_args(arguments)
@@ -356,26 +328,17 @@ def main(arguments: list[str] | None = None) -> None:
             " --device cpu --tiny"
         )
         raise SystemExit(options.device is not None)
-    options.device = start(options.device or "cuda", options.threads, 1)
+    options.device = start(options.device or "cuda", options.threads, 1).type
     torch._dynamo.config.recompile_limit = 64  # of a function, by all sides together
-    peak, source = find_peak(options)
-    machine = torch.cuda.get_device_name(options.device) if options.device.type == "cuda" else "cpu"
-    settings = {
-        name: str(value) if isinstance(value, Path | torch.device) else value
-        for name, value in vars(options).items()
-    }
-    result: Row = {
-        "device": machine,
-        "torch": torch.__version__,
-        "git_commit": git_commit(),
-        "settings": settings,
-        "rows": [],
-    }
-    result |= {"peak_flops": peak, "peak_source": source}
-    result["rows"] = keep_rows(result, options.output)
-    print(f"{machine}, torch {torch.__version__}, peak {peak / 1e12:,.1f} TFLOP/s ({source})")
+    options.peak_tflops, options.peak_source = find_peak(options)
+    machine = torch.cuda.get_device_name(options.device) if options.device == "cuda" else None
+    report = Report(__doc__, COLUMNS, options, packages=("torch", "transformers"), device=machine)
+    print(
+        f"{report.head['machine']}, torch {torch.__version__}, peak"
+        f" {options.peak_tflops:,.1f} TFLOP/s ({options.peak_source})"
+    )
     (ROOT / "work").mkdir(exist_ok=True)
-    measure_all(options, result)
+    measure_all(options, report)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """NER speed: our CRF against pytorch-crf, and one training epoch against the same model in its
 usual form.
 
-The usual form is a packed bidirectional nn.LSTM, pytorch-crf, and batches in random order. Both
-sides run by turns, so that a busy machine slows both; ratios are medians over the turns. Run:
-python benchmarks/ner.py --threads 1
+The usual form is a packed bidirectional nn.LSTM, pytorch-crf, and batches in random order.
+
+    python benchmarks/ner.py --threads 1
 """
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
 import torchcrf
+from common import Column, Report, Seconds, interleave, make_parser, ratios
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -27,6 +26,10 @@ from entity_transformers.tasks.ner.training import bucket, predict, train_epoch
 
 LABELS = tuple(f"TYPE{i:02}" for i in range(18))  # OntoNotes has 18
 WIDTH = 768
+COLUMNS = {
+    "time": Column("time", "ms"),
+    "ratio": Column("speed", "ratio", "usual", spread=True),
+}
 
 
 class UsualTagger(nn.Module):
@@ -66,31 +69,15 @@ def make_sentences(count: int, rows: int) -> TaggedSentences:
     return TaggedSentences(generator.integers(0, rows, n).astype(np.int32), tags, offsets, LABELS)
 
 
-def measure(repeat: int, **sides: Callable[[], object]) -> dict[str, list[float]]:
-    """Seconds of each side, run by turns ``repeat`` times after one turn that isn't counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(repeat + 1):
-        for name, run in sides.items():
-            start = time.perf_counter()
-            run()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
+def show(what: str, times: dict[str, Seconds], base: str, report: Report) -> None:
+    """Milliseconds of each side, and how many times as fast as ``base`` it is."""
+    for name, seconds in times.items():
+        ratio = {} if name == base else {"ratio": ratios(times[base].wall, seconds.wall)}
+        report.row(f"{what}: {name}", time=[1000 * s for s in seconds.wall], **ratio)
 
 
-def show(title: str, seconds: dict[str, list[float]], base: str) -> None:
-    """Print median milliseconds and the median of the turns' ratios to ``base``."""
-    for name, values in seconds.items():
-        ratios = np.array(seconds[base]) / np.array(values)
-        low, middle, high = np.quantile(ratios, [0, 0.5, 1])
-        print(
-            f"{title:<42} {name:<28} {1e3 * np.median(values):9.2f} ms   {middle:5.2f} x as fast"
-            f" ({low:.2f} to {high:.2f})"
-        )
-
-
-def compare_crfs(batch: int, words: int, repeat: int, device: str) -> None:
-    """Loss with its gradient, and decoding, of a batch with lengths from a third of ``words`` up."""
+def compare_crfs(batch: int, words: int, rounds: int, device: str, report: Report) -> None:
+    """Loss with its gradient, and decoding, of a batch with lengths from ``words`` / 3 up."""
     tags = 2 * len(LABELS) + 1
     ours, usual = Crf(tags).to(device), torchcrf.CRF(tags, batch_first=True).to(device)
     lengths = torch.randint(words // 3, words + 1, (batch,)).clamp_min(1)
@@ -100,22 +87,21 @@ def compare_crfs(batch: int, words: int, repeat: int, device: str) -> None:
     ids = torch.randint(0, tags, (batch, words), device=device)
     title = f"B {batch}, T {words}, K {tags}"
     losses = {
-        "ours": (
-            lambda: ours.log_likelihood(emissions, ids, mask).mean().backward() or _wait(device)
-        ),
-        "pytorch-crf": (
-            lambda: usual(emissions, ids, mask, reduction="mean").backward() or _wait(device)
-        ),
+        "ours": lambda: ours.log_likelihood(emissions, ids, mask).mean().backward(),
+        "pytorch-crf": lambda: usual(emissions, ids, mask, reduction="mean").backward(),
     }
-    show(f"CRF loss and gradient, {title}", measure(repeat, **losses), "pytorch-crf")
+    wait = find_wait(device)
+    times = interleave(losses, rounds, wait=wait)
+    show(f"CRF loss and gradient, {title}", times, "pytorch-crf", report)
     decoders = {
         "ours": lambda: ours.decode(emissions, mask).tolist(),
         "pytorch-crf": lambda: usual.decode(emissions, mask),
     }
-    show(f"CRF decoding, {title}", measure(repeat, **decoders), "pytorch-crf")
+    times = interleave(decoders, rounds, wait=wait)
+    show(f"CRF decoding, {title}", times, "pytorch-crf", report)
 
 
-def compare_epochs(count: int, hidden: int, repeat: int, device: str) -> None:
+def compare_epochs(count: int, hidden: int, rounds: int, device: str, report: Report) -> None:
     """A training epoch and a prediction of ``count`` sentences, batch 32."""
     params = NerParams(
         hidden=hidden, dropout=0.5, learning_rate=1e-4, decay=0.9, epochs=1, patience=1, batch=32
@@ -143,36 +129,37 @@ def compare_epochs(count: int, hidden: int, repeat: int, device: str) -> None:
         )
         predictions[name] = partial(predict, tagger, sentences, batch=32)
     title = f"{count} sentences, {WIDTH} -> 2 x {hidden}"
-    show(f"epoch, {title}", measure(repeat, **sides), "usual, random batches")
-    show(f"prediction, {title}", measure(repeat, **predictions), "usual")
+    wait = find_wait(device)
+    times = interleave(sides, rounds, wait=wait)
+    show(f"epoch, {title}", times, "usual, random batches", report)
+    show(f"prediction, {title}", interleave(predictions, rounds, wait=wait), "usual", report)
 
 
-def _wait(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize()
+def find_wait(device: str) -> Callable[[], object]:
+    """What returns when the device has done all that was asked of it."""
+    return (lambda: None) if device == "cpu" else torch.cuda.synchronize
 
 
 def main() -> None:
-    """Print the three comparisons."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--threads", type=int, default=2)
+    """The CRF in three sizes, then epochs and predictions."""
+    parser = make_parser(__doc__, __file__)
     parser.add_argument(
-        "--repeat",
-        type=int,
-        default=5,
-        help="turns of the epochs; the CRF takes four times as many",
+        "--rounds", type=int, default=5, help="of the epochs; the CRF takes four times as many"
     )
     parser.add_argument("--sentences", type=int, default=512)
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--device", default="cpu")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     torch.manual_seed(0)
+    device, gpu = options.device, options.device != "cpu"
+    packages = ("torch", "pytorch-crf", "numpy")
+    name = torch.cuda.get_device_name(device) if gpu else None
+    report = Report(__doc__, COLUMNS, options, packages, name)
     for batch, words in ((32, 50), (32, 18), (128, 50)):
-        compare_crfs(batch, words, 4 * arguments.repeat, arguments.device)
-    compare_epochs(arguments.sentences, arguments.hidden, arguments.repeat, arguments.device)
+        compare_crfs(batch, words, 4 * options.rounds, device, report)
+    compare_epochs(options.sentences, options.hidden, options.rounds, device, report)
+    report.write()
 
 
 if __name__ == "__main__":

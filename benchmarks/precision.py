@@ -1,4 +1,4 @@
-"""Does bfloat16 learn what float32 learns? Learning curves of both precisions, beside those of
+"""Whether bfloat16 learns what float32 learns: learning curves of both precisions, beside those of
 other seeds as the measure of noise.
 
 GPT2 and GPT2E of `studies/sample` on its corpus and in its size, three seeds of each precision. A
@@ -10,7 +10,6 @@ one seed differ by rounding alone. Differences are in nats per token.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import tempfile
 from collections.abc import Iterable
@@ -19,22 +18,30 @@ from statistics import mean, stdev
 
 import numpy as np
 import torch
+from common import Column, Report, make_parser
+from training import SAMPLE, resize
 
 from entity_transformers.artifacts import write_text
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
+from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.sample import generate_corpus
-from entity_transformers.models.registry import build_model, label_corpus
-from entity_transformers.study.params import Params, load
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.registry import build_model
+from entity_transformers.study.params import Params
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 from entity_transformers.train.progress import CurveRow
 
-ROOT = Path(__file__).resolve().parents[1]
 PRECISIONS = ("float32", "bfloat16")
 # precision and seed: losses in training and on dev
 Curves = dict[tuple[str, int], tuple[np.ndarray, np.ndarray]]
+COLUMNS = {
+    "gap": Column("mean difference", "nats per token", middle=mean, spread=True),
+    "loss": Column("mean loss", "nats per token", middle=mean),
+    "spread": Column("standard deviation", "nats per token"),
+}
 
 
 def make_corpora(params: Params, folder: Path) -> dict[str, AlignedCorpus]:
@@ -57,24 +64,23 @@ def make_corpora(params: Params, folder: Path) -> dict[str, AlignedCorpus]:
 
 
 def train(
-    params: Params, corpora: dict[str, AlignedCorpus], name: str, precision: str, seed: int
+    entry: ModelEntry, corpora: dict[str, AlignedCorpus], vocabulary: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """A run's curve: the mean training loss between one row and the next, and the dev losses."""
-    lm = params.lm.model_copy(update={"precision": precision})
-    model = build_model(name, lm, params.tokenizer.vocabulary, 0, seed=seed)
-    learnt, dev = (label_corpus(corpora[split], name, seed) for split in ("train", "dev"))
+    learnt, dev = (give(corpora[split], entry.labels, seed) for split in ("train", "dev"))
+    unlabelled, window = give(dev, "none"), entry.lm.window
     rows: list[CurveRow] = []
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(
-            model,
+        Training(
+            build_model(entry, vocabulary, 0, seed=seed),
             learnt,
-            lambda model, entities: mean_loss(model, dev, window=lm.window, entities=entities),
-            lm,
+            lambda model, labels: mean_loss(model, dev if labels else unlabelled, window=window),
+            entry.lm,
             seed,
             CheckpointStore(Path(folder), 1),
+            SAMPLE.run.checkpoint_every,
             lambda index, row: rows.append(row),
-        )
-        training.run()
+        ).run()
     return np.array([row["train_loss"] for row in rows]), np.array(
         [row["dev_loss_on"] for row in rows if row["dev_loss_on"] != ""]
     )
@@ -99,37 +105,29 @@ def compare(curves: Curves, seeds: Iterable[int]) -> dict[str, list[float]]:
 
 def main() -> None:
     """Train, compare and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, __file__)
     parser.add_argument("--seeds", type=int, default=3, help="default %(default)s")
     parser.add_argument("--steps", type=int, help="left out: the study's")
     options = parser.parse_args()
     if options.seeds < 2:
         parser.error(f"--seeds {options.seeds}: at least 2, since seeds are the measure of noise")
-    torch.set_num_threads(2)
-    params = load(ROOT / "studies/sample/params.yaml")
-    if options.steps is not None:
-        params = params.model_copy(
-            update={"lm": params.lm.model_copy(update={"steps": options.steps})}
-        )
+    torch.set_num_threads(options.threads)
+    report = Report(__doc__, COLUMNS, options)
+    steps = options.steps or SAMPLE.lm.steps
+    changes = {"steps": steps, "warmup_steps": min(SAMPLE.lm.warmup_steps, steps)}
     seeds = range(1, options.seeds + 1)
     with tempfile.TemporaryDirectory() as folder:
-        corpora = make_corpora(params, Path(folder))
+        corpora = make_corpora(SAMPLE, Path(folder))
     for name in ("gpt2", "gpt2e"):
-        curves = {
-            (p, seed): train(params, corpora, name, p, seed) for p in PRECISIONS for seed in seeds
-        }
+        curves: Curves = {}
+        for precision, seed in itertools.product(PRECISIONS, seeds):
+            entry = resize(SAMPLE.model(name), precision=precision, **changes)
+            curves[precision, seed] = train(entry, corpora, SAMPLE.tokenizer.vocabulary, seed)
         for what, gaps in compare(curves, seeds).items():
-            print(
-                f"{name:6s} {what:27s} mean {mean(gaps):+.4f}, between {min(gaps):+.4f} and"
-                f" {max(gaps):+.4f}"
-            )
-        ends = [curves["float32", seed][1][-1] for seed in seeds]
-        print(
-            f"{name:6s} dev loss in float32 {mean(ends):.4f}, standard deviation over seeds"
-            f" {stdev(ends):.4f}"
-        )
+            report.row(f"{name}: {what}", gap=gaps)
+        ends = [float(curves["float32", seed][1][-1]) for seed in seeds]
+        report.row(f"{name}: dev loss in float32, over seeds", loss=ends, spread=stdev(ends))
+    report.write()
 
 
 if __name__ == "__main__":

@@ -2,28 +2,36 @@
 forward pass.
 
 The bare pass reads the same number of tokens at the same batch size and mean length as full
-rectangles, without padding: with logits for LAMBADA, to hidden states for embeddings. Both sides
-run by turns, so that a busy machine slows both; ratios are medians over the turns (above 1: faster
-than the bare pass). Run: python benchmarks/scoring.py --threads 1
+rectangles, without padding: with logits for LAMBADA, to hidden states for embeddings. A ratio above
+1 is faster than the bare pass.
+
+    python benchmarks/scoring.py --threads 1
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from common import Column, Report, interleave, make_parser, ratios
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode import embed_words, embed_words_in_context
+from entity_transformers.models.gpt2 import GPT2
 from entity_transformers.tasks.lambada import Passage, score_passages
 from entity_transformers.tasks.similarity import measure_similarity
 
 VOCABULARY, WINDOW, BATCH = 8000, 256, 64
+COLUMNS = {
+    "speed": Column("ours", "tokens/s"),
+    "bare": Column("bare pass", "tokens/s"),
+    "ratio": Column("speed", "ratio", "bare pass"),
+    "seconds": Column("time", "s"),
+}
 
 
 def write_documents(generator: np.random.Generator, count: int) -> list[Document]:
@@ -63,39 +71,36 @@ def draw_passages(generator: np.random.Generator, count: int) -> list[Passage]:
 
 
 def read_barely(
-    model: GPT2LMHeadModel, tokens: int, length: int, *, logits: bool
-) -> Callable[[], None]:
-    """A bare forward pass over about ``tokens`` tokens in full batches of sequences of ``length``."""
+    model: GPT2, tokens: int, length: int, *, logits: bool
+) -> tuple[Callable[[], None], int]:
+    """A bare forward pass over about ``tokens`` tokens in full batches of sequences of ``length``,
+    and how many tokens it reads.
+    """
     ids = torch.randint(0, VOCABULARY, (BATCH, length))
     passes = max(1, round(tokens / ids.numel()))
 
     @torch.inference_mode()
     def read() -> None:
         for _ in range(passes):
-            (model if logits else model.transformer)(ids, use_cache=False)
+            (model.module if logits else model.module.transformer)(ids, use_cache=False)
 
-    read.tokens = passes * ids.numel()  # type: ignore[attr-defined]
-    return read
+    return read, passes * ids.numel()
 
 
 def compare(
-    name: str, ours: Callable[[], object], bare: Callable[[], None], tokens: int, turns: int
+    what: str,
+    ours: Callable[[], object],
+    bare: tuple[Callable[[], None], int],
+    tokens: int,
+    rounds: int,
+    report: Report,
 ) -> None:
-    """Print tokens per second of both sides and the median ratio over the turns."""
-    rates: list[tuple[float, float]] = []
-    for _ in range(turns + 1):
-        seconds = []
-        for side in (ours, bare):
-            started = time.perf_counter()
-            side()
-            seconds.append(time.perf_counter() - started)
-        rates.append((tokens / seconds[0], bare.tokens / seconds[1]))  # type: ignore[attr-defined]
-    table = np.array(rates[1:])
-    ratio = np.median(table[:, 0] / table[:, 1])
-    print(
-        f"{name:24s} {np.median(table[:, 0]):8.0f} tokens/s, bare pass"
-        f" {np.median(table[:, 1]):8.0f} tokens/s, ratio {ratio:.2f}"
-    )
+    """Tokens per second of both sides, and their ratio."""
+    read, barely = bare
+    times = interleave({"ours": ours, "bare": read}, rounds)
+    speed = [tokens / seconds for seconds in times["ours"].wall]
+    peer = [barely / seconds for seconds in times["bare"].wall]
+    report.row(what, speed=speed, bare=peer, ratio=ratios(speed, peer))
 
 
 def mean_length(lengths: Sequence[int]) -> int:
@@ -107,70 +112,69 @@ def main() -> None:
     """Compare LAMBADA scoring, words alone and words in sentences with bare passes; time similarity
     on 200,000 mentions.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--turns", type=int, default=3)
+    parser = make_parser(__doc__, __file__)
+    parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    report = Report(__doc__, COLUMNS, options)
     generator = np.random.default_rng(0)
-    model = GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=VOCABULARY,
-            n_positions=WINDOW,
-            n_embd=256,
-            n_layer=4,
-            n_head=4,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    ).eval()
+    config = GPT2Config(
+        vocab_size=VOCABULARY,
+        n_positions=WINDOW,
+        n_embd=256,
+        n_layer=4,
+        n_head=4,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = GPT2(GPT2LMHeadModel(config).eval())
 
     passages = draw_passages(generator, 512)
     lengths = [len(p.tokens) - 1 for p in passages]
-    bare = read_barely(model, sum(lengths), mean_length(lengths), logits=True)
     compare(
         "LAMBADA",
         lambda: score_passages(model, passages, window=WINDOW, batch=BATCH),
-        bare,
+        read_barely(model, sum(lengths), mean_length(lengths), logits=True),
         sum(lengths),
-        options.turns,
+        options.rounds,
+        report,
     )
 
     documents = write_documents(generator, 20)
     tokenizer = learn_tokenizer(documents, VOCABULARY, "natural")
     words = sorted({word for document in documents for word in document.words})
     lengths = [len(tokenizer.encode(" " + word).ids) for word in words]
-    bare = read_barely(model, sum(lengths), mean_length(lengths), logits=False)
     how = {"window": WINDOW, "pooling": "last", "batch": BATCH}
     compare(
         "words without context",
         lambda: embed_words(model, words, tokenizer, **how),
-        bare,
+        read_barely(model, sum(lengths), mean_length(lengths), logits=False),
         sum(lengths),
-        options.turns,
+        options.rounds,
+        report,
     )
 
     corpus = align_split(
         documents, tokenizer, split="train", policy="outermost", spacing="every_word"
     )
-    tokens, sentences = (
-        len(corpus.tokens) - len(corpus),
-        sum(len(document.sentence_starts) for document in documents),
-    )
-    bare = read_barely(model, tokens, round(tokens / sentences), logits=False)
+    tokens = len(corpus.tokens) - len(corpus)
+    sentences = sum(len(document.sentence_starts) for document in documents)
     compare(
         "words in sentences",
         lambda: embed_words_in_context(model, documents, corpus, context="sentence", **how),
-        bare,
+        read_barely(model, tokens, round(tokens / sentences), logits=False),
         tokens,
-        options.turns,
+        options.rounds,
+        report,
     )
 
     vectors = generator.standard_normal((200_000, 768), np.float32).astype(np.float16)
     entity = generator.integers(0, 40_000, 200_000)
     started = time.perf_counter()
     measure_similarity(vectors, entity, vectors[:40_000])
-    print(f"similarity of 200,000 mentions of width 768: {time.perf_counter() - started:.1f} s")
+    seconds = time.perf_counter() - started
+    report.row("similarity of 200,000 mentions of width 768", seconds=seconds)
+    report.write()
 
 
 if __name__ == "__main__":

@@ -1,81 +1,96 @@
 """Tokens per second of the training loop, as ratios: against a plain loop over GPT2LMHeadModel,
 bf16, B = 16 against B = 1, memory_life.
 
-4 layers, width 256, vocabulary 8,000, 256-token windows, batch 8, two threads; sides run by turns
-in one process, medians. Also how much batching can give at all: the share of a bare matrix
-product's speed that B = 1 reaches, and B = 16 against B = 1 in shorter windows; and the loop
-against the plain one with GPT-2's vocabulary, where the loss is most of a step. Then the share of
-padded positions. Last a whole run of GPT2E, with curve, log and checkpoints as often as in the
-sample: the share of its time that is neither forward, backward nor optimizer, part by part.
+4 layers, width 256, vocabulary 8,000, 256-token windows, batch 8. Also how much batching can give
+at all: the share of a bare matrix product's speed that B = 1 reaches, and B = 16 against B = 1 in
+shorter windows; and the loop against the plain one with GPT-2's vocabulary, where the loss is most
+of a step. Then the share of padded positions. Last a whole run of GPT2E, with curve, log and
+checkpoints as often as in the sample: the share of its time that is neither forward, backward nor
+optimizer, part by part.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
+from common import ROOT, Column, Report, interleave, make_parser, ratios
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.cli.lm import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.base import IGNORED
+from entity_transformers.models.gpt2 import shape
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.registry import build_config, build_model, label_corpus
-from entity_transformers.models.step import IGNORED
+from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import load
-from entity_transformers.kinds import LmParams
 from entity_transformers.train import loop as training
 from entity_transformers.train import loss
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 
-ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = load(ROOT / "studies/sample/params.yaml")
 VOCABULARY, WINDOW = 8000, 256
 GPT2_VOCABULARY = 50257
 WINDOWS = (WINDOW, 64, 16)
-ROUNDS, STEPS = 5, 4
+STEPS = 4
 CORE = ("forward", "backward", "optimizer")
+COLUMNS = {
+    "speed": Column("speed", "tokens/s"),
+    "ratio": Column("ratio", "ratio"),
+    "share": Column("share", "%"),
+    "seconds": Column("each", "s"),
+}
+
+
+def draw_lengths(documents: int = 300) -> np.ndarray:
+    """Tokens of documents as long as CoNLL-2012's parts, about 560 on average."""
+    generator = np.random.default_rng(1)
+    return np.maximum(32, generator.gamma(2.0, 280.0, documents).astype(np.int64))
 
 
 def make_corpus(
-    documents: int = 300, mentions: float = 0.25, vocabulary: int = VOCABULARY
+    lengths: Sequence[int] | np.ndarray, vocabulary: int = VOCABULARY, entities: int = 39
 ) -> AlignedCorpus:
-    """Random tokens in documents as long as CoNLL-2012's parts (mean about 560 tokens), a quarter
-    of them in mentions.
-    """
-    generator = np.random.default_rng(1)
-    lengths = np.maximum(32, generator.gamma(2.0, 280.0, documents).astype(np.int64))
-    total = int(lengths.sum())
-    inside = generator.random(total) < mentions
-    entities = np.where(inside, generator.integers(1, 40, total), 0).astype(np.int32)
-    arrays = {
-        "tokens": generator.integers(1, vocabulary, total).astype(np.int32),
-        "entities": entities,
-        "mentions": np.where(inside, 0, -1).astype(np.int32),
-        "words": np.arange(total, dtype=np.int32),
-        "tags": np.zeros(total, np.uint8),
-        "bytes": np.ones(total, np.uint16),
-    }
-    names = tuple(map(str, range(documents)))
+    """Random tokens in documents of these lengths, a quarter of them in mentions."""
+    generator, total = np.random.default_rng(1), int(np.sum(lengths))
+    inside = generator.random(total) < 0.25
     return AlignedCorpus(
-        "train", names, ("",), offsets=np.concatenate([[0], np.cumsum(lengths)]), **arrays
+        "train",
+        tuple(map(str, range(len(lengths)))),
+        ("",),
+        tokens=generator.integers(1, vocabulary, total).astype(np.int32),
+        gold=np.where(inside, generator.integers(1, entities + 1, total), 0).astype(np.int32),
+        mentions=np.where(inside, np.cumsum(inside) - 1, -1).astype(np.int32),
+        words=np.arange(total, dtype=np.int32),
+        tags=np.zeros(total, np.uint16),
+        bytes=np.ones(total, np.uint16),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
     )
 
 
-def make_params(**changes: Any) -> LmParams:
-    """The sample's lm section in the size of the comparison."""
-    values = load(ROOT / "studies/sample/params.yaml").lm.model_dump()
+def resize(entry: ModelEntry, **changes: Any) -> ModelEntry:
+    """The entry with other values of its params."""
+    return replace(entry, lm=type(entry.lm)(**(entry.lm.model_dump() | changes)))
+
+
+def make_entry(name: str, **changes: Any) -> ModelEntry:
+    """The sample's entry in the size of the comparison."""
     size = {
         "layers": 4,
         "heads": 4,
@@ -85,43 +100,34 @@ def make_params(**changes: Any) -> LmParams:
         "dropout": 0.0,
         "steps": 400,
         "warmup_steps": 0,
+        "validate_every": 400,
+        "learning_rate": 1e-4,
     }
-    return LmParams(
-        **(
-            values
-            | size
-            | {"validate_every": 400, "checkpoint_every": 400, "learning_rate": 1e-4}
-            | changes
-        )
-    )
+    return resize(SAMPLE.model(name), **(size | changes))
 
 
 def make_training(
-    name: str,
+    entry: ModelEntry,
     corpus: AlignedCorpus,
     folder: Path,
-    params: LmParams,
     vocabulary: int = VOCABULARY,
+    *,
     device: torch.device | str = "cpu",
+    checkpoint_every: int = 400,
 ) -> Training:
     """A run as `train-lm` starts it: curve and checkpoints below ``folder``, the log on stderr, a
     validation that costs nothing.
     """
-    model = build_model(name, params, vocabulary, 0, seed=1).to(device)
-    store, write_row = (
-        CheckpointStore(folder / "checkpoints", params.keep_checkpoints),
-        CurveFile(folder / "curve.csv").write_row,
-    )
-    log = functools.partial(print, file=sys.stderr)
     return Training(
-        model,
-        label_corpus(corpus, name, 1),
-        lambda model, entities: 0.0,
-        params,
+        build_model(entry, vocabulary, 0, seed=1).to(device),
+        give(corpus, entry.labels, 1),
+        lambda model, labels: 0.0,
+        entry.lm,
         1,
-        store,
-        write_row,
-        log,
+        CheckpointStore(folder / "checkpoints", SAMPLE.run.keep_checkpoints),
+        checkpoint_every,
+        CurveFile(folder / "curve.csv").write_row,
+        log=functools.partial(print, file=sys.stderr),
     )
 
 
@@ -129,8 +135,8 @@ def plain_step(
     corpus: AlignedCorpus, vocabulary: int = VOCABULARY, autocast: bool = False
 ) -> Callable[[], None]:
     """The peer: transformers' model with its own activation and loss, AdamW, whole windows."""
-    config = build_config("gpt2", make_params(), vocabulary, 0)
-    config.activation_function = GPT2Config().activation_function
+    own = {"activation_function": GPT2Config().activation_function}
+    config = GPT2Config(**(shape(make_entry("gpt2").lm, vocabulary, 0) | own))
     model = GPT2LMHeadModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     generator = np.random.default_rng(1)
@@ -150,37 +156,16 @@ def plain_step(
     return step
 
 
-def seconds(step: Callable[[], None], steps: int = STEPS) -> float:
-    """Seconds a step."""
-    start = time.perf_counter()
-    for _ in range(steps):
-        step()
-    return (time.perf_counter() - start) / steps
-
-
-def measure(sides: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
-    """Seconds a step of each side, round by round, the sides by turns; one round to warm up."""
-    for step in sides.values():
-        seconds(step, 1)
-    rounds = [{name: seconds(step) for name, step in sides.items()} for _ in range(ROUNDS)]
-    return {name: [r[name] for r in rounds] for name in sides}
-
-
 def measure_peak(
     size: int = 2048,
-    rounds: int = 8,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    wait: Callable = lambda: None,
+    wait: Callable[[], object] = lambda: None,
 ) -> float:
     """FLOP a second of a bare product of two matrices, the best of several."""
     one, other = torch.rand(2, size, size, device=device, dtype=dtype)
-
-    def multiply() -> None:
-        torch.mm(one, other)
-        wait()
-
-    return 2 * size**3 / min(seconds(multiply, 1) for _ in range(rounds))
+    times = interleave({"product": lambda: torch.mm(one, other)}, 8, wait=wait)
+    return 2 * size**3 / min(times["product"].wall)
 
 
 def count_flops(
@@ -242,7 +227,7 @@ def time_run(run: Training) -> Stopwatch:
     """
     places = [
         ("batching", WindowPlan, "__getitem__"),
-        ("forward", run.model.transformer, "forward"),
+        ("forward", run.model.module.transformer, "forward"),
         ("forward", loss, "sum_losses"),
         ("backward", torch.Tensor, "backward"),
         ("optimizer", training, "apply_gradients"),
@@ -260,87 +245,92 @@ def time_run(run: Training) -> Stopwatch:
     return watch
 
 
-def show_overhead(watch: Stopwatch) -> None:
-    """Print the share of the run that is not `CORE`, and its parts."""
-    total = watch.seconds.total()
+def report_overhead(watch: Stopwatch, report: Report) -> None:
+    """The share of the run that is not `CORE`, and its parts."""
+    total, steps = watch.seconds.total(), watch.calls["optimizer"]
     parts = {part: spent / total for part, spent in watch.seconds.items() if part not in CORE}
-    steps, share = watch.calls["optimizer"], sum(parts.values())
-    print(
-        f"gpt2e, {steps} steps: {share:.2%} of the time is neither forward, backward nor optimizer"
-        " (target under 3 %)"
+    report.row(
+        f"gpt2e, {steps} steps: neither forward, backward nor optimizer",
+        share=100 * sum(parts.values()),
+        ratio_of="the run",
+        at_most=3,
     )
-    print("  " + ", ".join(f"{part} {share:.2%}" for part, share in sorted(parts.items())))
-    print(
-        f"  {watch.calls['checkpoints']} checkpoint(s),"
-        f" {watch.seconds['checkpoints'] / watch.calls['checkpoints']:.3f} s each"
-    )
+    for part, share in sorted(parts.items()):
+        report.row(f"of it {part}", share=100 * share, ratio_of="the run")
+    saves = watch.calls["checkpoints"]
+    report.row(f"checkpoints ({saves})", seconds=watch.seconds["checkpoints"] / saves)
+
+
+def make_sides(folder: Path) -> tuple[dict[str, Callable[[], None]], dict[str, int], Training]:
+    """One step of every side, the tokens that it reads, and the run of GPT2."""
+    corpus = make_corpus(draw_lengths())
+
+    def start(side: str, name: str, **changes: Any) -> Training:
+        return make_training(make_entry(name, **changes), corpus, folder / side)
+
+    ours = start("gpt2", "gpt2")
+    sides: dict[str, Callable[[], None]] = {
+        "plain": plain_step(corpus),
+        "gpt2": ours.train_step,
+        "gpt2 bf16": start("bf16", "gpt2", precision="bfloat16").train_step,
+        "gpt2e": start("gpt2e", "gpt2e").train_step,
+        "gpt2e epochs": start("epochs", "gpt2e", memory_life="epochs").train_step,
+    }
+    large = make_corpus(draw_lengths(), GPT2_VOCABULARY)
+    for precision in ("float32", "bfloat16"):
+        name = f"50257 {precision}"
+        sides[f"plain {name}"] = plain_step(large, GPT2_VOCABULARY, precision == "bfloat16")
+        entry = make_entry("gpt2", precision=precision)
+        run = make_training(entry, large, folder / name, GPT2_VOCABULARY)
+        sides[f"gpt2 {name}"] = run.train_step
+    tokens = dict.fromkeys(sides, 8 * WINDOW)
+    for window in WINDOWS:
+        for streams in (1, 16):
+            side = name_batch(streams, window)
+            run = start(side, "gpt2", documents_per_step=streams, window=window)
+            sides[side], tokens[side] = run.train_step, window * streams
+    return sides, tokens, ours
+
+
+def name_batch(streams: int, window: int) -> str:
+    """The side of GPT2 with so many streams of such windows."""
+    return f"gpt2 B={streams} window {window}"
 
 
 def main() -> None:
     """Measure and print."""
-    torch.set_num_threads(2)
-    corpus = make_corpus()
-    study = load(ROOT / "studies/sample/params.yaml").lm
-    rates = {
-        "steps": study.checkpoint_every,
-        "checkpoint_every": study.checkpoint_every,
-        "validate_every": study.validate_every,
-    }
+    parser = make_parser(__doc__, __file__)
+    parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    report = Report(__doc__, COLUMNS, options)
+    study, every = SAMPLE.model("gpt2e").lm, SAMPLE.run.checkpoint_every
     with tempfile.TemporaryDirectory() as folder:
-
-        def start(side: str, name: str, **changes: Any) -> Training:
-            return make_training(name, corpus, Path(folder) / side, make_params(**changes))
-
-        ours = start("gpt2", "gpt2")
-        sides = {
-            "plain": plain_step(corpus),
-            "gpt2": ours.train_step,
-            "gpt2 bf16": start("bf16", "gpt2", precision="bfloat16").train_step,
-            "gpt2e": start("gpt2e", "gpt2e").train_step,
-            "gpt2e epochs": start("epochs", "gpt2e", memory_life="epochs").train_step,
-        }
-        large = make_corpus(vocabulary=GPT2_VOCABULARY)
-        for precision in ("float32", "bfloat16"):
-            params, name = make_params(precision=precision), f"50257 {precision}"
-            sides[f"plain {name}"] = plain_step(large, GPT2_VOCABULARY, precision == "bfloat16")
-            sides[f"gpt2 {name}"] = make_training(
-                "gpt2", large, Path(folder) / name, params, GPT2_VOCABULARY
-            ).train_step
-        batched = {
-            (window, streams): f"gpt2 B={streams} window {window}"
-            for window in WINDOWS
-            for streams in (1, 16)
-        }
-        for (window, streams), side in batched.items():
-            sides[side] = start(side, "gpt2", documents_per_step=streams, window=window).train_step
-        times = measure(sides)
-        watch = time_run(start("run", "gpt2e", **rates))
-    tokens = dict.fromkeys(sides, 8 * WINDOW) | {
-        side: window * streams for (window, streams), side in batched.items()
-    }
-    speed = {side: [tokens[side] / t for t in values] for side, values in times.items()}
+        sides, tokens, ours = make_sides(Path(folder))
+        times = interleave(sides, options.rounds, calls=STEPS)
+        entry = make_entry("gpt2e", steps=every, validate_every=study.validate_every)
+        corpus = make_corpus(draw_lengths())
+        run = make_training(entry, corpus, Path(folder) / "run", checkpoint_every=every)
+        watch = time_run(run)
+    speed = {side: [tokens[side] / t for t in times[side].wall] for side in sides}
     for side, values in speed.items():
-        print(f"{side:22s} {statistics.median(values):8,.0f} tokens/s")
+        report.row(side, speed=values)
     for one, other, target in (
-        ("gpt2", "plain", "1.0"), ("gpt2 bf16", "plain", "1.8"),
-        *((f"gpt2 50257 {precision}", f"plain 50257 {precision}", "1.0") for precision in ("float32", "bfloat16")),
-        ("gpt2e", "gpt2", "0.8"), ("gpt2e epochs", "gpt2e", "0.95"),
-        *((batched[window, 16], batched[window, 1], "3") for window in WINDOWS),
+        ("gpt2", "plain", 1.0), ("gpt2 bf16", "plain", 1.8),
+        *((f"gpt2 50257 {p}", f"plain 50257 {p}", 1.0) for p in ("float32", "bfloat16")),
+        ("gpt2e", "gpt2", 0.8), ("gpt2e epochs", "gpt2e", 0.95),
+        *((name_batch(16, window), name_batch(1, window), 3) for window in WINDOWS),
     ):  # fmt: skip
-        ratio = statistics.median(a / b for a, b in zip(speed[one], speed[other], strict=True))
-        print(f"{one} / {other}: {ratio:.2f} (target at least {target})")
-    share = (
-        statistics.median(speed[batched[WINDOW, 1]])
-        * count_flops(ours.model, WINDOW, visible=0.5)[0]
-        / measure_peak()
-    )
-    print(
-        f"B=1 reaches {share:.0%} of a bare product's speed, so no batch of such windows can be"
-        f" {1 / share:.1f} times as fast"
-    )
+        ratio = ratios(speed[one], speed[other])
+        report.row(f"{one} / {other}", ratio=ratio, ratio_of=other, at_least=target)
+    flops = count_flops(ours.model.module, WINDOW, visible=0.5)[0]
+    share = median(speed[name_batch(1, WINDOW)]) * flops / measure_peak()
+    report.row("FLOP/s of B=1", share=100 * share, ratio_of="a bare product's")
+    report.row("the most that any B can be / B=1", ratio=1 / share, ratio_of=name_batch(1, WINDOW))
     padded = np.mean([ours.plan[i].targets == IGNORED for i in range(STEPS)])
-    print(f"padded positions: {padded:.1%} (target under 5 %)")
-    show_overhead(watch)
+    report.row("padded", share=100 * float(padded), ratio_of="all positions", at_most=5)
+    report_overhead(watch, report)
+    report.write()
 
 
 if __name__ == "__main__":

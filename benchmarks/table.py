@@ -1,0 +1,90 @@
+"""Write docs/benchmarks.md from the figures in ``benchmarks/results``.
+
+python benchmarks/table.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from common import RESULTS, ROOT, Figure, head, show_figure, show_target
+
+from entity_transformers.artifacts import read_json, write_text
+
+TABLE = ROOT / "docs" / "benchmarks.md"
+HEAD = """# Benchmarks
+
+Written by `python benchmarks/table.py` from the figures in `benchmarks/results`, which
+`make bench` measures anew (`make gpu` those of a GPU). Sides that are compared take turns in one
+run, and a ratio is the median of the ratios within the rounds, so that a busy machine disturbs it
+less than it does seconds; the least and the largest of the rounds stand in brackets.
+"""
+
+
+def find_benchmarks() -> list[str]:
+    """Names of all benchmarks."""
+    files = sorted((ROOT / "benchmarks").glob("*.py"))
+    return [file.stem for file in files if file.stem not in ("common", "table")]
+
+
+def pivot(figures: list[Figure]) -> dict[str, dict[str, Figure]]:
+    """Row, then column: its figure."""
+    rows: dict[str, dict[str, Figure]] = {}
+    for figure in figures:
+        rows.setdefault(figure["what"], {})[figure["column"]] = figure
+    return rows
+
+
+def render(results: Path = RESULTS) -> str:
+    """The page: a section per benchmark."""
+    parts = [HEAD]
+    for name in find_benchmarks():
+        file = results / f"{name}.json"
+        found = read_json(file) if file.exists() else None
+        parts.append(f"## {name}\n\n" + (describe(found) if found else "Not measured yet.\n"))
+    return "\n".join(parts)
+
+
+def describe(result: Mapping[str, Any]) -> str:
+    """A benchmark's section: what it compares, where and how it was measured, its table."""
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    facts = f"{result['date']}, commit {result['commit']}; {result['machine']}; {versions}."
+    settings = ", ".join(
+        f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in result["settings"].items()
+    )
+    lines = [result["compares"], facts, f"Settings: {settings}." if settings else ""]
+    lines += [f"**Note: {result['note']}.**" if result["note"] else "", draw(result)]
+    return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def draw(result: Mapping[str, Any]) -> str:
+    """The figures as a table in Markdown, with a column of targets where there are any."""
+    figures: list[Figure] = result["figures"]
+    rows, used = pivot(figures), {figure["column"] for figure in figures}
+    titles = [title for title in result["columns"] if title in used]
+    heads = [_head(title, figures) for title in titles]
+    aimed = any("target" in figure for figure in figures)
+    lines = [["", *heads, *["target"] * aimed], ["---", *["---:"] * len(titles), *["---"] * aimed]]
+    for what, row in rows.items():
+        cells = [show_figure(row[title]) if title in row else "" for title in titles]
+        lines.append([what, *cells, *[show_target(row.values())] * aimed])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _head(title: str, figures: list[Figure]) -> str:
+    column = [figure for figure in figures if figure["column"] == title]
+    peers = {figure.get("ratio_of") for figure in column}
+    return head(title, column[0]["unit"], peers.pop() if len(peers) == 1 else None)
+
+
+def main() -> None:
+    """Write the page."""
+    write_text(TABLE, render())
+    print(f"wrote {TABLE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
