@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from entity_transformers.artifacts import write_json
-from entity_transformers.runtime import git_commit
+from entity_transformers.provenance import git_commit
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -4,22 +4,29 @@ and condition.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.report.results import (
-    CURVE_COLUMNS,
-    Documents,
-    MentionVectors,
-    ProbeRow,
-    Results,
-    Run,
-)
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.catalogue import CATALOGUE
+from entity_transformers.report.clouds import CLOUDS
+from entity_transformers.report.measures import Tree, collect
+from entity_transformers.report.pictures import MentionVectors, Pictures, make_cloud
+from entity_transformers.report.records import CURVE_COLUMNS, Documents, ProbeRow
+from entity_transformers.report.results import Results, Run
 from entity_transformers.report.spans import Example, cut_example
+from entity_transformers.study.params import load
+
+CONTROLS = load(Path(__file__).resolve().parents[2] / "studies/controls/params.yaml")
+ENTRIES = {name: CONTROLS.model(name) for name in CONTROLS.models}
 
 ONTONOTES = ("PERSON", "PRODUCT", "EVENT", "CARDINAL", "NORP", "GPE", "ORG", "DATE", "WORK_OF_ART")
 GUM = ("person", "place", "organization", "event", "abstract")
@@ -61,7 +68,7 @@ def make_documents(model: str, seed: int, shift: float) -> Documents:
     on = (base + shift + noise) * tokens
     off = on + (0.003 * tokens if model.startswith("gpt2e") else 0)
     names = np.array([f"{split}/doc{i:03}#0" for i, split in enumerate(splits)])
-    return Documents(splits, names, tokens, on, off)
+    return Documents(splits, names, tokens, {"on": on, "off": off})
 
 
 def make_perplexity(model: str, documents: Documents) -> dict[str, Any]:
@@ -71,17 +78,23 @@ def make_perplexity(model: str, documents: Documents) -> dict[str, Any]:
         at = documents.split == split
         on, off = (
             float(nll[at].sum() / documents.tokens[at].sum())
-            for nll in (documents.nll_on, documents.nll_off)
+            for nll in (documents.nll["on"], documents.nll["off"])
         )
-        both = lambda more, on=on, off=off: {
-            "on": make_score(on + more),
-            "off": make_score(off + more),
+        nothing = {"on": make_score(None), "off": make_score(None)}
+        more = {"outside": 0.1, "first": 0.4, "later": -0.9, "nouns": 0.6, "pronouns": -1.5}
+        parts = {
+            name: {"on": make_score(on + gap), "off": make_score(off + gap)}
+            for name, gap in more.items()
         }
         splits[split] = {
-            "documents": int(at.sum()), "words": 9000, "bytes": 50000, "on": make_score(on, 9999, True), "off": make_score(off, 9999, True),
-            "by_class": {"outside": both(0.1), "first": both(0.4), "later": both(-0.9)},
-            "by_group": {"nouns": both(0.6), "pronouns": both(-1.5), "other": {"on": make_score(None), "off": make_score(None)}},
-        }  # fmt: skip
+            "documents": int(at.sum()),
+            "words": 9000,
+            "bytes": 50000,
+            "on": make_score(on, 9999, True),
+            "off": make_score(off, 9999, True),
+            "by_class": {name: parts[name] for name in ("outside", "first", "later")},
+            "by_group": {**{n: parts[n] for n in ("nouns", "pronouns")}, "other": nothing},
+        }
     return {"model": model, "seed": 1, "splits": splits}
 
 
@@ -98,8 +111,8 @@ def make_similarity(model: str, generator: np.random.Generator) -> dict[str, Any
     )
 
     def sim() -> dict[str, Any]:
-        return {"entities": 310, "mentions": 1405, **{k: float(v) for k, v in zip(keys, generator.uniform(-0.1, 0.9, 5), strict=True)},
-                "between_entities_centred": 0.01}  # fmt: skip
+        drawn = dict(zip(keys, generator.uniform(-0.1, 0.9, 5).tolist(), strict=True))
+        return {"entities": 310, "mentions": 1405, **drawn, "between_entities_centred": 0.01}
 
     nothing = {"entities": 0, "mentions": 0, **dict.fromkeys((*keys, "between_entities_centred"))}
     words = {"nouns": sim(), "pronouns": sim()}
@@ -202,7 +215,8 @@ def make_probe(model: str, seed: int) -> dict[str, Any]:
         g: {"n": 0 if g == "other" else 40, "nearest": None if g == "other" else 0.3}
         for g in PROBE_GROUPS
     }
-    splits = {split: {"left_out": 0.125, "groups": cells} for split in ("dev", "test")}
+    counts = {"documents": 2, "mentions": 60, "later": 48, "asked": 42, "candidates": 5.5}
+    splits = {split: {"left_out": 0.125, "groups": cells, **counts} for split in ("dev", "test")}
     summary = {
         "model": model,
         "seed": seed,
@@ -249,37 +263,72 @@ def make_mentions(seed: int) -> MentionVectors:
 
 def make_run(
     model: str, seed: int, labels: tuple[str, ...] = ONTONOTES, shift: float | None = None
-) -> Run:
-    """Everything one model and seed leave behind."""
+) -> tuple[dict[str, Any], Run]:
+    """Everything one model and seed leave behind: JSON by path, and what the CSV files hold."""
     generator = np.random.default_rng([seed, sum(map(ord, model))])
     loss = LOSS[model] + 0.004 * seed
     documents = make_documents(model, seed, LOSS[model] - 5.7 if shift is None else shift)
     slow = 1.13 if model.startswith("gpt2e") else 1.0
     fractions = generator.uniform(0, 0.3, 2)
-    return Run(
-        model=model, seed=seed, curve=make_curve(loss, seed), documents=documents, perplexity=make_perplexity(model, documents),
-        training={"model": model, "seed": seed, "parameters": 5_270_000 + 900_000 * (slow > 1), "steps": 5000, "tokens_seen": 2_560_000,
-                  "train_loss": loss - 0.3, "dev_loss_on": loss, "dev_loss_off": loss + 0.003, "best_dev_loss": loss, "best_step": 4500,
-                  "skipped_steps": 0},
-        timing={"seconds_per_step": 0.151 * slow, "tokens_per_second": 3390 / slow, "seconds_validation_step": 0.05 * slow, "device": "cpu",
-                "threads": 2, "seconds_total": 760.0},
-        lambada={"text": "original", "passages": 5153, "truncated": 3,
-                 "last_word": {"nll": 7.1, "tokens": 6000, "perplexity": float(np.exp(7 + loss / 50)), "accuracy": float(fractions[0])},
-                 "last_token": {"perplexity": float(np.exp(6 + loss / 50)), "accuracy": float(fractions[1])},
-                 "passage": {"tokens": 480000, "words": 400000, "perplexity_token": float(np.exp(loss)),
-                             "perplexity_word": float(np.exp(loss * 1.2))}},
-        similarity=make_similarity(model, generator), ner=make_ner(labels, generator), mentions=make_mentions(seed + len(model)),
-        **make_probe(model, seed),
-    )  # fmt: skip
+    similarity, ner = make_similarity(model, generator), make_ner(labels, generator)
+    own = {"seed": seed}
+    probe = make_probe(model, seed)
+    metrics = {
+        "model": model,
+        "seed": seed,
+        "parameters": 5_270_000 + 900_000 * (slow > 1),
+        "steps": 5000,
+        "tokens_seen": 2_560_000,
+        "train_loss": loss - 0.3,
+        "dev_loss_on": loss,
+        "dev_loss_off": loss + (0.003 if slow > 1 else 0),
+        "best_dev_loss": loss,
+        "best_step": 4500,
+        "skipped_steps": 0,
+    }
+    timing = {
+        "seconds_per_step": 0.151 * slow, "tokens_per_second": 3390 / slow, "device": "cpu",
+        "seconds_validation_step": 0.05 * slow, "threads": 2, "seconds_total": 760.0,
+    }  # fmt: skip
+    lambada = {
+        "text": "original", "passages": 5153, "truncated": 3, "without_context": 0,
+        "last_word": {"nll": 7.1, "tokens": 6000, "perplexity": float(np.exp(7 + loss / 50)),
+                      "accuracy": float(fractions[0])},
+        "last_token": {"perplexity": float(np.exp(6 + loss / 50)), "accuracy": float(fractions[1])},
+        "passage": {"tokens": 480000, "words": 400000, "perplexity_token": float(np.exp(loss)),
+                    "perplexity_word": float(np.exp(loss * 1.2))},
+    }  # fmt: skip
+    at = f"{model}/{seed}"
+    files = {
+        f"lm/{at}/metrics.json": metrics,
+        f"lm/{at}/timing.json": timing,
+        f"perplexity/{at}/perplexity.json": make_perplexity(model, documents) | own,
+        f"lambada/{at}/lambada.json": lambada,
+        f"similarity/{at}/similarity.json": similarity | own,
+        f"probe/{at}/probe.json": probe["probe"],
+        f"ner/{at}/metrics.json": ner | own,
+    }
+    run = Run(
+        model,
+        seed,
+        curve=make_curve(loss, seed),
+        documents=documents,
+        probe_heads=probe["probe_heads"],
+        probe_documents=probe["probe_documents"],
+    )
+    return files, run
 
 
 def make_statistics() -> dict[str, Any]:
     """statistics.json."""
 
     def stats(scale: int) -> dict[str, Any]:
-        counts = {"documents": 10, "documents_without_named_entities": 0, "sentences": 500, "words": 9000, "chains": 300, "mentions": 1200,
-                  "nested_mentions": 90, "crossing_mentions": 1, "merged_spans": 0, "words_in_mentions": 3000,
-                  "words_in_several_mentions": 200, "kept_mentions": 1100, "kept_chains": 290, "kept_words_in_mentions": 2900}  # fmt: skip
+        counts = {
+            "documents": 10, "documents_without_named_entities": 0, "sentences": 500, "words": 9000,
+            "chains": 300, "mentions": 1200, "nested_mentions": 90, "crossing_mentions": 1,
+            "merged_spans": 0, "words_in_mentions": 3000, "words_in_several_mentions": 200,
+            "kept_mentions": 1100, "kept_chains": 290, "kept_words_in_mentions": 2900,
+        }  # fmt: skip
         ne, pos = (
             {"PERSON": 200, "GPE": 120},
             {
@@ -361,9 +410,12 @@ def make_anomalies() -> dict[str, Any]:
             for i, loss in enumerate(losses, start=1)
         ]
 
-    models = {name: {"train_loss": loss, "dev_loss": loss, "context_gain": gain} for name, loss, gain in
-              (("gpt2", 5.7, 0.9), ("gpt2e", 5.68, 0.92), ("gpt2e-literal", 6.8, 0.001))}  # fmt: skip
-    return {
+    trained = {"gpt2": (5.7, 0.9), "gpt2e": (5.68, 0.92), "gpt2e-literal": (6.8, 0.001)}
+    models = {
+        name: {"train_loss": loss, "dev_loss": loss, "context_gain": gain}
+        for name, (loss, gain) in trained.items()
+    }
+    anomalies = {
         "padding": {"documents": padded(0.8), "sentences": padded(0.05)},
         "validation-trains": {
             "train_loss": 6.0,
@@ -373,12 +425,15 @@ def make_anomalies() -> dict[str, Any]:
         "validation-seen": {"held_out": 6.9, "passes": passes(4.0, 1.5)},
         "literal-block": {"unigram_entropy": 6.1, "models": models},
     }
+    settings = {"documents": 4, "passes": 100, "seed": 1, "steps": 160, "window": 256}
+    return {name: {"settings": settings, **found} for name, found in anomalies.items()}
 
 
 def make_document() -> Document:
     """A document of three sentences with a nested mention and characters that HTML must escape."""
-    text = """Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her the clockwork swan . The mayor thanked Ada , who had built it
-        herself in her father 's old boathouse . Neither of them forgot the swan ."""
+    text = """Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her the clockwork swan .
+        The mayor thanked Ada , who had built it herself in her father 's old boathouse .
+        Neither of them forgot the swan ."""
     mentions = [
         (0, 2, 7),
         (3, 7, 9),
@@ -412,44 +467,138 @@ def make_example() -> Example:
     return cut_example(document, labels, tokens, 0, 23, 110)
 
 
-def make_results(
+class Given(Tree):
+    """A study's JSON files, by their path."""
+
+    def __init__(self, files: dict[str, Any], runs: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(Path("results"), runs)
+        object.__setattr__(self, "files", files)
+
+    def read(self, path: str) -> Any:
+        return self.files.get(path)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Study(Results):
+    """Results with the files that they were made of."""
+
+    files: dict[str, Any] = field(default_factory=dict)
+
+    def entry(self, model: str) -> ModelEntry:
+        """A model by its name."""
+        return next(entry for entry in self.entries if entry.name == model)
+
+    def named(self, model: str) -> tuple[Run, ...]:
+        """The runs of a model by its name."""
+        return self.of(self.entry(model)) if model in {e.name for e in self.entries} else ()
+
+    def json(self, step: str, model: str, seed: int = 1) -> Any:
+        """The one file of numbers of a run."""
+        name = {"lm": "metrics", "ner": "metrics"}.get(step, step)
+        return self.files[f"{step}/{model}/{seed}/{name}.json"]
+
+    def each(self, step: str, model: str) -> list[Any]:
+        """The same of all seeds."""
+        return [self.json(step, model, seed) for seed in self.seeds]
+
+    def again(self, edit: Callable[[dict[str, Any]], None], **changes: Any) -> Study:
+        """The study after ``edit`` of a copy of its files."""
+        files = copy.deepcopy(self.files)
+        edit(files)
+        frame = collect(Given(files, tuple((r.model, r.seed) for r in self.runs)), self.steps)
+        return replace(self, files=files, frame=frame, **changes)
+
+
+def make_files() -> dict[str, Any]:
+    """What belongs to no run."""
+    return {
+        "corpus/statistics.json": make_statistics(),
+        "corpus/alignment.json": make_alignment(),
+        "passages/lambada_statistics.json": {"passages": 5153, "bad": {}},
+        "passages/lambada_tags.json": make_tags(),
+        "anomalies/anomalies.json": {"candidates": make_anomalies()},
+    }
+
+
+@cache
+def make_pictures(models: frozenset[str]) -> Pictures:
+    """An example, and a cloud for each of the paper's two models that there is, and for both."""
+    clouds = {}
+    for name, roles in CLOUDS.items():
+        wanted = ["gpt2e" if role == "proposed" else "gpt2" for role in roles]
+        if set(wanted) <= models:
+            mentions = {model: make_mentions(1 + len(model)) for model in wanted}
+            clouds[name] = make_cloud(mentions, [f"Entity {i}" for i in range(12)], 8)
+    return Pictures(make_example(), {n: cloud for n, cloud in clouds.items() if cloud is not None})
+
+
+def make_study(
     models: tuple[str, ...] = ("gpt2", "gpt2e"), seeds: tuple[int, ...] = (1,), **changes: Any
-) -> Results:
+) -> Study:
     """A study of these models and seeds; ``labels`` and ``shift`` (loss by model) go to the runs,
-    the rest replaces fields.
+    ``files`` adds or replaces files, the rest replaces fields.
     """
     labels, shift = changes.pop("labels", ONTONOTES), changes.pop("shift", {})
-    runs = tuple(
-        make_run(model, seed, labels, shift.get(model)) for model in models for seed in seeds
-    )
+    files, runs = make_files(), []
+    for model in models:
+        for seed in seeds:
+            left, run = make_run(model, seed, labels, shift.get(model))
+            files |= left
+            runs.append(run)
+    files |= changes.pop("files", {})
     manifest = {
         "git_commit": "0123abcd",
         "device": "cpu",
         "versions": {"torch": "2.13.0"},
         "params": {"lm": {"layers": 4, "width": 192}},
     }
+    steps = changes.pop("steps", tuple(CATALOGUE))
+    given = Given(files, tuple((run.model, run.seed) for run in runs))
     fields: dict[str, Any] = {
-        "title": "E.T. on <made-up> data", "models": models, "seeds": seeds, "runs": runs, "statistics": make_statistics(),
-        "alignment": make_alignment(), "lambada_passages": 5153, "lambada_tags": make_tags(),
-        "entity_names": [f"Entity {i}" for i in range(12)],
-        "example": make_example(), "manifest": manifest, "bootstrap_samples": 500, "anomalies": make_anomalies(),
-    }  # fmt: skip
-    return Results(**(fields | changes))
+        "title": "E.T. on <made-up> data",
+        "entries": tuple(ENTRIES[model] for model in models),
+        "seeds": seeds,
+        "steps": steps,
+        "runs": tuple(runs),
+        "groups": {"nouns": ("NN", "NNS", "NNP", "NNPS"), "pronouns": ("PRP", "PRP$")},
+        "pictures": make_pictures(frozenset({"gpt2", "gpt2e"} & set(models))),
+        "manifest": manifest,
+        "bootstrap_samples": 500,
+    }
+    return Study(**({**fields, "frame": collect(given, steps), "files": files} | changes))
+
+
+def make_empty(*models: str) -> Study:
+    """A study that has left nothing."""
+    entries = tuple(ENTRIES[model] for model in models or ("gpt2",))
+    return Study("nothing", entries, (1,), steps=tuple(CATALOGUE))
 
 
 @pytest.fixture(scope="session")
-def study() -> Callable[..., Results]:
-    """`make_results`."""
-    return make_results
+def entries() -> dict[str, ModelEntry]:
+    """The models by name: the baseline, the proposed one, and every control."""
+    return ENTRIES
 
 
 @pytest.fixture(scope="session")
-def small() -> Results:
+def study() -> Callable[..., Study]:
+    """`make_study`."""
+    return make_study
+
+
+@pytest.fixture(scope="session")
+def empty() -> Callable[..., Study]:
+    """`make_empty`."""
+    return make_empty
+
+
+@pytest.fixture(scope="session")
+def small() -> Study:
     """GPT2 and GPT2E, one seed."""
-    return make_results()
+    return make_study()
 
 
 @pytest.fixture(scope="session")
-def full() -> Results:
+def full() -> Study:
     """Every model, three seeds."""
-    return make_results(tuple(LOSS), (1, 2, 3))
+    return make_study(tuple(LOSS), (1, 2, 3))

@@ -9,16 +9,7 @@ import pytest
 from scipy import stats
 
 from entity_transformers.report.bootstrap import compare_losses
-from entity_transformers.report.claims import (
-    ABSENT,
-    FAILS,
-    HOLDS,
-    OPEN,
-    judge,
-    judge_claims,
-    judge_entities,
-    write_headline,
-)
+from entity_transformers.report.claims import judge_claims
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
     better_condition,
@@ -27,11 +18,21 @@ from entity_transformers.report.differences import (
     judged_split,
     seed_interval,
 )
-from entity_transformers.report.results import CONTROLS, Results, Run, Spans
+from entity_transformers.report.frame import Frame
+from entity_transformers.report.headline import write_headline
+from entity_transformers.report.records import Documents, Spans
+from entity_transformers.report.results import Results, Run
 from entity_transformers.report.tables import build_all
+from entity_transformers.report.verdict import ABSENT, FAILS, HOLDS, OPEN, judge, judge_entities
 
-Study = Callable[..., Results]
+Study = Callable[..., Any]
+CONTROLS = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
 ALL = ("gpt2", "gpt2e", *CONTROLS)
+
+
+def measure(results: Any, model: str, against: str, given: str = "off", split: str = "test") -> Any:
+    """GPT2E's (or ``model``'s) difference with entities on to another model."""
+    return compare(results, split, results.entry(model), "on", results.entry(against), given)
 
 
 def test_entities_help_when_every_control_is_beaten(study: Study) -> None:
@@ -40,7 +41,7 @@ def test_entities_help_when_every_control_is_beaten(study: Study) -> None:
     assert verdict.text.startswith(
         "Entity information helps: on test GPT2E beats GPT2E unlabelled (difference −"
     )
-    assert {difference.against for difference in verdict.differences} == set(CONTROLS)
+    assert {difference.against.name for difference in verdict.differences} == set(CONTROLS)
     assert all(
         difference.high is not None and difference.high < 0 for difference in verdict.differences
     )
@@ -70,7 +71,7 @@ def test_nothing_is_claimed_while_a_control_is_missing(study: Study, missing: st
     assert verdict.status == ABSENT
     assert "were not run" in verdict.text
     assert "helps:" not in verdict.text
-    assert ("not run" in [row[-1] for row in build_all(results)["controls"].rows]) is True
+    assert "Not run: " in build_all(results)["controls"].note
 
 
 def test_an_unbeaten_control_is_told_even_if_another_is_missing(study: Study) -> None:
@@ -84,31 +85,43 @@ def test_without_gpt2e_nothing_was_tested(study: Study) -> None:
     assert judge_entities(study(("gpt2", "gpt2-matched"))).status == ABSENT
 
 
+def test_controls_are_known_by_what_they_are_and_not_by_their_names(study: Study) -> None:
+    results = study(ALL)
+    renamed = replace(
+        results,
+        entries=tuple(replace(entry, name=f"m{i}") for i, entry in enumerate(results.entries)),
+    )
+    names = dict(zip(ALL, (entry.name for entry in renamed.entries), strict=True))
+    # what is parameter-matched still names gpt2e, so that it is no control of m1
+    rows = tuple(replace(r, model=names.get(r.model, r.model)) for r in results.frame)
+    runs = tuple(replace(run, model=names[run.model]) for run in results.runs)
+    verdict = judge_entities(replace(renamed, frame=Frame(rows), runs=runs))
+    assert {d.against.name for d in verdict.differences} == {"m2", "m3"}
+    assert verdict.text.endswith("the controls GPT2 parameter-matched were not run.")
+
+
 def test_one_document_gives_no_interval_and_no_claim(study: Study) -> None:
     results = study(ALL)
     runs = []
     for run in results.runs:
         assert run.documents is not None
         kept = np.flatnonzero(run.documents.split == "test")[:1]
-        cut = {
-            name: getattr(run.documents, name)[kept]
-            for name in ("split", "document", "tokens", "nll_on", "nll_off")
-        }
-        runs.append(replace(run, documents=replace(run.documents, **cut)))
+        cut = {name: getattr(run.documents, name)[kept] for name in ("split", "document", "tokens")}
+        nll = {given: values[kept] for given, values in run.documents.nll.items()}
+        runs.append(replace(run, documents=Documents(**cut, nll=nll)))
     verdict = judge_entities(replace(results, runs=tuple(runs)))
     assert verdict.status == OPEN
     assert "no interval" in verdict.text
 
 
-def test_a_difference_is_the_bootstraps(full: Results) -> None:
-    difference = compare(full, "test", "gpt2e", "on", "gpt2", "off")
-    assert difference is not None
+def test_a_difference_is_the_bootstraps(full: Any) -> None:
+    difference = measure(full, "gpt2e", "gpt2")
     nll = {}
-    for model, column in (("gpt2e", "nll_on"), ("gpt2", "nll_off")):
-        documents = [run.documents for run in full.of(model)]
-        at = documents[0].split == "test"  # type: ignore[union-attr]
-        nll[model] = np.mean([getattr(each, column)[at] for each in documents], axis=0)
-    tokens = full.of("gpt2")[0].documents.tokens[at]  # type: ignore[union-attr]
+    for model, given in (("gpt2e", "on"), ("gpt2", "off")):
+        documents = [run.documents for run in full.named(model)]
+        at = documents[0].split == "test"
+        nll[model] = np.mean([each.nll[given][at] for each in documents], axis=0)
+    tokens = full.named("gpt2")[0].documents.tokens[at]
     expected = compare_losses(
         nll["gpt2e"], nll["gpt2"], tokens, samples=500, seed=BOOTSTRAP_SEED, confidence=0.95
     )
@@ -121,14 +134,11 @@ def test_a_difference_is_the_bootstraps(full: Results) -> None:
 
 def test_shuffled_ids_are_compared_where_they_were_scored(study: Study) -> None:
     results = study()
-    run = results.of("gpt2e")[0]
-    assert run.documents is not None
-    shuffled = replace(
-        run,
-        documents=replace(run.documents, nll_shuffled=run.documents.nll_on + run.documents.tokens),
-    )
+    run = results.named("gpt2e")[0]
+    nll = {**run.documents.nll, "shuffled": run.documents.nll["on"] + run.documents.tokens}
+    shuffled = replace(run, documents=replace(run.documents, nll=nll))
     found = compare_all(replace(results, runs=(results.runs[0], shuffled)), "test")
-    assert [(d.against, d.against_condition) for d in found] == [
+    assert [(d.against.name, d.against_condition) for d in found] == [
         ("gpt2", "off"),
         ("gpt2e", "off"),
         ("gpt2e", "shuffled"),
@@ -138,23 +148,21 @@ def test_shuffled_ids_are_compared_where_they_were_scored(study: Study) -> None:
 
 def test_other_documents_cannot_be_compared(study: Study) -> None:
     results = study()
-    run = results.of("gpt2e")[0]
-    assert run.documents is not None
+    run = results.named("gpt2e")[0]
     other = replace(run, documents=replace(run.documents, tokens=run.documents.tokens + 1))
+    changed = replace(results, runs=(results.runs[0], other))
     with pytest.raises(
         ValueError, match="gpt2e and gpt2 scored different documents or tokens of test"
     ):
-        compare(
-            replace(results, runs=(results.runs[0], other)), "test", "gpt2e", "on", "gpt2", "off"
-        )
+        measure(changed, "gpt2e", "gpt2")
 
 
-def test_a_control_is_met_at_its_best(full: Results) -> None:
+def test_a_control_is_met_at_its_best(full: Any) -> None:
     # the fixture's off is 0.003 worse
-    assert better_condition(full, "gpt2e-unlabelled", "test") == "on"
-    assert better_condition(full, "gpt2-matched", "test") == "off"
-    assert better_condition(full, "gpt2", "absent split") == "off"
-    assert {d.against for d in compare_all(full, "test")} == set(full.models)
+    assert better_condition(full, full.entry("gpt2e-unlabelled"), "test") == "on"
+    assert better_condition(full, full.entry("gpt2-matched"), "test") == "off"
+    assert better_condition(full, full.entry("gpt2"), "absent split") == "off"
+    assert {d.against for d in compare_all(full, "test")} == set(full.entries)
 
 
 def test_claims_are_judged_on_test_else_dev(study: Study) -> None:
@@ -179,20 +187,13 @@ def test_the_interval_over_seeds_is_students() -> None:
 
 def test_with_several_seeds_a_claim_has_to_stand_in_both_intervals(study: Study) -> None:
     results = study(ALL, seeds=(1, 2, 3))
-    good = compare(results, "test", "gpt2e", "on", "gpt2-matched", "off")
-    assert good is not None
+    good = measure(results, "gpt2e", "gpt2-matched")
     assert (good.beats, good.seeds) == (True, 3)
     gaps = []
-    for ours, theirs in zip(results.of("gpt2e"), results.of("gpt2-matched"), strict=True):
-        assert ours.documents is not None
-        assert theirs.documents is not None
+    for ours, theirs in zip(results.named("gpt2e"), results.named("gpt2-matched"), strict=True):
         at = ours.documents.split == "test"
-        gaps.append(
-            float(
-                (ours.documents.nll_on - theirs.documents.nll_off)[at].sum()
-                / ours.documents.tokens[at].sum()
-            )
-        )
+        gap = (ours.documents.nll["on"] - theirs.documents.nll["off"])[at].sum()
+        gaps.append(float(gap / ours.documents.tokens[at].sum()))
     assert good.over_seeds == pytest.approx(seed_interval(gaps), rel=1e-9)
 
 
@@ -205,35 +206,34 @@ def test_one_contrary_seed_is_enough_for_not_shown(study: Study) -> None:
             for run in results.runs
         ),
     )
-    difference = compare(mixed, "test", "gpt2e", "on", "gpt2-matched", "off")
-    assert difference is not None
-    assert difference.high is not None
-    assert difference.over_seeds is not None
+    difference = measure(mixed, "gpt2e", "gpt2-matched")
     # over documents it is better; over seeds not, because one of them is worse
     assert difference.high < 0 < difference.over_seeds[1]
     assert not difference.beats
     assert judge_entities(mixed).status == OPEN
 
 
-def _counts(run: Run, right: int) -> Run:
-    """20 documents with 10 gold and 10 found spans each, ``right`` of them right, give or take one."""
-    wave = np.arange(20) % 3 - 1
-    counts = np.stack([right + wave, np.full(20, 10), np.full(20, 10)], axis=1)
-    f1 = float(counts[:, 0].sum() / counts[:, 1].sum())
-    ner = {"test": {"span": {"micro": {"f1": f1, "support": 200, "predicted": 200}}}}
-    return replace(run, ner=ner, ner_spans=Spans([f"doc{i}" for i in range(20)], counts))
-
-
 def test_the_claim_about_ner_has_to_stand_over_documents_and_over_seeds(study: Study) -> None:
+    """20 documents with 10 gold and 10 found spans each, some of them right, give or take one."""
+
     def judged(*gaps: int) -> tuple[str, str]:
-        results = study(("gpt2", "gpt2e"), seeds=tuple(range(1, len(gaps) + 1)))
-        runs = tuple(
-            _counts(run, 5 + (gaps[run.seed - 1] if run.model == "gpt2e" else 0))
-            for run in results.runs
-        )
-        finding = next(
-            f for f in judge_claims(replace(results, runs=runs)) if "named entity" in f.claim
-        )
+        def edit(files: dict[str, Any]) -> None:
+            for seed, gap in enumerate(gaps, 1):
+                for model, right in (("gpt2", 5), ("gpt2e", 5 + gap)):
+                    f1 = float((right + wave).sum() / 200)
+                    micro = {"f1": f1, "precision": f1, "recall": f1}
+                    test = files[f"ner/{model}/{seed}/metrics.json"]["test"]
+                    test["span"]["micro"] = {**micro, "support": 200, "predicted": 200}
+
+        wave = np.arange(20) % 3 - 1
+        results = study(("gpt2", "gpt2e"), seeds=tuple(range(1, len(gaps) + 1))).again(edit)
+        runs = []
+        for run in results.runs:
+            right = 5 + wave + (gaps[run.seed - 1] if run.model == "gpt2e" else 0)
+            counts = np.stack([right, np.full(20, 10), np.full(20, 10)], axis=1)
+            runs.append(replace(run, ner_spans=Spans([f"doc{i}" for i in range(20)], counts)))
+        findings = judge_claims(replace(results, runs=tuple(runs)))
+        finding = next(f for f in findings if "named entity" in f.claim)
         return finding.status, finding.ours
 
     status, text = judged(1)
@@ -252,43 +252,31 @@ def test_only_seeds_that_both_models_have_are_compared(study: Study) -> None:
         for run in results.runs
         if (run.model, run.seed) not in {("gpt2e", 3), ("gpt2-matched", 1)}
     )
-    difference = compare(replace(results, runs=runs), "test", "gpt2e", "on", "gpt2-matched", "off")
-    alone = compare(study(ALL, seeds=(2,)), "test", "gpt2e", "on", "gpt2-matched", "off")
-    assert difference == alone
+    difference = measure(replace(results, runs=runs), "gpt2e", "gpt2-matched")
+    assert difference == measure(study(ALL, seeds=(2,)), "gpt2e", "gpt2-matched")
     runs = tuple(run for run in results.runs if run.seed == (1 if run.model == "gpt2e" else 2))
-    assert (
-        compare(replace(results, runs=runs), "test", "gpt2e", "on", "gpt2-matched", "off") is None
-    )
+    assert measure(replace(results, runs=runs), "gpt2e", "gpt2-matched") is None
 
 
 @pytest.mark.parametrize("other", [{"device": "cuda"}, {"threads": 1}, {"processes": 2}])
-def test_times_of_different_machines_are_not_compared(
-    small: Results, other: dict[str, Any]
-) -> None:
-    runs = tuple(
-        replace(run, timing={**(run.timing or {}), **(other if run.model == "gpt2e" else {})})
-        for run in small.runs
-    )
-    finding = next(
-        f for f in judge_claims(replace(small, runs=runs)) if "time of training" in f.claim
-    )
+def test_times_of_different_machines_are_not_compared(small: Any, other: dict[str, Any]) -> None:
+    changed = small.again(lambda files: files["lm/gpt2e/1/timing.json"].update(other))
+    finding = next(f for f in judge_claims(changed) if "time of training" in f.claim)
     assert finding.status == ABSENT
+    assert "differ in device, threads or processes" in finding.ours
 
 
 def _better(run: Run, nats: float) -> Run:
     assert run.documents is not None
-    return replace(
-        run,
-        documents=replace(
-            run.documents, nll_off=run.documents.nll_off - nats * run.documents.tokens
-        ),
-    )
+    nll = {**run.documents.nll, "off": run.documents.nll["off"] - nats * run.documents.tokens}
+    return replace(run, documents=replace(run.documents, nll=nll))
 
 
 @pytest.mark.parametrize(
     ("interval", "expected", "status"),
     [
-        ((-2, -1), -1, HOLDS), ((-2, -1), 1, FAILS), ((-2, 1), -1, OPEN), ((-2, 1), 0, OPEN), ((1, 2), 0, FAILS), ((1, 2), 1, HOLDS),
+        ((-2, -1), -1, HOLDS), ((-2, -1), 1, FAILS), ((-2, 1), -1, OPEN),
+        ((-2, 1), 0, OPEN), ((1, 2), 0, FAILS), ((1, 2), 1, HOLDS),
         ((-0.01, 0.015), 0, HOLDS), ((0.005, 0.015), 0, HOLDS),
         (None, -1, OPEN), (None, 0, OPEN),
     ],
@@ -307,24 +295,38 @@ def test_findings_follow_the_numbers(full: Results, small: Results) -> None:
     # the fixture brings them closer
     assert findings["Entities take pronouns away from their entity's vector."].status == FAILS
     assert (
-        findings["Entity attention adds about 2% to the time of training."].ours == "+13.0% a step"
+        findings["Entity attention adds about 2% to the time of training."].ours
+        == "+13.0% per step"
     )
     single = {finding.claim: finding for finding in judge_claims(small)}
     assert single["GPT2E has the lower perplexity on LAMBADA."].status == OPEN
     assert "one seed" in single["GPT2E has the lower perplexity on LAMBADA."].ours
 
 
-def test_without_metrics_nothing_is_found(study: Study) -> None:
+def test_without_a_proposed_model_nothing_is_found(study: Study) -> None:
     findings = judge_claims(study(("gpt2",)))
     assert {finding.status for finding in findings} == {ABSENT}
 
 
-def test_the_headline_is_written_from_the_numbers(small: Results) -> None:
+@pytest.mark.parametrize(
+    ("step", "claim"), [("lambada", "LAMBADA"), ("ner", "named entity"), ("similarity", "alike")]
+)
+def test_claims_about_steps_that_did_not_run_are_left_out(
+    study: Study, step: str, claim: str
+) -> None:
+    results = study()
+    assert any(claim in finding.claim for finding in judge_claims(results))
+    less = replace(results, frame=Frame(row for row in results.frame if row.step != step))
+    assert not any(claim in finding.claim for finding in judge_claims(less))
+
+
+def test_the_headline_is_written_from_the_numbers(small: Any) -> None:
     headline = " ".join(write_headline(small))
-    splits = {model: small.of(model)[0].perplexity["splits"]["test"] for model in ("gpt2", "gpt2e")}  # type: ignore[index]
+    splits = {m: small.json("perplexity", m)["splits"]["test"] for m in ("gpt2", "gpt2e")}
     on, off, base = (
         splits[m][c]["perplexity"] for m, c in (("gpt2e", "on"), ("gpt2e", "off"), ("gpt2", "on"))
     )
     assert f"GPT2E {on:.2f} with entities and {off:.2f} without; GPT2 {base:.2f}." in headline
-    assert f"GPT2 {small.of('gpt2')[0].lambada['last_word']['perplexity']:,.2f}" in headline  # type: ignore[index]
-    assert f"GPT2E {100 * small.of('gpt2e')[0].ner['test']['span']['micro']['f1']:.2f}" in headline  # type: ignore[index]
+    assert f"GPT2 {small.json('lambada', 'gpt2')['last_word']['perplexity']:,.2f}" in headline
+    f1 = small.json("ner", "gpt2e")["test"]["span"]["micro"]["f1"]
+    assert f"GPT2E {100 * f1:.2f}" in headline

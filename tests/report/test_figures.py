@@ -1,34 +1,40 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from entity_transformers.report.figures import (
-    CAPTIONS,
-    build_all,
+from entity_transformers.report.classes import draw_classes
+from entity_transformers.report.clouds import BASELINE, BOTH, CLOUDS, PROPOSED, draw_both
+from entity_transformers.report.colours import PALETTE, choose_colours
+from entity_transformers.report.curves import draw_training, draw_validation, spread
+from entity_transformers.report.figures import CAPTIONS, build_all, render_png
+from entity_transformers.report.pictures import (
+    MentionVectors,
+    Pictures,
     choose_mentions,
-    draw_classes,
-    draw_training,
-    draw_validation,
+    make_cloud,
+    parse_pictures,
     project,
-    render_png,
-    spread,
+    write_pictures,
 )
-from entity_transformers.report.results import MentionVectors, Results
+from entity_transformers.report.results import Results
 
+Study = Callable[..., Any]
 NAMES = {
     "figure2",
     "figure3",
     "perplexity_by_class",
-    "embeddings_gpt2e",
-    "embeddings_gpt2",
+    "embeddings_proposed",
+    "embeddings_baseline",
     "embeddings_both",
     "probe",
 }
@@ -53,67 +59,103 @@ def test_pyplot_is_not_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_curves_show_the_means_over_seeds(full: Results) -> None:
+def test_curves_show_the_means_over_seeds(full: Any) -> None:
     axes = draw_training(full).axes[0]  # type: ignore[union-attr]
     drawn = {line.get_color(): line for line in axes.get_lines()}
-    assert len(drawn) == len(full.models)
-    losses = np.mean([run.curve["train_loss"] for run in full.of("gpt2e")], axis=0)
+    assert len(drawn) == len(full.entries)
+    losses = np.mean([run.curve["train_loss"] for run in full.named("gpt2e")], axis=0)
     np.testing.assert_array_equal(drawn["#1f6fb4"].get_ydata(), losses)
-    np.testing.assert_array_equal(drawn["#1f6fb4"].get_xdata(), full.of("gpt2e")[0].curve["step"])
+    steps = full.named("gpt2e")[0].curve["step"]
+    np.testing.assert_array_equal(drawn["#1f6fb4"].get_xdata(), steps)
+
+
+def test_every_model_has_a_colour_of_its_own_whatever_it_is_called(full: Results) -> None:
+    colours = choose_colours(full)
+    assert colours["gpt2e"] == "#1f6fb4"
+    assert colours["gpt2"] == "#ee7d0e"
+    assert len(set(colours.values())) == len(full.entries)
+    twice = [*full.entries, *(replace(e, name=f"{e.name}-2") for e in full.entries[:3])]
+    again = choose_colours(replace(full, entries=tuple(twice)))
+    assert {name: again[name] for name in colours} == colours
+    assert len(set(again.values())) == len(twice)
+    assert set(again.values()) <= set(PALETTE)
 
 
 def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_off(
-    small: Results,
+    small: Any,
 ) -> None:
     axes = draw_validation(small).axes[0]  # type: ignore[union-attr]
     dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
-    curve = small.of("gpt2e")[0].curve
+    curve = small.named("gpt2e")[0].curve
     known = ~np.isnan(curve["dev_loss_off"])
     assert len(axes.get_lines()) == 3
     np.testing.assert_array_equal(dashed[0].get_ydata(), curve["dev_loss_off"][known])
 
 
-def test_bars_show_the_perplexities(small: Results) -> None:
+def test_bars_show_the_perplexities(small: Any) -> None:
     figure = draw_classes(small)
     assert figure is not None
     for axes, name in zip(figure.axes, ("outside", "first", "later"), strict=True):
         scores = [
-            small.of(m)[0].perplexity["splits"]["test"]["by_class"][name][c]
-            for m, c in (("gpt2", "on"), ("gpt2e", "on"), ("gpt2e", "off"))
-        ]  # type: ignore[index]
+            small.json("perplexity", model)["splits"]["test"]["by_class"][name][given]
+            for model, given in (("gpt2", "off"), ("gpt2e", "on"), ("gpt2e", "off"))
+        ]
         assert [bar.get_width() for bar in axes.patches] == [
             score["perplexity"] for score in scores
         ]
 
 
-def test_missing_things_leave_their_figures_out(study: Callable[..., Results]) -> None:
-    assert build_all(Results("nothing", ("gpt2",), (1,), ())) == {}
-    assert set(build_all(study(("gpt2",)))) == {
-        "figure2",
-        "figure3",
-        "perplexity_by_class",
-        "embeddings_gpt2",
-        "probe",
-    }
-    results = study(("gpt2",))
+def test_missing_things_leave_their_figures_out(study: Study, empty: Study) -> None:
+    assert build_all(empty()) == {}
+    alone = {"figure2", "figure3", "perplexity_by_class", "embeddings_baseline", "probe"}
+    assert set(build_all(study(("gpt2",)))) == alone
+    results = study(("gpt2",), pictures=Pictures())
+    assert set(build_all(results)) == alone - {"embeddings_baseline"}
+    assert build_all(replace(results, steps=("corpus",))) == {}
+
+
+def test_too_few_mentions_or_equal_ones_are_no_cloud() -> None:
     same = MentionVectors(np.ones((20, 4), np.float16), np.repeat([0, 1], 10))
     few = MentionVectors(np.eye(3, dtype=np.float16), np.zeros(3, np.int64))
-    for mentions in (same, few, None):
-        cut = replace(
-            results,
-            runs=(
-                replace(results.runs[0], mentions=mentions, curve={}, perplexity=None, probe=None),
-            ),
-        )
-        assert build_all(cut) == {}
+    assert make_cloud({"gpt2": same}, [], 8) is None
+    assert make_cloud({"gpt2": few}, [], 8) is None
+    other = MentionVectors(np.eye(4, dtype=np.float16), np.zeros(4, np.int64))
+    assert make_cloud({"gpt2e": few, "gpt2": other}, [], 8) is None
 
 
-def test_short_curves_are_drawn(study: Callable[..., Results]) -> None:
+def test_short_curves_are_drawn(study: Study) -> None:
     results = study(("gpt2",))
     short = {name: column[:1] for name, column in results.runs[0].curve.items()}
     figures = build_all(replace(results, runs=(replace(results.runs[0], curve=short),)))
     assert "figure2" in figures
     assert "figure3" not in figures  # no validation yet
+
+
+def test_a_picture_drawn_from_pictures_json_is_the_same(small: Results) -> None:
+    text = json.dumps(write_pictures(small.pictures))
+    again = parse_pictures(json.loads(text))
+    assert json.dumps(write_pictures(again)) == text
+    assert again.example == small.pictures.example
+    read = replace(small, pictures=again)
+    for name in CLOUDS:
+        one, other = build_all(small)[name], build_all(read)[name]
+        assert render_png(one) == render_png(other)
+
+
+def test_pictures_json_without_a_key_is_named() -> None:
+    with pytest.raises(ValueError, match=r"pictures\.json: no key 'clouds'"):
+        parse_pictures({"example": None, "kept": []})
+
+
+def test_a_cloud_s_legend_names_entities_and_models(small: Results) -> None:
+    cloud = small.pictures.clouds[BOTH]
+    assert cloud.models == ("gpt2e", "gpt2")
+    assert cloud.names == tuple(f"Entity {i}" for i in range(8))
+    figure = draw_both(small)
+    assert figure is not None
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == [*cloud.names, "GPT2E", "GPT2"]
+    assert {*small.pictures.clouds} == {PROPOSED, BASELINE, BOTH}
 
 
 def test_the_most_mentioned_entities_are_pictured() -> None:

@@ -3,15 +3,22 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from entity_transformers.report import figures, tables
-from entity_transformers.report.claims import judge_claims, judge_entities
-from entity_transformers.report.page import SECTIONS, render
-from entity_transformers.report.results import CONTROLS, Results
+from entity_transformers.report.catalogue import CATALOGUE, list_figures, list_tables
+from entity_transformers.report.claims import judge_claims
+from entity_transformers.report.frame import Frame
+from entity_transformers.report.page import render
+from entity_transformers.report.results import Results
+from entity_transformers.report.verdict import judge_entities
 
+Study = Callable[..., Any]
+CONTROLS = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
@@ -82,18 +89,29 @@ def test_nothing_is_loaded_from_elsewhere(page: tuple[str, Page]) -> None:
 
 def test_every_link_has_its_target(page: tuple[str, Page]) -> None:
     _, parsed = page
-    assert {link.removeprefix("#") for link in parsed.links} == {
-        "verdict",
-        "manifest",
-        *(section.anchor for section in SECTIONS),
-    }
-    assert {link.removeprefix("#") for link in parsed.links} <= set(parsed.ids)
+    shown = {f"step-{step}" for step, shown in CATALOGUE.items() if shown.tables}
+    links = {link.removeprefix("#") for link in parsed.links}
+    assert links == {"verdict", "manifest", *shown - {"step-recall"}}  # not in the fixture
+    assert links <= set(parsed.ids)
 
 
 def test_every_table_and_figure_has_its_place(full: Results) -> None:
-    shown = {name for section in SECTIONS for name in section.tables}
-    assert shown == set(tables.build_all(full)) - {"claims"}  # the claims are a list of their own
-    assert {name for section in SECTIONS for name in section.figures} == set(figures.CAPTIONS)
+    assert set(tables.build_all(full)) == {*list_tables(CATALOGUE)} - {"recall"}
+    assert set(list_figures(CATALOGUE)) == set(figures.CAPTIONS)
+
+
+def test_what_did_not_run_is_one_sentence(full: Results, page: tuple[str, Page]) -> None:
+    words = " ".join(page[1].words)
+    assert words.count("Not part of this study: What the memory can carry (step recall).") == 1
+    less = Frame(row for row in full.frame if row.step not in ("lambada", "anomalies"))
+    text, parsed = make(replace(full, frame=less))
+    assert (
+        "Not part of this study: LAMBADA (step lambada); Anomalies of the paper (step anomalies);"
+        " What the memory can carry (step recall)." in " ".join(parsed.words)
+    )
+    assert "step-lambada" not in parsed.ids
+    assert 'id="table3"' not in text
+    assert "lower perplexity on LAMBADA" not in text
 
 
 def test_the_numbers_of_the_tables_are_on_the_page(full: Results, page: tuple[str, Page]) -> None:
@@ -114,9 +132,7 @@ def test_verdict_leak_claims_and_manifest_are_told(full: Results, page: tuple[st
 
 
 @pytest.mark.parametrize("models", [("gpt2", "gpt2e", *CONTROLS), ("gpt2", "gpt2e"), ("gpt2",)])
-def test_each_verdict_reaches_the_headline(
-    study: Callable[..., Results], models: tuple[str, ...]
-) -> None:
+def test_each_verdict_reaches_the_headline(study: Study, models: tuple[str, ...]) -> None:
     results = study(models)
     text, _ = make(results)
     status = judge_entities(results).status.replace(" ", "-")
@@ -130,8 +146,8 @@ def test_text_of_the_study_is_escaped(page: tuple[str, Page]) -> None:
     assert "made-up" not in parsed.tags
 
 
-def test_an_empty_study_has_a_page() -> None:
-    results = Results("nothing", ("gpt2",), (1,), ())
+def test_an_empty_study_has_a_page(empty: Study) -> None:
+    results = empty()
     text = render(results, tables.build_all(results), {})
     assert Page(text).stack == []
     assert "No manifest was recorded." in text

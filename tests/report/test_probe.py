@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from matplotlib.patches import Rectangle
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.cells import render_csv
 from entity_transformers.report.differences import BOOTSTRAP_SEED
-from entity_transformers.report.probe import build_probe, draw_heads
-from entity_transformers.report.results import Results, parse_probe
+from entity_transformers.report.heads import draw_heads
+from entity_transformers.report.probe import build_probe
+from entity_transformers.report.records import parse_probe
+from entity_transformers.report.results import Results
 
 HEADER = "attention,entities,layer,head,split,group,n,correct,by_distance"
 
@@ -25,11 +28,11 @@ def read(results: Results, **keys: str) -> list[dict[str, str]]:
     return [row for row in rows if all(row[key] == value for key, value in keys.items())]
 
 
-def test_accuracy_and_interval_are_those_of_the_documents(full: Results) -> None:
+def test_accuracy_and_interval_are_those_of_the_documents(full: Any) -> None:
     (row,) = read(full, Model="GPT2E", Attention="self, entities on", Mentions="pronouns")
     rows = [
         r
-        for run in full.of("gpt2e")
+        for run in full.named("gpt2e")
         for r in run.probe_documents
         if (r.attention, r.entities, r.group) == ("self", "on", "pronouns")
     ]
@@ -76,20 +79,23 @@ def test_models_that_were_asked_different_mentions_are_not_compared(small: Resul
         build_probe(replace(small, runs=runs))
 
 
-def test_one_model_and_no_probe(study: Callable[..., Results]) -> None:
+def test_one_model_and_no_probe(study: Callable[..., Any], empty: Callable[..., Any]) -> None:
     assert [row["Model"] for row in read(study(("gpt2",)))] == ["GPT2"] * 4
-    assert build_probe(Results("nothing", ("gpt2",), (1,), ())).rows == ()
+    assert build_probe(empty()).rows == ()
 
 
 def test_the_picture_shows_every_head_of_the_reported_split_and_frames_the_chosen_one(
-    small: Results,
+    small: Any,
 ) -> None:
     figure = draw_heads(small)
     assert figure is not None
     assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
-        "GPT2\nself", "GPT2E\nself, entities off", "GPT2E\nself, entities on", "GPT2E\nentity, entities on"
-    ]  # fmt: skip
-    run = small.of("gpt2")[0]
+        "GPT2\nself",
+        "GPT2E\nself, entities off",
+        "GPT2E\nself, entities on",
+        "GPT2E\nentity, entities on",
+    ]
+    run = small.named("gpt2")[0]
     shown = np.asarray(figure.axes[0].get_images()[0].get_array())
     for row in run.probe_heads:
         if (row.group, row.where) == ("all", "test"):

@@ -21,20 +21,25 @@ from entity_transformers.report.spans import (
 
 DULL = Document("dull", 0, "test", "", ("It", "rained", ".", "It", "rained", "on", "."), (0, 3))
 STORY = Document(
-    "story", 1, "test", "", ("Rain", "fell", ".", "Ada", "saw", "the", "swan", "and", "she", "smiled", "."), (0, 3),
+    "story",
+    1,
+    "test",
+    "",
+    tuple("Rain fell . Ada saw the swan and she smiled .".split()),
+    (0, 3),
     mentions=(Mention(3, 4, 8), Mention(5, 7, 5), Mention(8, 9, 8)),
-    tags=("NN", "VBD", ".", "NNP", "VBD", "DT", "NN", "CC", "PRP", "VBD", "."),
-)  # fmt: skip
+    tags=tuple("NN VBD . NNP VBD DT NN CC PRP VBD .".split()),
+)
 
 
 @dataclass
 class Tokens:
-    """An aligned split by hand: <|endoftext|> (0), then one token a word, two for words of six
+    """An aligned split by hand: <|endoftext|> (0), then one token per word, two for words of six
     letters or more.
     """
 
     tokens: np.ndarray
-    entities: np.ndarray
+    gold: np.ndarray
     words: np.ndarray
     offsets: list[int]
     texts: list[str]
@@ -101,7 +106,7 @@ def test_entities_are_named_by_their_shortest_mention_that_is_no_pronoun() -> No
 
 
 def test_only_chains_that_come_back_get_a_colour(small: Results) -> None:
-    example = small.example
+    example = small.pictures.example
     assert example is not None
     colours = colour_chains(example)
     assert colours[5] == colours[6] == LONE_COLOUR
@@ -110,7 +115,7 @@ def test_only_chains_that_come_back_get_a_colour(small: Results) -> None:
 
 
 def test_every_mention_is_drawn_in_its_colour(small: Results) -> None:
-    example = small.example
+    example = small.pictures.example
     assert example is not None
     html = draw_spans(example)
     for chain, colour in colour_chains(example).items():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +12,18 @@ import pytest
 
 from entity_transformers.report import paper
 from entity_transformers.report.bootstrap import compare_losses
+from entity_transformers.report.catalogue import CATALOGUE, list_tables
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import BOOTSTRAP_SEED
-from entity_transformers.report.mention_tables import build_ner_overall
-from entity_transformers.report.results import Documents, Results, Spans, name_model
-from entity_transformers.report.tables import TERMINAL, Table, build_all, render_csv, render_text
+from entity_transformers.report.frame import Frame
+from entity_transformers.report.ner import build_ner_overall
+from entity_transformers.report.records import Documents, Spans
+from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.tables import Table, build_all, render_csv, render_text
 
-NAMES = [
-    "claims", "corpus", "entity_types", "table1", "models", "table2", "controls", "perplexity_by_class", "table3", "table4", "table4_ones",
-    "similarity_models", "probe", "table5", "table5_tags", "ner_overall", "anomalies", "recall",
-]  # fmt: skip
+Study = Callable[..., Any]
+TAGS = "passages/lambada_tags.json"
+PRINTED = {"gpt2": "GPT2", "gpt2e": "GPT2E"}
 
 
 def read(table: Table) -> list[dict[str, str]]:
@@ -37,57 +39,73 @@ def find(rows: list[dict[str, str]], **keys: str) -> dict[str, str]:
     return row
 
 
-def means(results: Results, model: str, value: Callable[[Any], float]) -> tuple[float, float]:
-    values = [value(run) for run in results.of(model)]
-    return float(np.mean(values)), float(np.std(values, ddof=1))
+def means(values: Iterable[float]) -> tuple[float, float]:
+    numbers = list(values)
+    return float(np.mean(numbers)), float(np.std(numbers, ddof=1))
 
 
 @pytest.mark.parametrize("labels", [("PERSON", "GPE"), ("person", "place", "event")])
 def test_every_table_is_built_for_every_kind_of_study(
-    study: Callable[..., Results], labels: tuple[str, ...]
+    study: Study, labels: tuple[str, ...]
 ) -> None:
-    for models in (("gpt2",), ("gpt2e",), ("gpt2", "gpt2e", "gpt2e-unlabelled")):
-        assert list(build_all(study(models, labels=labels))) == NAMES
+    every = [name for name in list_tables(CATALOGUE) if name != "recall"]  # not in the fixture
+    for models in (("gpt2", "gpt2e", "gpt2e-unlabelled"), ("gpt2", "gpt2e")):
+        assert list(build_all(study(models, labels=labels))) == every
+    for models in (("gpt2",), ("gpt2e", "gpt2-matched")):
+        assert set(every) - set(build_all(study(models, labels=labels))) <= {"controls"}
 
 
-def test_an_empty_study_has_empty_tables_and_no_crash() -> None:
-    tables = build_all(Results("nothing", ("gpt2", "gpt2e"), (1,), ()))
-    assert list(tables) == NAMES
-    assert [name for name in TERMINAL if name in tables] == list(TERMINAL)
+def test_an_empty_study_has_no_tables_and_no_crash(empty: Study) -> None:
+    assert build_all(empty("gpt2", "gpt2e")) == {}
+
+
+@pytest.mark.parametrize("step", CATALOGUE)
+def test_a_step_that_did_not_run_leaves_its_tables_out_and_no_others(
+    small: Results, step: str
+) -> None:
+    less = replace(small, frame=Frame(row for row in small.frame if row.step != step))
+    left_out = set(CATALOGUE[step].tables) - {"recall"}  # which is not in the fixture
+    tables = build_all(less)
+    assert set(build_all(small)) - set(tables) == left_out
     assert all(render_text(table) for table in tables.values())
+    unnamed = build_all(replace(small, steps=tuple(s for s in CATALOGUE if s != step)))
+    assert set(CATALOGUE[step].tables).isdisjoint(unnamed)
+
+
+def test_a_model_that_a_step_did_not_measure_has_no_row_there(full: Results) -> None:
+    rows = (r for r in full.frame if (r.step, r.model) != ("ner", "gpt2-matched"))
+    less = build_all(replace(full, frame=Frame(rows)))
+    every = build_all(full)
+    gone = [row for row in every["ner_overall"].rows if row[0] == "GPT2 parameter-matched"]
+    assert len(gone) == 1
+    assert set(map(str, less["ner_overall"].rows)) == set(
+        map(str, (row for row in every["ner_overall"].rows if row not in gone))
+    )
+    assert less["table2"] == every["table2"]
 
 
 @pytest.mark.parametrize("model", ["gpt2", "gpt2e", "gpt2e-unlabelled", "gpt2-matched"])
-def test_table_2_holds_the_metrics(full: Results, model: str) -> None:
-    rows = read(build_all(full)["table2"])
-    conditions = {"on": "on", "off": "off"} if model.startswith("gpt2e") else {"on": ""}
+def test_table_2_holds_the_metrics(full: Any, model: str) -> None:
+    rows, name = read(build_all(full)["table2"]), write_label(full.entry(model))
+    conditions = {"on": "on", "off": "off"} if model.startswith("gpt2e") else {"off": ""}
+    scores = [found["splits"]["test"] for found in full.each("perplexity", model)]
     for condition, shown in conditions.items():
-        row = find(rows, Process="Test", Model=name_model(model), Entities=shown)
+        row = find(rows, Process="Test", Model=name, Entities=shown)
         for column, key in (
             ("Loss", "loss"),
             ("PPL", "perplexity"),
             ("PPL per word", "perplexity_word"),
             ("Bits per byte", "bits_per_byte"),
         ):
-            mean, std = means(
-                full,
-                model,
-                lambda run, key=key, condition=condition: run.perplexity["splits"]["test"][
-                    condition
-                ][key],
-            )
+            mean, std = means(score[condition][key] for score in scores)
             assert float(row[column]) == pytest.approx(mean, rel=1e-12)
             assert float(row[f"{column} std"]) == pytest.approx(std, rel=1e-9)
-    training = find(rows, Process="Training", Model=name_model(model))
-    assert float(training["Loss"]) == pytest.approx(
-        means(full, model, lambda run: run.training["train_loss"])[0]
-    )
-    assert float(training["PPL"]) == pytest.approx(
-        means(full, model, lambda run: math.exp(run.training["train_loss"]))[0]
-    )
-    assert float(training["Time per step"]) == pytest.approx(
-        full.of(model)[0].timing["seconds_per_step"]
-    )  # type: ignore[index]
+    training = find(rows, Process="Training", Model=name)
+    losses = [found["train_loss"] for found in full.each("lm", model)]
+    assert float(training["Loss"]) == pytest.approx(np.mean(losses))
+    assert float(training["PPL"]) == pytest.approx(np.mean(np.exp(losses)))
+    seconds = full.files[f"lm/{model}/1/timing.json"]["seconds_per_step"]
+    assert float(training["Time per step"]) == pytest.approx(seconds)
 
 
 def test_table_2_has_the_papers_numbers_beside_ours_and_no_deviation_for_one_seed(
@@ -100,7 +118,7 @@ def test_table_2_has_the_papers_numbers_beside_ours_and_no_deviation_for_one_see
         row = find(
             rows,
             Process=process,
-            Model=name_model(model),
+            Model=PRINTED[model],
             Entities="on" if model == "gpt2e" else "",
         )
         assert (
@@ -126,43 +144,58 @@ def test_table_2_difference_is_that_of_the_losses(small: Results) -> None:
     )
 
 
-def test_table_3_holds_the_metrics(full: Results) -> None:
+def test_the_papers_numbers_stand_beside_its_own_two_models_alone(study: Study) -> None:
+    results = study(("gpt2", "gpt2e", "gpt2e-unlabelled"))
+    plain = tuple(replace(entry, role="other") for entry in results.entries)
+    for name, column in (("table2", "Paper PPL"), ("table3", "Paper PPL")):
+        rows = read(build_all(results)[name])
+        assert {row["Model"] for row in rows if row[column]} >= {"GPT2", "GPT2E"}
+        assert not any(row[column] for row in rows if row["Model"] == "GPT2E unlabelled")
+        other = read(build_all(replace(results, entries=plain))[name])
+        assert not any(row[column] for row in other)
+
+
+def test_table_3_holds_the_metrics(full: Any) -> None:
     rows = read(build_all(full)["table3"])
-    columns = {"Last word PPL": ("last_word", "perplexity"), "Last word accuracy": ("last_word", "accuracy"),
-               "Last token PPL": ("last_token", "perplexity"), "Last token accuracy": ("last_token", "accuracy"),
-               "Passage PPL per token": ("passage", "perplexity_token"),
-               "Passage PPL per word": ("passage", "perplexity_word")}  # fmt: skip
-    for model in full.models:
-        row = find(rows, Model=name_model(model))
+    columns = {
+        "Last word PPL": ("last_word", "perplexity"),
+        "Last word accuracy": ("last_word", "accuracy"),
+        "Last token PPL": ("last_token", "perplexity"),
+        "Last token accuracy": ("last_token", "accuracy"),
+        "Passage PPL per token": ("passage", "perplexity_token"),
+        "Passage PPL per word": ("passage", "perplexity_word"),
+    }
+    for entry in full.entries:
+        row, found = find(rows, Model=write_label(entry)), full.each("lambada", entry.name)
         for column, (section, key) in columns.items():
-            mean, std = means(
-                full, model, lambda run, section=section, key=key: run.lambada[section][key]
-            )
+            mean, std = means(one[section][key] for one in found)
             assert (float(row[column]), float(row[f"{column} std"])) == pytest.approx(
                 (mean, std), rel=1e-9
             )
-        assert row["Paper PPL"] == {"gpt2": "219.97", "gpt2e": "196.81"}.get(model, "")
+        assert row["Paper PPL"] == {"gpt2": "219.97", "gpt2e": "196.81"}.get(entry.name, "")
     difference = find(rows, Model="GPT2E − GPT2")
     logs = [
-        [math.log(run.lambada["last_word"]["perplexity"]) for run in full.of(model)]
+        [math.log(one["last_word"]["perplexity"]) for one in full.each("lambada", model)]
         for model in ("gpt2e", "gpt2")
-    ]  # type: ignore[index]
+    ]
     assert float(difference["Last word PPL"]) == pytest.approx(
         np.mean(np.subtract(*logs)), rel=1e-9
     )
 
 
-def test_table_3_names_the_measure_nearest_to_the_paper(small: Results) -> None:
-    lambada = small.of("gpt2e")[0].lambada
-    assert lambada is not None
-    values = {"Last word PPL": lambada["last_word"]["perplexity"], "Last token PPL": lambada["last_token"]["perplexity"],
-              "Passage PPL per token": lambada["passage"]["perplexity_token"],
-              "Passage PPL per word": lambada["passage"]["perplexity_word"]}  # fmt: skip
+def test_table_3_names_the_measure_nearest_to_the_paper(small: Any) -> None:
+    lambada = small.json("lambada", "gpt2e")
+    values = {
+        "Last word PPL": lambada["last_word"]["perplexity"],
+        "Last token PPL": lambada["last_token"]["perplexity"],
+        "Passage PPL per token": lambada["passage"]["perplexity_token"],
+        "Passage PPL per word": lambada["passage"]["perplexity_word"],
+    }
     nearest = min(values, key=lambda name: max(values[name] / 196.81, 196.81 / values[name]))
     assert f"“{nearest}” ({values[nearest]:,.2f}) comes nearest" in build_all(small)["table3"].note
 
 
-def test_table_4_has_three_columns_and_the_papers_four_rows_first(small: Results) -> None:
+def test_table_4_has_three_columns_and_the_papers_four_rows_first(small: Any) -> None:
     table = build_all(small)["table4"]
     rows = read(table)
     assert table.marked == frozenset(range(4))
@@ -171,9 +204,9 @@ def test_table_4_has_three_columns_and_the_papers_four_rows_first(small: Results
     ]
     for row, (group, measure) in zip(rows, cases, strict=False):
         words = {
-            model: small.of(model)[0].similarity["groups"][group]["words"]
+            model: small.json("similarity", model)["groups"][group]["words"]
             for model in ("gpt2", "gpt2e")
-        }  # type: ignore[index]
+        }
         expected = (
             words["gpt2e"]["off"][measure],
             words["gpt2e"]["on"][measure],
@@ -197,23 +230,21 @@ def test_table_4_shows_nothing_found_as_a_dash_with_zero(small: Results) -> None
 
 
 @pytest.mark.parametrize(("name", "level"), [("table5", "span"), ("table5_tags", "tag")])
-def test_table_5_holds_every_label_the_papers_first(full: Results, name: str, level: str) -> None:
+def test_table_5_holds_every_label_the_papers_first(full: Any, name: str, level: str) -> None:
     table = build_all(full)[name]
     rows = read(table)
     assert [row["Label"] for row in rows[:5]] == list(paper.TABLE5_LABELS)
-    labels = full.of("gpt2")[0].ner["test"][level]["labels"]  # type: ignore[index]
+    labels = full.json("ner", "gpt2")["test"][level]["labels"]
     assert {row["Label"] for row in rows} == {*labels, "Overall"}
     assert table.marked == frozenset([0, 1, 2, 3, 4, len(rows) - 1])
     for row in rows:
-        for model in ("gpt2", "gpt2e"):
+        for model, label in PRINTED.items():
             for short, key in (("F1", "f1"), ("P", "precision"), ("R", "recall")):
-                path = ("micro",) if row["Label"] == "Overall" else ("labels", row["Label"])
-                mean, std = means(
-                    full,
-                    model,
-                    lambda run, path=path, key=key: _walk(run.ner["test"][level], *path, key),
-                )
-                column = f"{name_model(model)} {short}"
+                scores = [found["test"][level] for found in full.each("ner", model)]
+                overall = row["Label"] == "Overall"
+                parts = [s["micro"] if overall else s["labels"][row["Label"]] for s in scores]
+                mean, std = means(part[key] for part in parts)
+                column = f"{label} {short}"
                 assert (float(row[column]), float(row[f"{column} std"])) == pytest.approx(
                     (mean, std), abs=1e-12
                 )
@@ -223,22 +254,16 @@ def test_table_5_holds_every_label_the_papers_first(full: Results, name: str, le
                 )
 
 
-def _walk(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value[key]
-    return value
-
-
-def test_other_types_than_the_papers_are_said_to_be_other(study: Callable[..., Results]) -> None:
+def test_other_types_than_the_papers_are_said_to_be_other(study: Study) -> None:
     table = build_all(study(labels=("person", "place", "abstract")))["table5"]
     assert "definitions differ" in table.note
     assert read(table)[0]["Paper GPT2E F1"] == "0.515"
     assert [row[0] for row in table.rows] == ["person", "abstract", "place", "Overall"]
 
 
-def test_corpus_statistics_hold_the_counts(small: Results) -> None:
+def test_corpus_statistics_hold_the_counts(small: Any) -> None:
     rows = {row["Quantity"]: row for row in read(build_all(small)["corpus"])}
-    train = small.statistics["splits"]["train"]  # type: ignore[index]
+    train = small.files["corpus/statistics.json"]["splits"]["train"]
     for label, key in (
         ("Words", "words"),
         ("Chains", "chains"),
@@ -260,7 +285,8 @@ def test_corpus_statistics_hold_the_counts(small: Results) -> None:
     assert rows["Chains"]["Paper, train"] == "35143"
     assert rows["Chains"]["Paper, test"] == "4532"
     assert rows["LAMBADA passages"]["total"] == "5153"
-    total = sum(small.alignment[split]["tokens"] for split in ("train", "dev", "test"))  # type: ignore[index]
+    alignment = small.files["corpus/alignment.json"]
+    total = sum(alignment[split]["tokens"] for split in ("train", "dev", "test"))
     assert int(rows["Tokens"]["total"]) == total
 
 
@@ -284,43 +310,41 @@ def test_lambada_s_targets_stand_in_the_corpus_table(small: Results) -> None:
     )
 
 
-def test_targets_without_a_tagger_or_without_a_check_say_so(small: Results) -> None:
-    none = build_all(
-        replace(
-            small,
-            lambada_tags={
-                "text": "sample",
-                "lower_case": True,
-                "n": 4,
-                "shares": None,
-                "dev": None,
-            },
-        )
-    )["corpus"]
-    assert all(
-        not row["total"] for row in read(none) if row["Quantity"].startswith("LAMBADA targets")
-    )
+def test_targets_without_a_tagger_or_without_a_check_say_so(small: Any) -> None:
+    def untagged(files: dict[str, Any]) -> None:
+        files[TAGS].update(shares=None, dev=None)
+
+    none = build_all(small.again(untagged))["corpus"]
+    assert not any(row[0].startswith("LAMBADA targets") for row in none.rows)
     assert "left out: the training split has none" in none.note
-    tags = dict(small.lambada_tags or {})
-    groups = {
-        group: {"n": 0, "recall": None, "precision": None}
-        for group in ("nouns", "proper_nouns", "pronouns", "other")
-    }
-    unchecked = tags | {
-        "lower_case": False,
-        "dev": {"last_words": {"n": 0, "accuracy": None, "groups": groups}},
-    }
-    note = build_all(replace(small, lambada_tags=unchecked))["corpus"].note
+
+    def unchecked(files: dict[str, Any]) -> None:
+        groups = {
+            group: {"n": 0, "recall": None, "precision": None}
+            for group in ("nouns", "proper_nouns", "pronouns", "other")
+        }
+        dev = {"last_words": {"n": 0, "accuracy": None, "groups": groups}}
+        files[TAGS].update(lower_case=False, dev=dev)
+
+    note = build_all(small.again(unchecked))["corpus"].note
     assert "Of the last words of dev's sentences none has a tag." in note
     assert "capitals" not in note
 
 
-def test_a_corpus_without_tags_has_no_shares(study: Callable[..., Results]) -> None:
+def test_a_study_without_lambada_says_nothing_of_its_targets(small: Results) -> None:
+    less = replace(small, frame=Frame(row for row in small.frame if row.step != "passages"))
+    table = build_all(less)["corpus"]
+    assert not any(str(row[0]).startswith("LAMBADA") for row in table.rows)
+    assert "LAMBADA" not in table.note
+
+
+def test_a_corpus_without_tags_has_no_shares(study: Study) -> None:
     stats = {
         "words": 10,
         "pos": {"nouns": 0, "proper_nouns": 0, "pronouns": 0, "other": 0, "unknown": 10},
     }
-    table = build_all(study(statistics={"total": stats, "splits": {"train": stats}}))["corpus"]
+    files = {"corpus/statistics.json": {"total": stats, "splits": {"train": stats}}}
+    table = build_all(study(files=files))["corpus"]
     (row,) = [row for row in table.rows if row[0] == "Common nouns"]
     assert [str(cell) for cell in row[1:3]] == ["–", "–"]
 
@@ -330,10 +354,10 @@ def test_table_1_has_the_papers_two_rows_and_the_tokens(small: Results) -> None:
     assert [row[0] for row in table.rows] == [
         "X 1:12",
         "E 1:12",
-        "P 1:12",
+        "T 1:12",
         "X 13:23",
         "E 13:23",
-        "P 13:23",
+        "T 13:23",
     ]
     assert table.rows[0][1:8] == ("Ada", "Lovelace", "met", "the", "mayor", "of", "Aldbury")
     assert table.rows[1][1:9] == ("7", "7", ";", "9", "9", "9", "9", ";")
@@ -341,9 +365,10 @@ def test_table_1_has_the_papers_two_rows_and_the_tokens(small: Results) -> None:
     assert table.rows[3][-1] == ""
 
 
-def test_classes_hold_the_metrics_and_the_gain(full: Results) -> None:
+def test_classes_hold_the_metrics_and_the_gain(full: Any) -> None:
     table = build_all(full)["perplexity_by_class"]
-    scores = [run.perplexity["splits"]["test"]["by_class"]["first"] for run in full.of("gpt2e")]  # type: ignore[index]
+    found = full.each("perplexity", "gpt2e")
+    scores = [one["splits"]["test"]["by_class"]["first"] for one in found]
     row = find(read(table), Predicted_token="first mention", Model="GPT2E")
     for condition in ("on", "off"):
         assert float(row[f"PPL {condition}"]) == pytest.approx(
@@ -356,19 +381,20 @@ def test_classes_hold_the_metrics_and_the_gain(full: Results) -> None:
     assert [str(cell) for cell in other[2:]] == ["0", "–", "–", "–"]
 
 
-def test_shuffled_ids_and_distances_are_shown_where_they_were_scored(
-    study: Callable[..., Results],
-) -> None:
-    results = study()
-    plain = build_all(results)
+def test_shuffled_ids_and_distances_are_shown_where_they_were_scored(small: Any) -> None:
+    plain = build_all(small)
     assert "PPL shuffled" not in plain["perplexity_by_class"].columns
     assert "shuffled" not in [row[2] for row in plain["table2"].rows]
-    split = results.of("gpt2e")[0].perplexity["splits"]["test"]  # type: ignore[index]
-    split["shuffled"] = split["off"] | {"loss": 5.5}
-    split["by_distance"] = dict.fromkeys(("512+", "1-31", "32-511"), split["by_class"]["later"])
-    for score in split["by_class"].values():
-        score["shuffled"] = score["off"]
-    tables = build_all(results)
+
+    def edit(files: dict[str, Any]) -> None:
+        split = files["perplexity/gpt2e/1/perplexity.json"]["splits"]["test"]
+        split["shuffled"] = split["off"] | {"loss": 5.5}
+        later = split["by_class"]["later"]
+        split["by_distance"] = dict.fromkeys(("512+", "1-31", "32-511"), later)
+        for score in split["by_class"].values():
+            score["shuffled"] = score["off"]
+
+    tables = build_all(small.again(edit))
     assert "PPL shuffled" in tables["perplexity_by_class"].columns
     names = [row[0] for row in tables["perplexity_by_class"].rows]
     assert list(dict.fromkeys(names))[-3:] == [
@@ -377,13 +403,12 @@ def test_shuffled_ids_and_distances_are_shown_where_they_were_scored(
     assert find(read(tables["table2"]), Process="Test", Entities="shuffled")["Loss"] == "5.5"
 
 
-def test_table_3_has_the_interval_over_passages_where_they_were_scored(
-    study: Callable[..., Results],
-) -> None:
+def test_table_3_has_the_interval_over_passages_where_they_were_scored(study: Study) -> None:
     results = study()
     noise = np.random.default_rng(0).standard_normal((2, 50))
     names, ones = np.arange(50).astype(str), np.ones(50, np.int64)
-    passages = [Documents(np.full(50, "lambada"), names, ones, 7 + one, 7 + one) for one in noise]
+    split = np.full(50, "lambada")
+    passages = [Documents(split, names, ones, {"on": 7 + one, "off": 7 + one}) for one in noise]
     runs = tuple(
         replace(run, passages=one) for run, one in zip(results.runs, passages, strict=True)
     )
@@ -395,10 +420,9 @@ def test_table_3_has_the_interval_over_passages_where_they_were_scored(
     ]
 
 
-def test_models_table_holds_sizes_and_steps(full: Results) -> None:
+def test_models_table_holds_sizes_and_steps(full: Any) -> None:
     row = find(read(build_all(full)["models"]), Model="GPT2E")
-    training = full.of("gpt2e")[0].training
-    assert training is not None
+    training = full.json("lm", "gpt2e")
     assert (int(row["Parameters"]), int(row["Steps"]), int(row["Tokens seen"])) == tuple(
         training[k] for k in ("parameters", "steps", "tokens_seen")
     )

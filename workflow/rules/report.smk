@@ -1,23 +1,37 @@
 """Step report: every table and figure of the paper, the paper's number beside ours.
 
-in:  what every other step left behind
-out: results/report/: tables/, figures/, report.html
+in:  what every other step left behind; all but collect_measures read only what git keeps
+out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, report.html
 """
 
-TABLES = (
-    "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models probe table5 table5_tags ner_overall anomalies recall"
-).split()
-FIGURES = "figure2 figure3 perplexity_by_class embeddings_gpt2e embeddings_gpt2 embeddings_both probe".split()
 MEASURED = PLAN.measured()
+RECORDS = [file for file in MEASURED if file.endswith((".csv", "manifest.json"))]
+
+
+rule collect_measures:
+    """Every number of the study in one table, and the coordinates of its pictures."""
+    input:
+        MEASURED,
+    output:
+        "results/report/measures.csv",
+        "results/report/pictures.json",
+    log:
+        "logs/report/collect_measures.log",
+    benchmark:
+        "logs/report/collect_measures.tsv"
+    params:
+        digest=digest("report"),
+    shell:
+        "entity-transformers collect-measures --params params.yaml --results results --output results/report 2>&1 | tee {log:q}"
 
 
 rule build_tables:
     """Every table as Markdown and CSV."""
     input:
-        MEASURED,
+        rules.collect_measures.output,
+        RECORDS,
     output:
-        expand("results/report/tables/{table}.{form}", table=TABLES, form=["md", "csv"]),
-        "results/report/tables/tables.txt",
+        directory("results/report/tables"),
     log:
         "logs/report/build_tables.log",
     benchmark:
@@ -25,15 +39,16 @@ rule build_tables:
     params:
         digest=digest("report"),
     shell:
-        "entity-transformers build-tables --params params.yaml --results results --output results/report/tables 2>&1 | tee {log:q}"
+        "entity-transformers build-tables --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"
 
 
 rule build_figures:
     """Every figure as PNG."""
     input:
-        MEASURED,
+        rules.collect_measures.output,
+        RECORDS,
     output:
-        expand("results/report/figures/{figure}.png", figure=FIGURES),
+        directory("results/report/figures"),
     log:
         "logs/report/build_figures.log",
     benchmark:
@@ -41,13 +56,14 @@ rule build_figures:
     params:
         digest=digest("report"),
     shell:
-        "entity-transformers build-figures --params params.yaml --results results --output results/report/figures 2>&1 | tee {log:q}"
+        "entity-transformers build-figures --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"
 
 
 rule build_report:
     """Tables, figures and what they show on one page."""
     input:
-        MEASURED,
+        rules.collect_measures.output,
+        RECORDS,
         rules.build_tables.output,
         rules.build_figures.output,
     output:

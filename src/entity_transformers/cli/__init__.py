@@ -111,6 +111,7 @@ COMMANDS: dict[str, Command] = {
          "--seed": RUN["--seed"] | {"help": "seed of the training run (recall.seeds)"}} | OUTPUT, ("recall",)),
     "gather-recall": Command("recall", "the accuracies of every variant and seed in one file",
         {"--results": FOLDER | {"help": "results/recall"}, "--output": FILE | {"help": "accuracy.json"}}),
+    "collect-measures": Command("report", "every number of the study in one table, measures.csv, and the coordinates of its pictures", RESULTS | OUTPUT, ("report",)),
     "build-tables": Command("report", "[tables 1 to 5] every table as Markdown and CSV, the paper's numbers beside ours", RESULTS | OUTPUT, ("report",)),
     "build-figures": Command("report", "[figures 2 and 3, appendix] every figure", RESULTS | OUTPUT, ("report",)),
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),

@@ -1,18 +1,20 @@
-"""Opens the files of build-tables, build-figures, build-report and show-tables."""
+"""Opens the files of collect-measures, build-tables, build-figures, build-report and show-tables.
+
+The first makes measures.csv and pictures.json from what the steps left; the others read only these
+two, manifest.json and the CSV files, all of which are committed with a study.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
-
-from tokenizers import Tokenizer
 
 from entity_transformers.artifacts import (
     atomic,
     read_arrays,
     read_json,
-    read_json_lines,
     read_tokenizer,
     write_text,
 )
@@ -20,47 +22,80 @@ from entity_transformers.cli.documents import load_documents
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.report import figures, page, tables
-from entity_transformers.report.results import (
-    Results,
-    Run,
+from entity_transformers.report.catalogue import CATALOGUE, list_figures
+from entity_transformers.report.clouds import CLOUDS
+from entity_transformers.report.frame import read_frame
+from entity_transformers.report.measures import Tree, collect
+from entity_transformers.report.pictures import (
+    MentionVectors,
+    Pictures,
+    make_cloud,
+    parse_pictures,
+    take_mentions,
+    write_pictures,
+)
+from entity_transformers.report.records import (
     parse_curve,
     parse_documents,
     parse_probe,
     parse_spans,
-    take_mentions,
 )
-from entity_transformers.report.spans import name_entities, take_example
+from entity_transformers.report.results import Results, Run
+from entity_transformers.report.spans import Example, name_entities, take_example
 from entity_transformers.study.params import Params
 
 Parsed = TypeVar("Parsed")
 
 
+def collect_measures(params: Params, results: Path, output: Path) -> None:
+    """Every number of the study in one table, and the coordinates of its pictures."""
+    runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
+    frame = collect(Tree(results, runs), list_steps(params))
+    write_text(output / "measures.csv", frame.render())
+    pictures = write_pictures(_collect_pictures(params, results, output))
+    text = json.dumps(pictures, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    write_text(output / "pictures.json", text + "\n")
+
+
 def build_tables(params: Params, results: Path, output: Path) -> None:
-    """Every table as Markdown, CSV and plain text."""
+    """Every table that has rows as Markdown, CSV and plain text; others in ``output`` go."""
     built = tables.build_all(gather(params, results))
-    for name, table in built.items():
-        write_text(output / f"{name}.md", tables.render_markdown(table))
-        write_text(output / f"{name}.csv", tables.render_csv(table))
-    write_text(
-        output / "tables.txt",
-        "\n\n".join(tables.render_text(built[name]) for name in tables.TERMINAL) + "\n",
-    )
+    files = {f"{name}.md": tables.render_markdown(table) for name, table in built.items()}
+    files |= {f"{name}.csv": tables.render_csv(table) for name, table in built.items()}
+    terminal = [tables.render_text(built[name]) for name in tables.TERMINAL if name in built]
+    files["tables.txt"] = "\n\n".join(terminal) + "\n"
+    for name, text in files.items():
+        write_text(output / name, text)
+    _remove_others(output, files)
 
 
 def build_figures(params: Params, results: Path, output: Path) -> None:
-    """Every figure as PNG; those that the results do not allow say so."""
-    built = figures.build_all(gather(params, results))
-    for name in figures.CAPTIONS:
+    """Every figure that the results allow as PNG; others in ``output`` go, but for those that
+    pictures.json keeps.
+    """
+    gathered = gather(params, results)
+    built = figures.build_all(gathered)
+    output.mkdir(parents=True, exist_ok=True)
+    for name, figure in built.items():
         with atomic(output / f"{name}.png") as temporary:
-            temporary.write_bytes(figures.render_png(built.get(name) or figures.draw_nothing(name)))
+            temporary.write_bytes(figures.render_png(figure))
+    _remove_others(output, [f"{name}.png" for name in (*built, *gathered.pictures.kept)])
+
+
+def _remove_others(folder: Path, names: Iterable[str]) -> None:
+    kept = set(names)
+    for file in folder.iterdir():
+        if file.suffix in (".md", ".csv", ".txt", ".png") and file.name not in kept:
+            file.unlink()
 
 
 def build_report(params: Params, results: Path, output: Path) -> None:
-    """One HTML page; the figures are those of build-figures."""
+    """One HTML page; the figures are those that build-figures left."""
     gathered = gather(params, results)
     folder = results / "report" / "figures"
-    pictures = {name: (folder / f"{name}.png").read_bytes() for name in figures.build_all(gathered)}
-    write_text(output, page.render(gathered, tables.build_all(gathered), pictures))
+    files = {name: folder / f"{name}.png" for name in list_figures(gathered.shown)}
+    images = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
+    write_text(output, page.render(gathered, tables.build_all(gathered), images))
 
 
 def show_tables(tables: Path) -> None:
@@ -68,95 +103,114 @@ def show_tables(tables: Path) -> None:
     print((tables / "tables.txt").read_text(encoding="utf-8"), end="")
 
 
+def list_steps(params: Params) -> tuple[str, ...]:
+    """The steps that the study names, in the order of the report."""
+    return tuple(step for step in CATALOGUE if step in params.study.steps)
+
+
 def gather(params: Params, results: Path) -> Results:
-    """All that the steps left behind under ``results``."""
-    corpus = results / "corpus"
-    documents = [
-        d for split in params.embeddings.splits for d in load_documents(corpus / f"{split}.jsonl")
-    ]
-    aligned = [
-        AlignedCorpus.load(corpus / f"{split}.safetensors") for split in params.embeddings.splits
-    ]
-    tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    runs = tuple(
-        _read_run(results, model, seed)
-        for model in tuple(params.models)
-        for seed in params.study.seeds
-    )
+    """All that the report reads: measures.csv, pictures.json, manifest.json and the CSV files."""
+    report, steps = results / "report", list_steps(params)
+    entries = tuple(params.model(name) for name in params.models)
+    runs = (_read_run(results, entry.name, s) for entry in entries for s in params.study.seeds)
+    pictures = report / "pictures.json"
     return Results(
         title=params.report.title,
-        models=tuple(params.models),
+        entries=entries,
         seeds=params.study.seeds,
-        runs=runs,
-        statistics=read_json(corpus / "statistics.json"),
-        alignment=read_json(corpus / "alignment.json"),
-        lambada_passages=sum(1 for _ in read_json_lines(corpus / "lambada.jsonl")),
-        lambada_tags=read_json(corpus / "lambada_tags.json"),
-        recall=read_json(results / "recall" / "accuracy.json")["runs"],
-        entity_names=name_all_entities(documents, aligned),
-        example=_take_example(params, corpus, tokenizer),
-        anomalies=read_json(results / "anomalies" / "anomalies.json")["candidates"],
+        frame=read_frame(report / "measures.csv"),
+        steps=steps,
+        runs=tuple(run for run in runs if run is not None),
+        recall=_complete_recall(params) if "recall" in steps else {},
+        groups=params.similarity.groups if "similarity" in steps else {},
+        nesting=params.corpus.nested_mentions,
+        pictures=parse_pictures(read_json(pictures), str(pictures)),
         manifest=_manifest(params, results),
-        pictured_entities=params.report.pictured_entities,
         bootstrap_samples=params.report.bootstrap_samples,
     )
 
 
-def name_all_entities(documents: list[Document], aligned: list[AlignedCorpus]) -> list[str]:
-    """A name for each entity, in the numbering of mentions.safetensors: split after split."""
-    names: list[str] = []
-    for corpus in aligned:
-        own, documents = documents[: len(corpus)], documents[len(corpus) :]
-        names += name_entities(own, corpus)
-    return names
+def _complete_recall(params: Params) -> dict[str, dict[str, Any]]:
+    """The entries of recall.models with the values that their kinds have otherwise."""
+    models = params.recall.models.items()
+    return {name: {**params.kinds.get(entry["kind"], {}), **entry} for name, entry in models}
 
 
-def _take_example(params: Params, corpus: Path, tokenizer: Tokenizer) -> Any:
-    aligned, documents = (
-        AlignedCorpus.load(corpus / "dev.safetensors"),
-        load_documents(corpus / "dev.jsonl"),
-    )
-    return take_example(
-        documents, aligned, lambda token: tokenizer.decode([token]), params.report.example_words
-    )
+def _read_run(results: Path, model: str, seed: int) -> Run | None:
+    """None for a run that has left no file."""
 
+    def read(parse: Callable[[str, str], Parsed], step: str, name: str) -> Parsed | None:
+        path = results / step / model / str(seed) / name
+        return parse(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
 
-def _read_run(results: Path, model: str, seed: int) -> Run:
-    def folder(step: str) -> Path:
-        return results / step / model / str(seed)
-
-    arrays, _ = read_arrays(folder("embeddings") / "mentions.safetensors")
-    return Run(
-        model=model,
-        seed=seed,
-        training=read_json(folder("lm") / "metrics.json"),
-        timing=read_json(folder("lm") / "timing.json"),
-        curve=_parse(parse_curve, folder("lm") / "curve.csv"),
-        perplexity=read_json(folder("perplexity") / "perplexity.json"),
-        documents=_parse(parse_documents, folder("perplexity") / "documents.csv"),
-        passages=_parse(parse_documents, folder("perplexity") / "passages.csv"),
-        lambada=read_json(folder("perplexity") / "lambada.json"),
-        similarity=read_json(folder("similarity") / "similarity.json"),
-        probe=read_json(folder("probe") / "probe.json"),
-        probe_heads=_parse(parse_probe, folder("probe") / "heads.csv"),
-        probe_documents=_parse(parse_probe, folder("probe") / "documents.csv"),
-        ner=read_json(folder("ner") / "metrics.json"),
-        ner_spans=_parse(parse_spans, folder("ner") / "documents.csv"),
-        mentions=take_mentions(arrays),
-    )
-
-
-def _parse(parser: Callable[[str, str], Parsed], path: Path) -> Parsed:
-    return parser(path.read_text(encoding="utf-8"), str(path))
+    found: dict[str, Any] = {
+        "curve": read(parse_curve, "lm", "curve.csv"),
+        "documents": read(parse_documents, "perplexity", "documents.csv"),
+        "passages": read(parse_documents, "lambada", "passages.csv"),
+        "probe_heads": read(parse_probe, "probe", "heads.csv"),
+        "probe_documents": read(parse_probe, "probe", "documents.csv"),
+        "ner_spans": read(parse_spans, "ner", "documents.csv"),
+    }
+    left = {name: value for name, value in found.items() if value is not None}
+    return Run(model, seed, **left) if left else None
 
 
 def _manifest(params: Params, results: Path) -> dict[str, Any]:
-    run = read_json(
-        results / "lm" / list(params.models)[0] / str(params.study.seeds[0]) / "manifest.json"
+    """Of the first run; what the study's params are stands in params.yaml, as it was read."""
+    runs = ((model, seed) for model in params.models for seed in params.study.seeds)
+    files = (results / "lm" / model / str(seed) / "manifest.json" for model, seed in runs)
+    first = next((file for file in files if file.is_file()), None)
+    made: dict[str, Any] = {}
+    if first is not None:
+        run = read_json(first)
+        made = {"git commit": run["git_commit"], "code": run["code"], "device": run["device"]}
+        made |= {"versions": run["versions"], "inputs (sha256)": run["inputs"]}
+    return made | params.model_dump(mode="json", exclude={"report", "root"})
+
+
+def _collect_pictures(params: Params, results: Path, output: Path) -> Pictures:
+    """The example, and the pictures' coordinates; one whose vectors are gone is kept where its PNG
+    lies in ``output``.
+    """
+    vectors = _read_vectors(params, results)
+    clouds = {}
+    if vectors:
+        corpus = results / "corpus"
+        splits = [_read_split(corpus, split) for split in params.embeddings.splits]
+        names = [name for split in splits for name in name_entities(*split)]
+        for name, roles in CLOUDS.items():
+            if set(roles) <= vectors.keys():
+                chosen = dict(vectors[role] for role in roles)
+                clouds[name] = make_cloud(chosen, names, params.report.pictured_entities)
+    kept = () if vectors else (n for n in CLOUDS if (output / "figures" / f"{n}.png").is_file())
+    return Pictures(
+        example=_take_example(params, results / "corpus"),
+        clouds={name: cloud for name, cloud in clouds.items() if cloud is not None},
+        kept=tuple(kept),
     )
-    made = {"git commit": run["git_commit"], "code": run["code"], "device": run["device"]}
-    return (
-        made
-        | {"versions": run["versions"], "inputs (sha256)": run["inputs"]}
-        | params.model_dump(mode="json", exclude={"report", "root"})
+
+
+def _read_vectors(params: Params, results: Path) -> dict[str, tuple[str, MentionVectors]]:
+    """The mentions of the paper's two models by role, each of its first seed that has any."""
+    found = {}
+    for role in ("proposed", "baseline"):
+        entry = next((e for e in params.entries("encode") if e.role == role), None)
+        folder = results / "embeddings" / (entry.name if entry else "")
+        files = [folder / str(seed) / "mentions.safetensors" for seed in params.study.seeds]
+        file = next((file for file in files if entry and file.is_file()), None)
+        if entry and file:
+            found[role] = (entry.name, take_mentions(read_arrays(file)[0]))
+    return found
+
+
+def _read_split(corpus: Path, split: str) -> tuple[list[Document], AlignedCorpus]:
+    documents = load_documents(corpus / f"{split}.jsonl")
+    return documents, AlignedCorpus.load(corpus / f"{split}.safetensors")
+
+
+def _take_example(params: Params, corpus: Path) -> Example | None:
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
+    documents, aligned = _read_split(corpus, "dev")
+    return take_example(
+        documents, aligned, lambda token: tokenizer.decode([token]), params.report.example_words
     )

@@ -22,7 +22,7 @@ def compare_losses(
     seed: int,
     confidence: float = 0.95,
 ) -> dict[str, Any]:
-    """Difference of mean loss, model a less model b, in nats a token, resampling D documents with
+    """Difference of mean loss, model a less model b, in nats per token, resampling D documents with
     replacement.
 
     ``nll_*`` [D] nats of each document, ``tokens`` [D] its predictions. Returns `compare`'s keys;
@@ -103,9 +103,16 @@ def compare(
     if documents == 1:
         return {"documents": 1, "difference": difference, "interval": None, "p": None}
     result = stats.bootstrap(
-        columns, statistic, n_resamples=samples, batch=max(1, 2_000_000 // documents), vectorized=True, paired=True,
-        confidence_level=confidence, method="percentile", rng=np.random.default_rng(seed),
-    )  # fmt: skip
+        columns,
+        statistic,
+        n_resamples=samples,
+        batch=max(1, 2_000_000 // documents),
+        vectorized=True,
+        paired=True,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    )
     interval = [float(result.confidence_interval.low), float(result.confidence_interval.high)]
     return {
         "documents": documents,

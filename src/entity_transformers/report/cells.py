@@ -109,7 +109,7 @@ def is_paper(column: str) -> bool:
 
 
 def render_text(table: Table) -> str:
-    """Aligned columns for a terminal, long headings broken into lines; stressed rows carry a star."""
+    """Aligned columns for a terminal, long headings broken into lines; a star for stressed rows."""
     grid = [[str(cell) for cell in row] for row in table.rows]
     for index in table.marked:
         grid[index][0] += " *"
@@ -131,7 +131,7 @@ def _text_width(heading: str, cells: Sequence[str]) -> int:
 
 
 def _break_headings(columns: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """The lines of the heading, each with a text a column; short headings stand in the last line."""
+    """The lines of the heading, a text per column in each; short headings stand in the last one."""
     broken = [
         textwrap.wrap(column, max(width, 1)) for column, width in zip(columns, widths, strict=True)
     ]

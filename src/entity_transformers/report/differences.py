@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Number
-from entity_transformers.report.results import Documents, Results, Value, attempt, uses_entities
+from entity_transformers.report.frame import Key
+from entity_transformers.report.records import Documents
+from entity_transformers.report.results import Results, Transform, has_entities
 
 Interval = tuple[float, float]
 LEVEL = 0.95
@@ -22,18 +25,18 @@ BOOTSTRAP_SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Loss of ``model`` minus loss of ``against`` in nats a token, with the interval and p of a
+    """Loss of ``model`` minus loss of ``against`` in nats per token, with the interval and p of a
     paired bootstrap over documents.
 
-    Conditions are "on" or "off": entities given or not. ``low``, ``high`` and ``p`` are None where
-    documents are too few. ``over_seeds`` is Student's interval over the ``seeds`` that both models
-    have, None for fewer than two.
+    Conditions are "on", "off" or "shuffled": which entities were given. ``low``, ``high`` and ``p``
+    are None where documents are too few. ``over_seeds`` is Student's interval over the ``seeds``
+    that both models have, None for fewer than two.
     """
 
     split: str
-    model: str
+    model: ModelEntry
     condition: str
-    against: str
+    against: ModelEntry
     against_condition: str
     value: float
     low: float | None
@@ -89,7 +92,9 @@ def judged_split(results: Results) -> str | None:
 Scored = tuple[list[str], np.ndarray, np.ndarray]
 
 
-def scores_by_seed(results: Results, model: str, split: str, condition: str) -> dict[int, Scored]:
+def scores_by_seed(
+    results: Results, model: ModelEntry, split: str, condition: str
+) -> dict[int, Scored]:
     """Names, predicted tokens and nats of each document, for every seed that was scored.
 
     Split "lambada" stands for the passages, each with one token: its last word.
@@ -103,8 +108,8 @@ def scores_by_seed(results: Results, model: str, split: str, condition: str) -> 
     scored = {seed: cut for seed, cut in cuts.items() if cut is not None}
     if len({tuple(names) for names, *_ in scored.values()}) > 1:
         raise ValueError(
-            f"documents.csv: seeds of {model} scored different documents of {split}: score them"
-            " again"
+            f"documents.csv: seeds of {model.name} scored different documents of {split}: score"
+            " them again"
         )
     return scored
 
@@ -120,7 +125,7 @@ def average(scored: Sequence[Scored]) -> Scored | None:
 
 
 def _cut(table: Documents, split: str, condition: str) -> Scored | None:
-    nll, at = getattr(table, f"nll_{condition}"), table.split == split
+    nll, at = table.nll.get(condition), table.split == split
     return (
         None
         if nll is None or not at.any()
@@ -129,11 +134,18 @@ def _cut(table: Documents, split: str, condition: str) -> Scored | None:
 
 
 def compare(
-    results: Results, split: str, model: str, condition: str, against: str, against_condition: str
+    results: Results,
+    split: str,
+    model: ModelEntry | None,
+    condition: str,
+    against: ModelEntry | None,
+    against_condition: str,
 ) -> Difference | None:
     """Paired difference of two models on one split over the seeds that both have; None where there
-    is no such document.
+    is no such model or document.
     """
+    if model is None or against is None:
+        return None
     scored = [
         scores_by_seed(results, *side)
         for side in ((model, split, condition), (against, split, against_condition))
@@ -145,8 +157,8 @@ def compare(
     (names, tokens, nll), (other_names, other_tokens, other_nll) = ours, theirs
     if names != other_names or not np.array_equal(tokens, other_tokens):
         raise ValueError(
-            f"documents.csv: {model} and {against} scored different documents or tokens of {split}:"
-            " score them again"
+            f"documents.csv: {model.name} and {against.name} scored different documents or tokens"
+            f" of {split}: score them again"
         )
     found = compare_losses(
         nll,
@@ -160,9 +172,9 @@ def compare(
         return None
     low, high = found["interval"] or (None, None)
     gaps = [_gap(scored[0][seed], scored[1][seed]) for seed in seeds]
-    conditions = (model, condition, against, against_condition)
+    sides = (model, condition, against, against_condition)
     tested = (found["difference"], low, high, found["p"], found["documents"])
-    return Difference(split, *conditions, *tested, len(gaps), seed_interval(gaps))
+    return Difference(split, *sides, *tested, len(gaps), seed_interval(gaps))
 
 
 def _gap(ours: Scored, theirs: Scored) -> float:
@@ -170,7 +182,9 @@ def _gap(ours: Scored, theirs: Scored) -> float:
     return float((ours[2] - theirs[2]).sum() / max(ours[1].sum(), 1))
 
 
-def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] | None:
+def compare_spans(
+    results: Results, model: ModelEntry | None, against: ModelEntry | None
+) -> dict[str, Any] | None:
     """Micro-F1 of strict spans on test, ``model`` less ``against``, by a paired bootstrap over
     documents; None where one was not scored.
 
@@ -183,12 +197,12 @@ def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] 
     ]
     seeds = sorted(scored[0].keys() & scored[1].keys())
     ours, theirs = ([spans[seed] for seed in seeds] for spans in scored)
-    if not ours or not theirs:
+    if not ours or not theirs or model is None or against is None:
         return None
     if any(spans.document != ours[0].document for spans in (*ours, *theirs)):
         raise ValueError(
-            f"documents.csv of ner: {model} and {against} scored different documents: score them"
-            " again"
+            f"documents.csv of ner: {model.name} and {against.name} scored different documents:"
+            " score them again"
         )
     one, other = (np.sum([spans.counts for spans in side], axis=0) for side in (ours, theirs))
     return compare_f1(
@@ -196,43 +210,37 @@ def compare_spans(results: Results, model: str, against: str) -> dict[str, Any] 
     )
 
 
-def better_condition(results: Results, model: str, split: str) -> str:
+def better_condition(results: Results, model: ModelEntry, split: str) -> str:
     """The condition, entities on or off, in which a model has the lower loss: a control is met at
     its best.
     """
-    if not uses_entities(model):
+    if not has_entities(model):
         return "off"
     scores = {
         condition: average(list(scores_by_seed(results, model, split, condition).values()))
         for condition in ("on", "off")
     }
-    return min(
-        scores,
-        key=lambda condition: (
-            math.inf if scores[condition] is None else float(scores[condition][2].sum())
-        ),
-    )  # type: ignore[index]
+    losses = {
+        condition: math.inf if score is None else float(score[2].sum())
+        for condition, score in scores.items()
+    }
+    return min(losses, key=losses.__getitem__)
 
 
 def compare_all(results: Results, split: str) -> tuple[Difference, ...]:
     """GPT2E with entities against GPT2, against itself without entities and with shuffled ids,
     against every control at its best.
     """
-    pairs = [("gpt2", "off"), ("gpt2e", "off"), ("gpt2e", "shuffled")]
-    pairs += [
-        (model, better_condition(results, model, split))
-        for model in results.trained
-        if model not in ("gpt2", "gpt2e")
-    ]
-    found = [
-        compare(results, split, "gpt2e", "on", against, condition) for against, condition in pairs
-    ]
+    ours = results.proposed
+    pairs = [(results.baseline, "off"), (ours, "off"), (ours, "shuffled")]
+    pairs += [(model, better_condition(results, model, split)) for model in results.controls]
+    found = [compare(results, split, ours, "on", against, given) for against, given in pairs]
     return tuple(difference for difference in found if difference is not None)
 
 
 def seed_interval(differences: list[float]) -> Interval | None:
-    """95 % Student interval of the mean of paired differences, one a seed; None for fewer than two
-    seeds.
+    """95 % Student interval of the mean of paired differences, one per seed; None for fewer than
+    two seeds.
     """
     from scipy import stats
 
@@ -247,13 +255,18 @@ def seed_interval(differences: list[float]) -> Interval | None:
     return mean - half, mean + half
 
 
+Measured = tuple[ModelEntry | None, Key]
+
+
 def pair_seeds(
-    results: Results, first: tuple[str, Value], second: tuple[str, Value]
+    results: Results, first: Measured, second: Measured, transform: Transform = float
 ) -> list[float]:
-    """Differences first - second of (model, value) pairs, one for each seed that has both."""
+    """Differences first - second of two models' numbers, one for each seed that has both."""
     ours, theirs = (
-        {run.seed: attempt(value, run) for run in results.of(model)}
-        for model, value in (first, second)
+        {} if model is None else results.by_seed(model, key) for model, key in (first, second)
     )
-    pairs = [(ours.get(seed), theirs.get(seed)) for seed in results.seeds]
-    return [a - b for a, b in pairs if a is not None and b is not None]
+    return [
+        transform(ours[seed]) - transform(theirs[seed])
+        for seed in results.seeds
+        if seed in ours and seed in theirs
+    ]

@@ -7,50 +7,21 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from entity_transformers.report.catalogue import CATALOGUE
 from entity_transformers.report.cells import Table, render_html
-from entity_transformers.report.claims import judge_claims, judge_entities, write_headline
+from entity_transformers.report.claims import judge_claims
 from entity_transformers.report.figures import CAPTIONS
-from entity_transformers.report.results import Results, name_model
+from entity_transformers.report.headline import write_headline
+from entity_transformers.report.results import Results, write_label
 from entity_transformers.report.spans import draw_spans, list_chains
+from entity_transformers.report.tables import say_missing
+from entity_transformers.report.verdict import judge_entities
 
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One heading of the page with the tables and figures below it."""
-
-    anchor: str
-    title: str
-    tables: tuple[str, ...] = ()
-    figures: tuple[str, ...] = ()
-
-
-SECTIONS = (
-    Section("text", "The text", ("corpus", "entity_types", "table1")),
-    Section("training", "The models", ("models",), ("figure2", "figure3")),
-    Section(
-        "perplexity",
-        "Perplexity",
-        ("table2", "controls", "perplexity_by_class"),
-        ("perplexity_by_class",),
-    ),
-    Section("lambada", "LAMBADA", ("table3",)),
-    Section(
-        "similarity",
-        "Mentions and their entities",
-        ("table4", "table4_ones", "similarity_models"),
-        ("embeddings_gpt2e", "embeddings_gpt2", "embeddings_both"),
-    ),
-    Section("antecedents", "Which heads find the antecedent", ("probe",), ("probe",)),
-    Section("ner", "Named entities", ("table5", "table5_tags", "ner_overall")),
-    Section("puzzles", "Anomalies of the paper", ("anomalies",)),
-    Section("memory", "What the memory can carry", ("recall",)),
-)
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 
 
@@ -68,15 +39,18 @@ def render(results: Results, tables: Mapping[str, Table], images: Mapping[str, b
         headline=write_headline(results),
         verdict=judge_entities(results),
         findings=[(MARKS[finding.status], finding) for finding in judge_claims(results)],
+        missing=say_missing(results),
         sections=[
-            section for section in SECTIONS if any(name in tables for name in section.tables)
+            (step, shown)
+            for step, shown in CATALOGUE.items()
+            if any(name in tables for name in shown.tables)
         ],
-        tables={name: table for name, table in tables.items() if table.rows},
+        tables=tables,
         table_html={name: render_html(table) for name, table in tables.items()},
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
         captions=CAPTIONS,
         example=_example(results),
-        models=[name_model(model) for model in results.trained],
+        models=[write_label(model) for model in results.trained],
         seeds=results.seeds,
         manifest=_flatten(results.manifest),
     )
@@ -87,12 +61,13 @@ def _read(name: str) -> str:
 
 
 def _example(results: Results) -> dict[str, object] | None:
-    if results.example is None:
+    example = results.pictures.example
+    if example is None:
         return None
     return {
-        "document": results.example.document,
-        "html": Markup(draw_spans(results.example)),
-        "chains": list_chains(results.example),
+        "document": example.document,
+        "html": Markup(draw_spans(example)),
+        "chains": list_chains(example),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the paper's printed numbers say about themselves: can they be what their headings call them?"""
+"""What the paper's printed numbers say about themselves: can they be what their headings say?"""
 
 from __future__ import annotations
 

@@ -1,30 +1,26 @@
-"""What every step of a study left behind, in one typed structure: the only input of tables, figures
-and page.
+"""A study as the report reads it: measures.csv, the files with more than scalars, and which models
+there are.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from entity_transformers.report.spans import Example
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.catalogue import CATALOGUE
+from entity_transformers.report.frame import Frame, Key
+from entity_transformers.report.pictures import Pictures
+from entity_transformers.report.records import Documents, ProbeRow, Spans
 
-NAMES = {
-    "gpt2": "GPT2",
-    "gpt2e": "GPT2E",
-    "gpt2e-unlabelled": "GPT2E unlabelled",
-    "gpt2e-shuffled": "GPT2E shuffled",
-    "gpt2e-first-only": "GPT2E first-only",
-    "gpt2-matched": "GPT2 parameter-matched",
-}
-CONTROLS = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
-CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
+Transform = Callable[[float], float]
+TRAIN_LOSS = Key("lm", "loss", "train")
+OWN = {step for step, shown in CATALOGUE.items() if shown.own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,145 +35,142 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
-    """documents.csv of one model and seed, one entry a document: split, name, predicted tokens,
-    nats by condition.
-
-    The conditions are entities on, off and, where it was scored, ids shuffled among the mentions.
-    passages.csv of LAMBADA has the same form, an entry a passage with its last word as the one
-    "token".
-    """
-
-    split: np.ndarray
-    document: np.ndarray
-    tokens: np.ndarray
-    nll_on: np.ndarray
-    nll_off: np.ndarray
-    nll_shuffled: np.ndarray | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Spans:
-    """documents.csv of the tagger on the test split: document names and int64 [D, 3] correct,
-    predicted and gold spans.
-    """
-
-    document: list[str]
-    counts: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRow:
-    """One row of the probe's heads.csv (a head, layers and heads from 1) or documents.csv (a
-    document, for the chosen head).
-
-    ``where`` is the split or the document; ``scores`` are right answers: of the head (correct), of
-    its mean weight at each distance (by_distance; may be missing) and, in documents.csv, of the
-    baselines.
-    """
-
-    attention: str
-    entities: str
-    group: str
-    layer: int
-    head: int
-    where: str
-    n: int
-    scores: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class MentionVectors:
-    """Vectors [mentions, width] of mentions and the number of the entity that each refers to
-    [mentions].
-    """
-
-    vectors: np.ndarray
-    entities: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
-    """The metrics of one model and seed, as their files hold them; what was not measured is None."""
+    """What one model and seed left beside its numbers in measures.csv: curves, and scores by
+    document, passage and attention head.
+    """
 
     model: str
     seed: int
-    training: Mapping[str, Any] | None = None
-    timing: Mapping[str, Any] | None = None
     curve: Mapping[str, np.ndarray] = field(default_factory=dict)
-    perplexity: Mapping[str, Any] | None = None
     documents: Documents | None = None
-    lambada: Mapping[str, Any] | None = None
     passages: Documents | None = None
-    similarity: Mapping[str, Any] | None = None
-    probe: Mapping[str, Any] | None = None
     probe_heads: tuple[ProbeRow, ...] = ()
     probe_documents: tuple[ProbeRow, ...] = ()
-    ner: Mapping[str, Any] | None = None
     ner_spans: Spans | None = None
-    mentions: MentionVectors | None = None
 
 
-Value = Callable[[Run], float | None]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Results:
     """A whole study.
 
-    runs          what exists of models x seeds
-    statistics, alignment, lambada_passages    of statistics.json, alignment.json, lambada.jsonl
-                                               (rows)
-    lambada_tags  of lambada_tags.json: the target words' parts of speech
-    recall       accuracy.json of every variant and seed of synthetic recall
-    entity_names  a name for each entity number of the mention vectors
-    anomalies       what each candidate of step anomalies measured, by its name
-    manifest      where the numbers come from: params, commit, versions, device, in any order
+    entries   section models of params.yaml, in the study's order
+    frame     measures.csv
+    steps     the steps that the study names; what of them has no row in the frame did not run
+    runs      what exists of models x seeds
+    recall    section recall.models: the rows of synthetic recall, as params.yaml has them
+    groups    section similarity.groups: the tags of each part of speech
+    nesting   the policy that resolved nested mentions (corpus.nested_mentions)
+    pictures  pictures.json
+    manifest  where the numbers come from: params, commit, versions, device, in any order
     """
 
     title: str
-    models: tuple[str, ...]
+    entries: tuple[ModelEntry, ...]
     seeds: tuple[int, ...]
-    runs: tuple[Run, ...]
-    statistics: Mapping[str, Any] | None = None
-    alignment: Mapping[str, Any] | None = None
-    lambada_passages: int | None = None
-    lambada_tags: Mapping[str, Any] | None = None
-    recall: Sequence[Mapping[str, Any]] = ()
-    entity_names: Sequence[str] = ()
-    example: Example | None = None
-    anomalies: Mapping[str, Any] = field(default_factory=dict)
+    frame: Frame = field(default_factory=lambda: Frame(()))
+    steps: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    recall: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    nesting: str = "outermost"
+    pictures: Pictures = field(default_factory=Pictures)
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    pictured_entities: int = 8
     bootstrap_samples: int = 10_000
 
-    def of(self, model: str) -> tuple[Run, ...]:
-        """The runs of one model in the order of the seeds; empty if it was not trained."""
+    def of(self, model: ModelEntry | None) -> tuple[Run, ...]:
+        """The runs of one model in the order of the seeds; empty if it left none."""
         return tuple(
             run
             for seed in self.seeds
             for run in self.runs
-            if run.model == model and run.seed == seed
+            if model is not None and run.model == model.name and run.seed == seed
         )
 
-    @property
-    def trained(self) -> tuple[str, ...]:
-        """Models that have at least one run, in the study's order."""
-        return tuple(model for model in self.models if self.of(model))
+    @cached_property
+    def _measured(self) -> dict[str, frozenset[str]]:
+        """The models of each step that has rows in the frame."""
+        found: dict[str, set[str]] = {}
+        for row in self.frame:
+            found.setdefault(row.step, set()).add(row.model)
+        return {step: frozenset(models) for step, models in found.items()}
+
+    def ran(self, step: str) -> bool:
+        """Has this step left any number?"""
+        return step in self._measured
 
     @property
-    def pair(self) -> tuple[str, ...]:
-        """The models that the paper compares, GPT2E before GPT2 as in its tables; the first two
-        trained where neither exists.
-        """
-        paper = tuple(model for model in ("gpt2e", "gpt2") if model in self.trained)
-        return paper or self.trained[:2]
+    def shown(self) -> tuple[str, ...]:
+        """The steps that the study names and that left a number: what the report is about."""
+        return tuple(step for step in self.steps if self.ran(step))
 
-    def statistic(self, model: str, value: Value) -> Statistic:
-        """Mean and standard deviation over the seeds for which ``value`` gives a number (missing
-        keys and None give none).
+    def measured(self, step: str) -> tuple[ModelEntry, ...]:
+        """The models that have rows of this step, in the study's order: its tables' rows."""
+        found = self._measured.get(step, frozenset())
+        return tuple(entry for entry in self.entries if entry.name in found)
+
+    @cached_property
+    def trained(self) -> tuple[ModelEntry, ...]:
+        """The models of the study that any step has measured or kept records of."""
+        steps = (step for step in self._measured if step not in OWN)
+        found = {run.model for run in self.runs}.union(*(self._measured[step] for step in steps))
+        return tuple(entry for entry in self.entries if entry.name in found)
+
+    @property
+    def controls(self) -> tuple[ModelEntry, ...]:
+        """The measured models with role control."""
+        return tuple(entry for entry in self.trained if entry.role == "control")
+
+    @property
+    def baseline(self) -> ModelEntry | None:
+        """The first measured model with role baseline: the paper's GPT2."""
+        return self._first("baseline")
+
+    @property
+    def proposed(self) -> ModelEntry | None:
+        """The first measured model with role proposed: the paper's GPT2E."""
+        return self._first("proposed")
+
+    def _first(self, role: str) -> ModelEntry | None:
+        return next((entry for entry in self.trained if entry.role == role), None)
+
+    @property
+    def pair(self) -> tuple[ModelEntry, ...]:
+        """The models that the paper compares, proposed before baseline as in its tables; the first
+        two measured where neither exists.
         """
-        return summarise(attempt(value, run) for run in self.of(model))
+        named = tuple(entry for entry in (self.proposed, self.baseline) if entry is not None)
+        return named or self.trained[:2]
+
+    def printed(self, model: ModelEntry) -> str:
+        """Whose numbers of the paper stand beside this model's ("gpt2", "gpt2e"); "" for none."""
+        own = {"baseline": ("gpt2", self.baseline), "proposed": ("gpt2e", self.proposed)}
+        kind, first = own.get(model.role, ("", None))
+        return kind if model is first and model.kind.name == kind else ""
+
+    def by_seed(self, model: ModelEntry, key: Key) -> dict[int, float]:
+        """The finite numbers of one model by seed, in the study's order."""
+        rows = ((seed, self.frame.get(key, model.name, seed)) for seed in self.seeds)
+        values = ((seed, row.value) for seed, row in rows if row is not None)
+        return {s: value for s, value in values if value is not None and math.isfinite(value)}
+
+    def has(self, model: ModelEntry, key: Key) -> bool:
+        """Is there a row of this model, whatever number it holds?"""
+        return any(self.frame.get(key, model.name, seed) is not None for seed in self.seeds)
+
+    def statistic(
+        self, model: ModelEntry | None, key: Key, transform: Transform = float
+    ) -> Statistic:
+        """Mean and standard deviation over the seeds that have a number."""
+        values = {} if model is None else self.by_seed(model, key)
+        return summarise(transform(value) for value in values.values())
+
+    def count(self, model: ModelEntry, key: Key) -> float | None:
+        """The mean over seeds of what the number is a mean of; None where it was not measured."""
+        rows = (self.frame.get(key, model.name, seed) for seed in self.seeds)
+        return summarise(
+            None if row is None or row.count is None else float(row.count) for row in rows
+        ).mean
 
 
 def summarise(values: Iterable[float | None]) -> Statistic:
@@ -192,137 +185,17 @@ def summarise(values: Iterable[float | None]) -> Statistic:
     )
 
 
-def attempt(value: Value, run: Run) -> float | None:
-    """``value(run)``, None where a section or key of the metrics is missing."""
-    try:
-        number = value(run)
-    except (KeyError, TypeError):
-        return None
-    return None if number is None or not math.isfinite(number) else float(number)
+def has_entities(model: ModelEntry) -> bool:
+    """Does this model read entities, so that entities on and off can differ?"""
+    return model.can({"entities"})
 
 
-def name_model(model: str) -> str:
-    """The name a model has in tables and figures."""
-    return NAMES.get(model, model)
+def write_label(model: ModelEntry) -> str:
+    """How tables and figures name a model."""
+    matched = getattr(model.lm, "matched_to", None) is not None
+    return model.label.replace("matched", "parameter-matched") if matched else model.label
 
 
-def uses_entities(model: str) -> bool:
-    """Does entity attention exist in this model, so that entities on and off can differ?"""
-    return model.startswith("gpt2e")
-
-
-def exp(loss: float | None) -> float | None:
-    """Perplexity of a loss in nats; None stays None."""
-    return None if loss is None else math.exp(loss)
-
-
-def read_loss(split: str, condition: str, key: str = "loss") -> Value:
-    """A score of a whole split; condition "on" or "off"."""
-    return lambda run: run.perplexity["splits"][split][condition][key]  # type: ignore[index]
-
-
-def read_class(
-    split: str, name: str, condition: str, key: str = "loss", by: str = "by_class"
-) -> Value:
-    """A score of the tokens of one class (outside, first, later) or, ``by`` "by_group", of one part
-    of speech.
-    """
-    return lambda run: run.perplexity["splits"][split][by][name][condition][key]  # type: ignore[index]
-
-
-def read_similarity(group: str, context: str, condition: str, measure: str) -> Value:
-    """A number of table 4; context "words" (none) or "context"."""
-    return lambda run: run.similarity["groups"][group][context][condition][measure]  # type: ignore[index]
-
-
-def read_ner(*keys: str) -> Value:
-    """A number of the NER scores on the test split; precision, recall and F1 are none where no span
-    was there or was predicted.
-    """
-
-    def read(run: Run) -> float | None:
-        scores: Any = run.ner["test"]  # type: ignore[index]
-        for key in keys[:-1]:
-            scores = scores[key]
-        nothing = keys[-1] != "support" and not (scores["support"] or scores["predicted"])
-        return None if nothing else scores[keys[-1]]
-
-    return read
-
-
-def take_mentions(arrays: Mapping[str, np.ndarray], key: str = "context_on") -> MentionVectors:
-    """The vectors to picture out of the arrays of mentions.safetensors: head words in their
-    document, entities given.
-    """
-    return MentionVectors(arrays[key], arrays["entity"])
-
-
-def parse_curve(text: str, source: str = "curve.csv") -> dict[str, np.ndarray]:
-    """Columns of a training curve as float64 arrays, empty cells as NaN. Missing columns raise
-    ValueError naming ``source``.
-    """
-    rows = list(csv.DictReader(io.StringIO(text)))
-    _require(rows, CURVE_COLUMNS, source)
-    return {
-        name: np.array([float(row[name]) if row[name] else math.nan for row in rows])
-        for name in CURVE_COLUMNS
-    }
-
-
-def parse_documents(text: str, source: str = "documents.csv") -> Documents:
-    """Scores per document of documents.csv or passages.csv. Missing columns raise ValueError naming
-    ``source``.
-    """
-    rows = list(csv.DictReader(io.StringIO(text)))
-    _require(rows, ("split", "document", "tokens", "nll_on", "nll_off"), source)
-    return Documents(
-        split=np.array([row["split"] for row in rows]),
-        document=np.array([row["document"] for row in rows]),
-        tokens=np.array([int(row["tokens"]) for row in rows], dtype=np.int64),
-        nll_on=np.array([float(row["nll_on"]) for row in rows]),
-        nll_off=np.array([float(row["nll_off"]) for row in rows]),
-        nll_shuffled=(
-            np.array([float(row["nll_shuffled"]) for row in rows])
-            if rows and "nll_shuffled" in rows[0]
-            else None
-        ),
-    )
-
-
-def parse_spans(text: str, source: str = "documents.csv") -> Spans:
-    """The tagger's spans on the test split, document by document. Missing columns raise ValueError
-    naming ``source``.
-    """
-    rows = list(csv.DictReader(io.StringIO(text)))
-    _require(rows, ("split", "document", "correct", "predicted", "gold"), source)
-    test = [row for row in rows if row["split"] == "test"]
-    counts = [[int(row[name]) for name in ("correct", "predicted", "gold")] for row in test]
-    return Spans([row["document"] for row in test], np.array(counts, np.int64).reshape(-1, 3))
-
-
-def parse_probe(text: str, source: str) -> tuple[ProbeRow, ...]:
-    """Rows of the probe's heads.csv or documents.csv. Missing columns raise ValueError naming
-    ``source``.
-    """
-    rows = list(csv.DictReader(io.StringIO(text)))
-    where = "split" if rows and "split" in rows[0] else "document"
-    labels = ("attention", "entities", "group", "layer", "head", where, "n")
-    _require(rows, (*labels, "correct"), source)
-    return tuple(_parse_probe_row(row, where, labels) for row in rows)
-
-
-def _parse_probe_row(row: Mapping[str, str], where: str, labels: Sequence[str]) -> ProbeRow:
-    scores = {name: float(value) for name, value in row.items() if name not in labels and value}
-    numbers = int(row["layer"]), int(row["head"])
-    return ProbeRow(
-        row["attention"], row["entities"], row["group"], *numbers, row[where], int(row["n"]), scores
-    )
-
-
-def _require(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> None:
-    missing = [name for name in columns if rows and name not in rows[0]]
-    if missing:
-        raise ValueError(
-            f"{source}: no column {', '.join(missing)}; expected {','.join(columns)}: run the step"
-            " that writes it again"
-        )
+def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
+    """How a row of differences names its two models."""
+    return f"{write_label(ours)} − {write_label(theirs)}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from entity_transformers.report.anomalies import build_anomalies
+from entity_transformers.report.catalogue import CATALOGUE, list_tables
 from entity_transformers.report.cells import (
     Number,
     Table,
@@ -13,29 +11,7 @@ from entity_transformers.report.cells import (
     render_markdown,
     render_text,
 )
-from entity_transformers.report.corpus_tables import (
-    build_corpus,
-    build_entity_types,
-    build_example,
-    build_models,
-)
-from entity_transformers.report.lm_tables import (
-    build_claims,
-    build_classes,
-    build_controls,
-    build_table2,
-    build_table3,
-)
-from entity_transformers.report.mention_tables import (
-    build_ner_overall,
-    build_ones,
-    build_similarity_models,
-    build_table4,
-    build_table5,
-    build_table5_tags,
-)
-from entity_transformers.report.probe import build_probe
-from entity_transformers.report.recall import build_recall
+from entity_transformers.report.measures import find
 from entity_transformers.report.results import Results
 
 __all__ = [
@@ -47,33 +23,23 @@ __all__ = [
     "render_html",
     "render_markdown",
     "render_text",
+    "say_missing",
 ]
 
-BUILDERS: tuple[Callable[[Results], Table], ...] = (
-    build_claims,
-    build_corpus,
-    build_entity_types,
-    build_example,
-    build_models,
-    build_table2,
-    build_controls,
-    build_classes,
-    build_table3,
-    build_table4,
-    build_ones,
-    build_similarity_models,
-    build_probe,
-    build_table5,
-    build_table5_tags,
-    build_ner_overall,
-    build_anomalies,
-    build_recall,
-)
 TERMINAL = ("table2", "table3", "table4", "table5")  # what a run prints when it ends
 
 
 def build_all(results: Results) -> dict[str, Table]:
-    """Every table by name, in the order of the report. Tables of steps that did not run have no
-    rows or dashes.
+    """Every table of the steps that ran, those without a row left out, in the order of the
+    report.
     """
-    return {table.name: table for table in (build(results) for build in BUILDERS)}
+    tables = {name: find(build)(results) for name, build in list_tables(results.shown).items()}
+    return {name: table for name, table in tables.items() if table.rows}
+
+
+def say_missing(results: Results) -> str:
+    """One sentence on what the report has to say nothing about, "" where every step ran."""
+    missing = [
+        f"{shown.title} (step {step})" for step, shown in CATALOGUE.items() if not results.ran(step)
+    ]
+    return f"Not part of this study: {'; '.join(missing)}." if missing else ""

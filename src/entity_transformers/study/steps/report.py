@@ -31,7 +31,7 @@ STEP = Step(
     params=("report", "study", "models", "embeddings"),
     start=("cli.report", "report.*"),
     data=("report/*.html", "report/*.css"),
-    rules=("build_tables", "build_figures", "build_report"),
+    rules=("collect_measures", "build_tables", "build_figures", "build_report"),
     summary=True,
     # what the pictures need besides
     reads={
@@ -39,6 +39,6 @@ STEP = Step(
         "embeddings": ("mentions.safetensors",),
     },
     large=("report.html",),
-    kept=("tables", "figures"),
+    kept=("measures.csv", "pictures.json", "tables", "figures"),
     target="report.html",
 )

@@ -1,0 +1,72 @@
+"""The look of the figures: matplotlib's settings, and a colour for each model of a study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.results import Results
+
+INK, GRID = "#333333", "#e4e4e4"
+PROPOSED, BASELINE = "#1f6fb4", "#ee7d0e"  # blue and orange as in the paper
+UNLABELLED, SHUFFLED, FIRST_ONLY, MATCHED = "#2a9d6f", "#c2559d", "#5bb5d8", "#8a6a4a"
+PALETTE = (
+    PROPOSED,
+    BASELINE,
+    UNLABELLED,
+    SHUFFLED,
+    MATCHED,
+    "#d7c12b",
+    FIRST_ONLY,
+    "#6a51a3",
+    "#b2332f",
+    "#7f7f7f",
+)
+STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#9a9a9a",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+}
+DPI = 150
+
+
+def choose_colours(results: Results) -> dict[str, str]:
+    """A colour of its own for each model of the study, by name: the same one in every study for the
+    paper's two and the usual controls, the rest of the palette for the others.
+    """
+    chosen: dict[str, str] = {}
+    for entry in results.entries:
+        colour = _usual(results, entry)
+        if colour is not None and colour not in chosen.values():
+            chosen[entry.name] = colour
+    free = [colour for colour in PALETTE if colour not in chosen.values()]
+    others = [entry.name for entry in results.entries if entry.name not in chosen]
+    return chosen | {name: free[i % len(free)] if free else INK for i, name in enumerate(others)}
+
+
+def _usual(results: Results, entry: ModelEntry) -> str | None:
+    if entry in (results.proposed, results.baseline):
+        return PROPOSED if entry is results.proposed else BASELINE
+    if entry.role != "control":
+        return None
+    if getattr(entry.lm, "matched_to", None) is not None:
+        return MATCHED
+    by_labels = {"none": UNLABELLED, "shuffled": SHUFFLED, "first-only": FIRST_ONLY}
+    return by_labels.get(entry.labels)

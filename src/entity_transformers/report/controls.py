@@ -1,0 +1,106 @@
+"""The controls: what could explain away that entities make a better language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.cells import MISSING, Cell, Number, Table
+from entity_transformers.report.differences import (
+    LEVEL,
+    Difference,
+    compare_all,
+    judged_split,
+)
+from entity_transformers.report.perplexity import write_entities
+from entity_transformers.report.results import Results, write_label
+
+
+def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
+    """The controls that a verdict on entities needs, whatever they are called: the proposed kind
+    without labels and with shuffled ones, and another kind with as many parameters. By what is
+    said of one that is missing.
+    """
+    ours, plain = _named(results, "proposed"), _named(results, "baseline")
+    found: dict[str, tuple[ModelEntry, ...]] = {}
+    for labels, word in (("none", "unlabelled"), ("shuffled", "shuffled")):
+        name = f"{ours.kind.label if ours else 'GPT2E'} {word}"
+        found[name] = tuple(
+            entry
+            for entry in results.entries
+            if ours is not None
+            and (entry.role, entry.kind, entry.labels) == ("control", ours.kind, labels)
+        )
+    name = f"{plain.kind.label if plain else 'GPT2'} parameter-matched"
+    found[name] = tuple(
+        entry
+        for entry in results.entries
+        if ours is not None and getattr(entry.lm, "matched_to", None) == ours.name
+    )
+    return found
+
+
+def _named(results: Results, role: str) -> ModelEntry | None:
+    return next((entry for entry in results.entries if entry.role == role), None)
+
+
+def list_missing_controls(
+    results: Results, met: Sequence[Difference] | None = None
+) -> tuple[str, ...]:
+    """What of `needed_controls` the study does not have, or what it has and ``met`` lacks."""
+    known = {model.name for model in results.trained}
+    if met is not None:
+        known = {difference.against.name for difference in met}
+    return tuple(
+        write_label(entries[0]) if entries else name
+        for name, entries in needed_controls(results).items()
+        if not any(entry.name in known for entry in entries)
+    )
+
+
+def build_controls(results: Results) -> Table:
+    """GPT2E with entities against everything that could explain its loss away."""
+    split = judged_split(results)
+    differences = compare_all(results, split) if split else ()
+    missing = list_missing_controls(results) if differences else ()
+    return Table(
+        name="controls",
+        title=f"GPT2E with entities against the controls ({split or 'not scored'})",
+        columns=("Against", "Entities", "Difference", "p", "Over seeds", "Verdict"),
+        rows=tuple(_control_row(difference) for difference in differences),
+        measures=(
+            "The difference in loss, GPT2E with entities minus the other model, in nats per token:"
+            " below zero GPT2E is better."
+        ),
+        note=(
+            f"{LEVEL:.0%} intervals and two-sided p of a paired bootstrap over documents, losses"
+            " averaged over seeds; “over seeds” is Student's interval of the paired differences,"
+            " one per seed, where there are several. Better or worse: beyond both. A control is met"
+            " with entities on or off, whichever is better for it."
+        )
+        + (f" Not run: {', '.join(missing)}." if missing else ""),
+    )
+
+
+def _control_row(difference: Difference) -> tuple[Cell, ...]:
+    return (
+        write_label(difference.against),
+        write_entities(difference.against, difference.against_condition),
+        difference.cell,
+        Number(difference.p, 4),
+        _over_seeds(difference),
+        _verdict(difference.widest),
+    )
+
+
+def _verdict(interval: tuple[float, float] | None) -> str:
+    if interval is None:
+        return "no interval"
+    return "better" if interval[1] < 0 else "worse" if interval[0] > 0 else "no difference"
+
+
+def _over_seeds(difference: Difference) -> Cell:
+    if difference.over_seeds is None:
+        return MISSING
+    low, high = difference.over_seeds
+    return Number(difference.value, 4, low=low, high=high, signed=True)

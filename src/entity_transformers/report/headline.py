@@ -1,0 +1,54 @@
+"""The sentences that open the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import lambada, ner, perplexity
+from entity_transformers.report.cells import Number
+from entity_transformers.report.differences import compare, judged_split
+from entity_transformers.report.results import Results, has_entities, summarise, write_label
+from entity_transformers.report.verdict import judge_entities, weigh
+
+
+def write_headline(results: Results) -> tuple[str, ...]:
+    """The sentences that open the report, each made from the numbers: perplexity, the verdict on
+    entities, LAMBADA, NER.
+    """
+    word = lambada.at("last_word_perplexity")
+    words = [(model, results.statistic(model, word).mean) for model in results.pair]
+    scores = [(model, ner.read_scores(results, model, ner.F1)) for model in results.pair]
+    points = [(m, summarise(100 * f1 for f1 in found.values()).mean) for m, found in scores]
+    sentences = (
+        _say_perplexity(results),
+        judge_entities(results).text,
+        _say_pair("Last-word perplexity on LAMBADA", words),
+        _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
+    )
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def _say_perplexity(results: Results) -> str:
+    split = judged_split(results)
+    if split is None:
+        return ""
+    said = []
+    for model in results.pair:
+        given = "on" if has_entities(model) else "off"
+        own, off = (
+            results.statistic(model, perplexity.at(split, entities, "perplexity")).mean
+            for entities in (given, "off")
+        )
+        text = "" if own is None else f"{write_label(model)} {own:.2f}"
+        if text and off is not None and has_entities(model):
+            text += f" with entities and {off:.2f} without"
+        said += [text] if text else []
+    difference = compare(results, split, results.proposed, "on", results.baseline, "off")
+    tail = "" if difference is None else f" The difference is {weigh(difference)}."
+    return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
+
+
+def _say_pair(what: str, means: Sequence[tuple[ModelEntry, float | None]]) -> str:
+    said = [f"{write_label(model)} {Number(mean)}" for model, mean in means if mean is not None]
+    return f"{what}: {'; '.join(said)}." if said else ""

@@ -1,0 +1,122 @@
+"""The training of the language models: its losses, size and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import paper
+from entity_transformers.report.cells import Cell, Number, Table, show
+from entity_transformers.report.frame import Key, Row, write_condition
+from entity_transformers.report.measures import Tree, write_machine
+from entity_transformers.report.results import Results, Statistic, summarise, write_label
+
+UNITS = {
+    "loss": "nats per token",
+    "best_loss": "nats per token",
+    "parameters": "parameters",
+    "steps": "steps",
+    "best_step": "steps",
+    "skipped_steps": "steps",
+    "tokens_seen": "tokens",
+    "seconds_per_step": "seconds",
+    "seconds_validation_step": "seconds",
+    "seconds_total": "seconds",
+    "tokens_per_second": "tokens per second",
+}
+STEP = "lm"
+ON, OFF = write_condition(entities="on"), write_condition(entities="off")
+_LOSSES = {
+    "train_loss": ("loss", "train", ""),  # over the interval before the weights scored, dropout on
+    "dev_loss_on": ("loss", "dev", ON),
+    "dev_loss_off": ("loss", "dev", OFF),
+    "best_dev_loss": ("best_loss", "dev", ""),
+}
+
+
+def measure(tree: Tree) -> Iterator[Row]:
+    """metrics.json and timing.json of every run; seconds stand under the machine they were
+    measured on.
+    """
+    for model, seed, metrics in tree.each(STEP, "metrics.json"):
+        for name, value in _numbers(metrics):
+            measured, split, condition = _LOSSES.get(name, (name, "", ""))
+            yield Row(STEP, measured, value, split, condition, model=model, seed=seed)
+        timing = tree.read(f"{STEP}/{model}/{seed}/timing.json") or {}
+        for name, value in _numbers(timing):
+            if name not in ("threads", "processes"):
+                condition = write_machine(timing)
+                yield Row(STEP, name, value, "", condition, model=model, seed=seed)
+
+
+def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    """All but texts and the seed, which is a column of its own."""
+    for name, value in values.items():
+        if name != "seed" and not isinstance(value, str):
+            yield name, value
+
+
+def read_timing(results: Results, model: ModelEntry, measure: str) -> Statistic:
+    """Mean and deviation over seeds of a time, whatever machine it was measured on."""
+    rows = results.frame.find(step=STEP, measure=measure, model=model.name)
+    by_seed = {row.seed: row.value for row in rows}
+    return summarise(by_seed.get(seed) for seed in results.seeds)
+
+
+def list_machines(results: Results, *models: ModelEntry) -> frozenset[str]:
+    """The machines (device, processes, threads) that these models were trained on."""
+    rows = results.frame.find(step=STEP, measure="seconds_per_step")
+    names = {model.name for model in models}
+    return frozenset(row.condition for row in rows if row.model in names)
+
+
+def build_models(results: Results) -> Table:
+    """Size and training of every model."""
+
+    def row(model: ModelEntry) -> tuple[Cell, ...]:
+        trained = (
+            show(results.statistic(model, key), 4 if key.measure == "best_loss" else 0)
+            for key in _TRAINED
+        )
+        timed = (show(read_timing(results, model, name), digits) for name, digits in _TIMED)
+        seeds = len(results.by_seed(model, Key(STEP, "parameters")))
+        return (write_label(model), Number(seeds, 0), *trained, *timed)
+
+    return Table(
+        name="models",
+        title="The models and their training",
+        columns=(
+            "Model",
+            "Seeds",
+            "Parameters",
+            "Steps",
+            "Tokens seen",
+            "Best dev loss",
+            "at step",
+            "Skipped steps",
+            "s / step",
+            "Tokens / s",
+        ),
+        rows=tuple(row(model) for model in results.measured(STEP)),
+        measures=(
+            "Controls are GPT2E trained without labels (unlabelled), with labels permuted among a"
+            " document's mentions (shuffled) or without a label on first mentions (first-only), and"
+            " GPT2 with as many parameters as GPT2E (parameter-matched)."
+        ),
+        note=(
+            f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for"
+            f" {paper.TRAINING_STEPS:,} steps. Losses are in nats per token."
+        ),
+    )
+
+
+_TRAINED = (
+    Key(STEP, "parameters"),
+    Key(STEP, "steps"),
+    Key(STEP, "tokens_seen"),
+    Key(STEP, "best_loss", "dev"),
+    Key(STEP, "best_step"),
+    Key(STEP, "skipped_steps"),
+)
+_TIMED = (("seconds_per_step", 3), ("tokens_per_second", 0))
