@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 
 from entity_transformers.report import corpus
-from entity_transformers.report.catalogue import CATALOGUE, list_figures, list_tables
+from entity_transformers.report.catalogue import (
+    CATALOGUE,
+    find,
+    list_figures,
+    list_tables,
+)
 from entity_transformers.report.frame import read_condition, write_condition
-from entity_transformers.report.measures import Tree, collect, find, read_units
+from entity_transformers.report.measures import Tree, collect, read_units
 from entity_transformers.report.results import Results
 
 

@@ -7,7 +7,7 @@ two, manifest.json and the CSV files, all of which are committed with a study.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 

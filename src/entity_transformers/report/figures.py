@@ -8,9 +8,8 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from entity_transformers.report.catalogue import list_figures
+from entity_transformers.report.catalogue import find, list_figures
 from entity_transformers.report.colours import DPI, STYLE
-from entity_transformers.report.measures import find
 from entity_transformers.report.results import Results
 
 CAPTIONS = {

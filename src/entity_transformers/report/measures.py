@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.report.catalogue import CATALOGUE
+from entity_transformers.report.catalogue import CATALOGUE, find
 from entity_transformers.report.frame import Frame, Row, write_condition
 
 log = logging.getLogger(__name__)
@@ -76,19 +75,13 @@ def read_units(steps: Sequence[str]) -> dict[str, str]:
     for step in steps:
         if CATALOGUE[step].measure:
             module = CATALOGUE[step].measure.partition(":")[0]
-            for measure, unit in import_module(module).UNITS.items():
+            for measure, unit in find(f"{module}:UNITS").items():
                 if units.setdefault(measure, unit) != unit:
                     raise ValueError(
                         f"{measure!r} is in {units[measure]} and, in {module}, in {unit}: give one"
                         " of them another name"
                     )
     return units
-
-
-def find(name: str) -> Any:
-    """The object that ``module:name`` stands for."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def write_machine(timing: Mapping[str, Any]) -> str:

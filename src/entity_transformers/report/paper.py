@@ -26,7 +26,9 @@ class LanguageModel(NamedTuple):
 TRAINING_STEPS = (
     100_000  # section 4.1, "10e5": 0.008 s a step adding 12 min 6 s is about 90,750 steps
 )
-EXTRA_SECONDS = 0.008  # section 5: GPT2E's seconds per step beyond GPT2's, in training and validation
+EXTRA_SECONDS = (
+    0.008  # section 5: GPT2E's seconds per step beyond GPT2's, in training and validation
+)
 EXTRA_TOTAL_SECONDS = 726.0  # section 5: "12 min and 6 seconds" in all
 PARAMETERS = 117_000_000  # section 4.1, GPT2-small
 VOCABULARY = 50_257  # of GPT2's byte-pair encoder, which section 4.1 takes; not printed

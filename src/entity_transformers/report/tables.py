@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entity_transformers.report.catalogue import CATALOGUE, list_tables
+from entity_transformers.report.catalogue import CATALOGUE, find, list_tables
 from entity_transformers.report.cells import (
     Number,
     Table,
@@ -11,7 +11,6 @@ from entity_transformers.report.cells import (
     render_markdown,
     render_text,
 )
-from entity_transformers.report.measures import find
 from entity_transformers.report.results import Results
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from entity_transformers.study.sections import PositiveInt, Section, Seed
-from entity_transformers.study.steps.base import Step
+from entity_transformers.study.steps.base import Shown, Step
 
 Anomaly = Literal["padding", "validation-trains", "validation-seen", "literal-block"]
 
@@ -63,4 +63,13 @@ STEP = Step(
     folder=True,
     target="anomalies.json",
     trains=frozenset({"causal"}),
+    shown=Shown(
+        9,
+        "Anomalies of the paper",
+        measure="report.trials:measure",
+        tables={
+            "anomalies": "report.anomalies:build_anomalies",
+        },
+        own=True,
+    ),
 )

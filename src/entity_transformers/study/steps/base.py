@@ -13,6 +13,27 @@ TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
 MODEL = ("config.json", "model.safetensors")
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What the report shows of a step. Functions are named, not imported (``module:name``, below
+    the package), so that reading a study costs no matplotlib.
+
+    place    position of its section on the page
+    title    heading of that section
+    measure  from the step's files to rows of measures.csv; "" where the page shows none
+    tables   builder of each table by the name of its file, in the order of the page
+    figures  the same for figures
+    own      its models are entries of the step's own section, not of section models
+    """
+
+    place: int
+    title: str
+    measure: str = ""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, str] = field(default_factory=dict)
+    own: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One step of the method: its name is that of its section in params.yaml and of its folder.
@@ -34,7 +55,7 @@ class Step:
     builds  it builds the models: its values are those of their entries
     trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
     summary it reads the numbers of all steps that the study has
-    measure, tables     dotted names of what reads its numbers and what prints them (report)
+    shown   what the report shows of it; None: nothing
     """
 
     name: str
@@ -55,8 +76,7 @@ class Step:
     builds: bool = False
     trains: frozenset[str] | None = None
     summary: bool = False
-    measure: str | None = None
-    tables: tuple[str, ...] = ()
+    shown: Shown | None = None
 
     def __post_init__(self) -> None:
         if unknown := {*(self.needs or ()), *(self.trains or ())} - CAPABILITIES.keys():

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StrictBool, model_validator
 
 from entity_transformers.corpus.readers import find_reader, names
 from entity_transformers.study.sections import Integer, PositiveInt, Section
-from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Step
+from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Shown, Step
 
 
 def _known_format(name: str) -> str:
@@ -113,4 +113,14 @@ STEP = Step(
     large=("source.json", *DOCUMENTS, *TOKENS, "tokenizer.json"),
     metrics=("statistics.json", "alignment.json"),
     target="alignment.json",
+    shown=Shown(
+        1,
+        "The text",
+        measure="report.corpus:measure",
+        tables={
+            "corpus": "report.corpus:build_corpus",
+            "entity_types": "report.corpus:build_entity_types",
+            "table1": "report.corpus:build_example",
+        },
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entity_transformers.study.steps.base import MODEL, Step
+from entity_transformers.study.steps.base import MODEL, Shown, Step
 
 STEP = Step(
     name="lambada",
@@ -15,4 +15,12 @@ STEP = Step(
     metrics=("lambada.json",),
     kept=("passages.csv",),
     target="lambada.json",
+    shown=Shown(
+        5,
+        "LAMBADA",
+        measure="report.lambada:measure",
+        tables={
+            "table3": "report.lambada:build_table3",
+        },
+    ),
 )

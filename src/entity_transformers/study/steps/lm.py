@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entity_transformers.study.steps.base import MODEL, Step
+from entity_transformers.study.steps.base import MODEL, Shown, Step
 
 STEP = Step(
     name="lm",
@@ -17,4 +17,16 @@ STEP = Step(
     metrics=("metrics.json", "timing.json", "manifest.json"),
     plots={"curve.csv": ("step", "dev_loss_on")},
     target="metrics.json",
+    shown=Shown(
+        3,
+        "The models",
+        measure="report.lm:measure",
+        tables={
+            "models": "report.lm:build_models",
+        },
+        figures={
+            "figure2": "report.curves:draw_training",
+            "figure3": "report.curves:draw_validation",
+        },
+    ),
 )

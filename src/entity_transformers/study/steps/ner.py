@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.study.sections import Number, PositiveInt, Section
-from entity_transformers.study.steps.base import Step
+from entity_transformers.study.steps.base import Shown, Step
 
 
 class NerParams(Section):
@@ -42,4 +42,14 @@ STEP = Step(
     kept=("documents.csv",),
     plots={"history.csv": ("epoch", "dev_f1")},
     target="metrics.json",
+    shown=Shown(
+        8,
+        "Named entities",
+        measure="report.ner:measure",
+        tables={
+            "table5": "report.ner:build_table5",
+            "table5_tags": "report.ner:build_table5_tags",
+            "ner_overall": "report.ner:build_ner_overall",
+        },
+    ),
 )

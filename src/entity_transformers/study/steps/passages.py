@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from entity_transformers.study.sections import Section
-from entity_transformers.study.steps.base import Step
+from entity_transformers.study.steps.base import Shown, Step
 
 
 class LambadaParams(Section):
@@ -35,4 +35,9 @@ STEP = Step(
     large=("lambada_source.json", "lambada.jsonl"),
     metrics=("lambada_statistics.json", "lambada_tags.json"),
     target="lambada_tags.json",
+    shown=Shown(
+        2,
+        "LAMBADA's target words",
+        measure="report.passages:measure",
+    ),
 )

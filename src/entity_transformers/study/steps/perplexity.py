@@ -8,7 +8,7 @@ from pydantic import Field
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.study.sections import PositiveInt, Section
-from entity_transformers.study.steps.base import MODEL, TOKENS, Step
+from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 
 class PerplexityParams(Section):
@@ -38,4 +38,17 @@ STEP = Step(
     metrics=("perplexity.json",),
     kept=("documents.csv",),
     target="perplexity.json",
+    shown=Shown(
+        4,
+        "Perplexity",
+        measure="report.perplexity:measure",
+        tables={
+            "table2": "report.perplexity:build_table2",
+            "controls": "report.controls:build_controls",
+            "perplexity_by_class": "report.perplexity:build_classes",
+        },
+        figures={
+            "perplexity_by_class": "report.classes:draw_classes",
+        },
+    ),
 )

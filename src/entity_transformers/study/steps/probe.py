@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.study.sections import PositiveInt, Section
-from entity_transformers.study.steps.base import DOCUMENTS, MODEL, TOKENS, Step
+from entity_transformers.study.steps.base import DOCUMENTS, MODEL, TOKENS, Shown, Step
 
 
 class ProbeParams(Section):
@@ -59,4 +59,15 @@ STEP = Step(
     metrics=("probe.json",),
     kept=("heads.csv", "documents.csv"),
     target="probe.json",
+    shown=Shown(
+        7,
+        "Which heads find the antecedent",
+        measure="report.probe:measure",
+        tables={
+            "probe": "report.probe:build_probe",
+        },
+        figures={
+            "probe": "report.heads:draw_heads",
+        },
+    ),
 )

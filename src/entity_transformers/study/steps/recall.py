@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from entity_transformers.study.sections import Fraction, Integer, Number, PositiveInt, Section, Seed
-from entity_transformers.study.steps.base import Step
+from entity_transformers.study.steps.base import Shown, Step
 
 
 class RecallParams(Section):
@@ -84,4 +84,13 @@ STEP = Step(
     folder=True,
     target="accuracy.json",
     trains=frozenset({"causal"}),
+    shown=Shown(
+        10,
+        "What the memory can carry",
+        measure="report.recall:measure",
+        tables={
+            "recall": "report.recall:build_recall",
+        },
+        own=True,
+    ),
 )

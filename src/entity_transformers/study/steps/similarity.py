@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.study.sections import Section
-from entity_transformers.study.steps.base import Step
+from entity_transformers.study.steps.base import Shown, Step
 
 
 class SimilarityParams(Section):
@@ -30,4 +30,19 @@ STEP = Step(
     gpu=False,
     metrics=("similarity.json",),
     target="similarity.json",
+    shown=Shown(
+        6,
+        "Mentions and their entities",
+        measure="report.similarity:measure",
+        tables={
+            "table4": "report.similarity:build_table4",
+            "table4_ones": "report.similarity:build_ones",
+            "similarity_models": "report.similarity:build_similarity_models",
+        },
+        figures={
+            "embeddings_proposed": "report.clouds:draw_proposed",
+            "embeddings_baseline": "report.clouds:draw_baseline",
+            "embeddings_both": "report.clouds:draw_both",
+        },
+    ),
 )
