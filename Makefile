@@ -5,10 +5,10 @@ STUDY ?= sample
 CORES ?= 2
 SHELL := bash
 
-.PHONY: help sample study test check bench gpu commands pull clean
+.PHONY: help sample study report generate test test-all check bench gpu commands pull clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
@@ -25,8 +25,20 @@ study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
-test: .venv/ready  ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q
+report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
+	cd studies/$(STUDY) && for command in build-tables:tables build-figures:figures build-report:report.html; do \
+	../../$(BIN)/entity-transformers $${command%:*} --results results --output results/report/$${command#*:} || exit 1; done
+	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
+
+generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.yaml
+	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done
+	$(BIN)/entity-transformers write-code --output code.yaml
+
+test: .venv/ready  ## the tests that one runs while working
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m 'not slow'
+
+test-all: test  ## and the slow ones: whole studies, long trainings
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m slow
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .

@@ -1,21 +1,19 @@
-"""The study, step by step; the rule files below are the paper's method section. Values: params.yaml of the working directory."""
+"""The study: the steps that study.steps of its params.yaml names, in the paper's order. What a step
+needs, reads and writes: src/entity_transformers/study/steps."""
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/corpus.smk"  # 4.2  text with coreference chains -> tokens with entity ids
-include: "workflow/rules/lm.smk"  # 3    GPT2, GPT2E and the controls
-include: "workflow/rules/perplexity.smk"  # 5    tables 2 and 3
-include: "workflow/rules/embeddings.smk"  # 4.1  vectors of words, mentions and entities
-include: "workflow/rules/similarity.smk"  # 5    table 4
-include: "workflow/rules/probe.smk"  # 6    attention heads that point to antecedents
-include: "workflow/rules/ner.smk"  # 5    table 5
-include: "workflow/rules/anomalies.smk"  #      what could have given the paper's odd numbers
-include: "workflow/rules/recall.smk"  #      beyond the paper: what a memory carries past the window
-include: "workflow/rules/report.smk"  #      every table and figure on one page
+include: "workflow/rules/runs.smk"
+
+
+for step in PLAN.steps:
+    if has_rules(step):
+
+        include: f"workflow/rules/{step.name}.smk"
 
 
 rule all:
-    """The report of the study."""
+    """The report, or the last files of all steps where the study has none."""
     default_target: True
     input:
-        "results/report/report.html",
+        PLAN.targets(),

@@ -34,9 +34,10 @@ import torch
 from training import ROOT, count_flops, make_corpus, make_training, measure_peak
 
 from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.runtime import git_commit, start
+from entity_transformers.kinds import LmParams
+from entity_transformers.provenance import git_commit
+from entity_transformers.runtime import start
 from entity_transformers.study.params import load
-from entity_transformers.study.sections import LmParams
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import is_out_of_memory
 

@@ -19,7 +19,7 @@ import torchcrf
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from entity_transformers.study.sections import NerParams
+from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.tasks.ner.crf import Crf
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.tagger import Tagger

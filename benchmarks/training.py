@@ -25,16 +25,16 @@ from unittest import mock
 
 import numpy as np
 import torch
+from entity_transformers.models.step import IGNORED
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.cli.lm import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import WindowPlan
+from entity_transformers.kinds import LmParams
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_config, build_model, label_corpus
-from entity_transformers.models.step import IGNORED
 from entity_transformers.study.params import load
-from entity_transformers.study.sections import LmParams
 from entity_transformers.train import loop as training
 from entity_transformers.train import loss
 from entity_transformers.train.checkpoint import CheckpointStore

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from entity_transformers.models.step import compute_hidden, compute_losses
 from torch.utils.flop_counter import FlopCounterMode
 
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model
-from entity_transformers.models.step import compute_hidden, compute_losses
 from entity_transformers.study.params import load
 from entity_transformers.train.progress import TrainingError
 

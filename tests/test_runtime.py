@@ -1,9 +1,6 @@
-"""Seeds, digests and manifests."""
+"""Seeds, devices and kernels."""
 
 from __future__ import annotations
-
-import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -45,44 +42,3 @@ def test_on_cuda_neither_cudnns_attention_nor_tf32(monkeypatch: pytest.MonkeyPat
         torch.backends.cuda.enable_cudnn_sdp(attention)
         for flag, value in zip(flags, before, strict=True):
             flag.allow_tf32 = value
-
-
-def test_digests_tell_parts_apart() -> None:
-    assert runtime.digest("ab", "c") != runtime.digest("a", "bc")
-    assert runtime.digest("a") == runtime.digest(b"a")
-
-
-def test_the_code_digest_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "PACKAGE", tmp_path)
-    (tmp_path / "lm").mkdir()
-    (tmp_path / "lm" / "a.py").write_text("1")
-    (tmp_path / "b.py").write_text("1")
-    lm, everything = runtime.code_digest("lm"), runtime.code_digest()
-    (tmp_path / "b.py").write_text("2")
-    assert runtime.code_digest("lm") == lm
-    assert runtime.code_digest() != everything
-    (tmp_path / "lm" / "__pycache__").mkdir()
-    (tmp_path / "lm" / "__pycache__" / "a.pyc").write_text("x")
-    assert runtime.code_digest("lm") == lm
-
-
-def test_a_manifest_says_where_a_result_comes_from(tmp_path: Path) -> None:
-    (tmp_path / "in.txt").write_text("x")
-    facts = runtime.manifest(
-        params={"a": 1}, inputs=[tmp_path / "in.txt"], started=time.time() - 2, device="cpu"
-    )
-    assert facts["inputs"] == {
-        "in.txt": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
-    }
-    assert facts["versions"]["torch"].startswith("2.")
-    assert facts["seconds"] >= 2
-    assert len(facts["git_commit"]) >= 7
-
-
-def test_progress_is_logged_and_nothing_is_lost(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        assert list(runtime.log_progress([1, 2, 3], "things", every=1e-9)) == [1, 2, 3]
-    assert [record.message for record in caplog.records] == [
-        "things 1/3  00:00:00 left",
-        "things 2/3  00:00:00 left",
-    ]

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from tokenizers import Tokenizer
 
 
@@ -72,6 +71,8 @@ def _finite(value: Any, where: str) -> Any:
     """``value`` in plain JSON types; a NaN or an infinity anywhere inside raises ValueError with
     its key path.
     """
+    import numpy as np
+
     if isinstance(value, Mapping):
         return {str(key): _finite(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -146,6 +147,7 @@ def write_arrays(
     """Write named arrays as one safetensors file; ``metadata`` is kept as one JSON text, since
     safetensors shuffles several.
     """
+    import numpy as np
     from safetensors.numpy import save_file
 
     texts = {"json": json.dumps(metadata or {}, ensure_ascii=False)}
@@ -171,6 +173,8 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    import numpy as np
+
     raw = np.memmap(path, dtype=np.uint8, mode="r")
     length = int.from_bytes(bytes(raw[:8]), "little")
     header = json.loads(bytes(raw[8 : 8 + length]))

@@ -13,6 +13,7 @@ from entity_transformers.cli import anomalies, main
 from entity_transformers.tasks.anomalies import trials
 from entity_transformers.train.loop import TrainingError, TrainingStopped
 
+
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """try-anomaly of padding, without a corpus."""

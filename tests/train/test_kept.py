@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from tiny import tiny_corpus
-from torch import Tensor
 from trainings import make_training, weights
 
 from entity_transformers.corpus.alignment import AlignedCorpus

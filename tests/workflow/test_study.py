@@ -5,110 +5,37 @@ cause; equal seeds give equal bytes.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tiny_study import (
+    ROOT,
+    committed,
+    copy_checkout,
+    expand_stages,
+    follow,
+    make_study,
+    planned,
+    run,
+    snakemake,
+    stages_of_jobs,
+    stale,
+)
 
-pytestmark = pytest.mark.xdist_group("study")  # one worker: the fixture takes a minute
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(sys.executable).parent
-ENVIRONMENT = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "HF_HUB_OFFLINE": "1"}
-TINY: dict[str, dict[str, Any]] = {
-    "corpus": {"sample_words": 6000},
-    "tokenizer": {"vocabulary": 400},
-    "lm": {
-        "layers": 1, "heads": 2, "width": 16, "window": 32, "steps": 6, "documents_per_step": 2, "validate_every": 3, "warmup_steps": 1
-    },
-    "perplexity": {"stride": 32},
-    "ner": {"hidden": 8, "epochs": 1},
-    "anomalies": {"steps": 2, "documents": 2, "passes": 2},
-    "recall": {"documents": 128, "distinct_documents": 128, "test_documents": 20, "width": 16},
-    "report": {"bootstrap_samples": 100},
-}  # fmt: skip
-RULES = {
-    "corpus": {
-        "download_corpus",
-        "download_lambada",
-        "prepare_corpus",
-        "prepare_lambada",
-        "tag_lambada",
-        "train_tokenizer",
-        "align_corpus",
-    },
-    "lm": {"train_lm"},
-    "perplexity": {"score_perplexity", "score_lambada"},
-    "embeddings": {"extract_embeddings"},
-    "similarity": {"score_similarity"},
-    "probe": {"probe_attention"},
-    "ner": {"train_ner", "score_ner"},
-    "anomalies": {"try_anomaly", "gather_anomalies"},
-    "recall": {"train_recall", "gather_recall"},
-    "report": {"build_tables", "build_figures", "build_report"},
-}
-CHANGES: list[tuple[str, str, Any, set[str]]] = [
-    ("study", "seeds", [1], set()),
-    ("run", "threads", 2, set()),
-    ("corpus", "nested_mentions", "innermost", {"corpus"}),
-    ("tokenizer", "vocabulary", 401, {"corpus"}),
-    ("lambada", "path", "x", {"corpus", "perplexity"}),
-    ("lm", "learning_rate", "3e-3", {"lm", "anomalies"}),
-    ("lm", "max_minutes", 5.0, {"lm", "anomalies"}),
-    ("perplexity", "batch", 7, {"perplexity"}),
-    ("embeddings", "batch", 7, {"embeddings", "ner", "report"}),
-    ("similarity", "groups", {"nouns": ["NN"]}, {"perplexity", "embeddings", "similarity"}),
-    ("probe", "pooling", "max", {"probe"}),
-    ("ner", "hidden", 9, {"ner"}),
-    ("anomalies", "passes", 3, {"anomalies"}),
-    ("recall", "entities", 1, {"recall"}),
-    ("report", "example_words", 9, {"report"}),
-]
+from entity_transformers.cli.study import write_study
+from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
+from entity_transformers.study.steps import STEPS
 
-
-def run(*command: str, folder: Path, check: bool = True) -> str:
-    """Standard output of a command in ``folder``; its errors where it fails."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
-    assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout + done.stderr
-
-
-def snakemake(folder: Path, *arguments: str, check: bool = True) -> str:
-    return run(
-        "snakemake",
-        "--snakefile",
-        str(ROOT / "Snakefile"),
-        "--cores",
-        "2",
-        *arguments,
-        folder=folder,
-        check=check,
-    )
-
-
-def make_study(folder: Path) -> Path:
-    values = yaml.safe_load((ROOT / "studies" / "sample" / "params.yaml").read_text())
-    for section, changes in TINY.items():
-        values[section] |= changes
-    values["root"] = str(ROOT)
-    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    (folder / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")
-    run("dvc", "init", "--no-scm", "--quiet", folder=folder)
-    return folder
+# one worker: the fixture takes a minute
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("study"), pytest.mark.timeout(3600)]
+Change = Callable[[str, Any], None]
 
 
 @pytest.fixture(scope="session")
@@ -120,120 +47,31 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: Path) -> None:
-    """Run in the order of the script, they leave the bytes that Snakemake's run left."""
-    folder, target = make_study(tmp_path), "results/corpus/alignment.json"
-    script = run(
-        sys.executable, str(ROOT / "workflow/commands.py"), str(folder), target, folder=ROOT
-    )
-    assert (
-        re.findall(r"^entity-transformers ([\w-]+)", script, flags=re.MULTILINE)[-1]
-        == "align-corpus"
-    )
-    (tmp_path / "commands.sh").write_text(script)
-    run("env", f"PYTHON={sys.executable}", "bash", str(tmp_path / "commands.sh"), folder=ROOT)
-    for name in (target, "results/corpus/train.safetensors", "results/corpus/tokenizer.json"):
-        assert (folder / name).read_bytes() == (study / name).read_bytes()
-
-
-def test_each_command_comes_after_those_that_write_what_it_reads(tmp_path: Path) -> None:
-    script = run(
-        sys.executable, str(ROOT / "workflow/commands.py"), str(make_study(tmp_path)), folder=ROOT
-    )
-    commands = re.findall(r"^entity-transformers ([\w-]+) ", script, flags=re.MULTILINE)
-    steps = [
-        "prepare-corpus",
-        "align-corpus",
-        "train-lm",
-        "extract-embeddings",
-        "train-ner",
-        "score-ner",
-        "build-tables",
-        "build-report",
-    ]
-    assert sorted(steps, key=commands.index) == steps
-    assert len(commands) == len(re.findall(r"\| tee logs/", script))
-    assert commands[-1] == "build-report"
-
-
-def test_commands_of_a_study_that_is_not_there_are_an_error(tmp_path: Path) -> None:
-    printed = run(
-        sys.executable,
-        str(ROOT / "workflow/commands.py"),
-        str(tmp_path / "absent"),
-        folder=ROOT,
-        check=False,
-    )
-    assert "absent" in printed
-    assert "entity-transformers()" not in printed
-
-
 @pytest.fixture
-def changed(study: Path) -> Iterator[Any]:
+def changed(study: Path) -> Iterator[Change]:
     """Changes one value of the study's params.yaml for the length of a test."""
-    path = study / "params.yaml"
-    before = path.read_text()
+    files = {name: (study / name).read_text() for name in ("params.yaml", "dvc.yaml")}
 
-    def change(section: str, key: str, value: Any) -> None:
-        values = yaml.safe_load(before)
-        values[section][key] = value
-        path.write_text(yaml.safe_dump(values, sort_keys=False))
+    def change(key: str, value: Any) -> None:
+        values = yaml.safe_load((study / "params.yaml").read_text())
+        *sections, last = key.split(".")
+        held = values
+        for section in sections:
+            held = held[section]
+        held[last] = value
+        (study / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
 
     yield change
-    path.write_text(before)
+    for name, text in files.items():
+        (study / name).write_text(text)
 
 
-def planned(folder: Path) -> set[str]:
-    """Rules that Snakemake would run."""
-    return set(re.findall(r"^rule (\w+):", snakemake(folder, "--dry-run"), flags=re.MULTILINE)) - {
-        "all"
-    }
+def rules_of(*steps: str) -> set[str]:
+    return {rule for step in steps for rule in STEPS[step].rules}
 
 
-def follow(steps: set[str]) -> set[str]:
-    """The steps and all that depend on them, by the results that dvc.yaml names as dependencies."""
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    reads = {
-        step: {dep.split("/")[1] for dep in stage["deps"] if dep.startswith("results/")}
-        for step, stage in stages.items()
-    }
-    for _ in stages:
-        steps = steps | {step for step in stages if reads[step] & steps}
-    return steps
-
-
-def stale(folder: Path) -> set[str]:
-    """Steps whose params DVC sees changed."""
-    status = json.loads(run("dvc", "status", "--json", folder=folder))
-    return {
-        stage.split("@")[0]
-        for stage, causes in status.items()
-        if "params.yaml" in json.dumps(causes)
-    }
-
-
-def committed(folder: Path) -> dict[str, bytes]:
-    """What git would hold of a study's results but times and provenance: metrics, tables, curves
-    and figures.
-    """
-    kinds = {".json", ".csv", ".md", ".png", ".txt"}
-    # and the tables that show times:
-    timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json"}
-    timed |= {
-        "table2.md",
-        "table2.csv",
-        "tables.txt",
-        "claims.md",
-        "claims.csv",
-        "models.md",
-        "models.csv",
-    }
-    files = (
-        path
-        for path in sorted((folder / "results").rglob("*"))
-        if path.suffix in kinds and path.name not in timed
-    )
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+def rules(jobs: set[str]) -> set[str]:
+    return {job.partition(" ")[0] for job in jobs}
 
 
 def test_a_second_run_has_nothing_to_do(study: Path) -> None:
@@ -258,40 +96,140 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "key", "value", "steps"), CHANGES, ids=lambda v: v if isinstance(v, str) else ""
+    ("key", "value", "stages"),
+    [
+        ("run.threads", 2, ""),
+        ("run.max_minutes", 5.0, ""),
+        ("corpus.nested_mentions", "innermost", "corpus"),
+        ("lambada.path", "x", "passages lambada@gpt2-1 lambada@gpt2e-1"),
+        ("lm.learning_rate", "3e-3", "lm@gpt2-1 lm@gpt2e-1 anomalies"),
+        ("kinds.gpt2e.memory_write", "mean", "lm@gpt2e-1 anomalies recall"),
+        ("models.gpt2e.memory_gradient_windows", 1, "lm@gpt2e-1 report"),
+        ("similarity.groups", {"nouns": ["NN"]}, "perplexity embeddings similarity"),
+        ("ner.hidden", 9, "ner"),
+        ("recall.entities", 1, "recall"),
+    ],
 )
-def test_a_changed_value_re_runs_the_steps_that_read_it(
-    study: Path, changed: Any, section: str, key: str, value: Any, steps: set[str]
+def test_a_changed_value_re_runs_what_reads_it(
+    study: Path, changed: Change, key: str, value: Any, stages: str
 ) -> None:
-    changed(section, key, value)
-    assert stale(study) == steps
-    assert planned(study) == {rule for step in follow(steps) for rule in RULES[step]}
+    """Under both tools; tests/study/test_plan.py has every value."""
+    found = expand_stages(load(study / "params.yaml"))
+    expected = {name for name in found if {name, name.partition("@")[0]} & set(stages.split())}
+    changed(key, value)
+    assert stale(study) == expected
+    assert stages_of_jobs(planned(study)) == follow(found, expected)
 
 
-def test_a_swap_of_two_values_is_seen(study: Path, changed: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("models.more", {"kind": "gpt2e", "labels": "none"}), ("kinds.gpt2", {"dropout": 0.2})],
+)
+def test_what_is_added_retrains_no_other_model(
+    study: Path, changed: Change, key: str, value: Any
+) -> None:
+    changed(key, value)
+    write_study(study)
+    trained = {job for job in planned(study) if job.startswith("train_lm")}
+    assert trained == {"train_lm more-1"} if "more" in key else {"train_lm gpt2-1"}
+    assert {stage for stage in stale(study) if stage.startswith("lm@")} <= {
+        job.replace("train_lm ", "lm@") for job in trained
+    }
+
+
+def test_a_swap_of_two_values_is_seen(study: Path, changed: Change) -> None:
     """Snakemake compares params sorted and without names; one digest of the section tells them
     apart.
     """
-    changed("ner", "epochs", 8)  # with hidden 8 and epochs 1 before: the values are swapped
-    path = study / "params.yaml"
-    path.write_text(path.read_text().replace("  hidden: 8\n", "  hidden: 1\n"))
-    assert planned(study) == RULES["ner"] | RULES["report"]
+    changed("ner.epochs", 8)  # with hidden 8 and epochs 1 before: the values are swapped
+    changed("ner.hidden", 1)
+    assert rules(planned(study)) == rules_of("ner", "report")
 
 
-def test_other_recall_variants_retrain_none_of_the_old_ones(study: Path, changed: Any) -> None:
-    changed("recall", "variants", [])
-    assert planned(study) == {"gather_recall"} | RULES["report"]
-    changed("recall", "variants", ["gpt2", "keys-values-gradient", "keys-gradient"])
-    jobs = re.findall(r"^train_recall +(\d+)", snakemake(study, "--dry-run"), flags=re.MULTILINE)
-    assert jobs[0] == "1"
+def test_other_rows_of_recall_retrain_none_of_the_old_ones(study: Path, changed: Change) -> None:
+    rows = yaml.safe_load((study / "params.yaml").read_text())["recall"]["models"]
+    changed("recall.models", {})
+    assert rules(planned(study)) == {"gather_recall"} | rules_of("report")
+    changed("recall.models", rows | {"keys-gradient": {"kind": "gpt2e", "labels": "gold"}})
+    trained = {job for job in planned(study) if job.startswith("train_recall")}
+    assert trained == {"train_recall keys-gradient-1"}
 
 
-def test_a_bad_value_stops_before_any_rule(study: Path, changed: Any) -> None:
-    changed("lm", "heads", 3)
+@pytest.mark.parametrize("candidates", [[], ["validation-seen", "padding"]])
+def test_another_list_of_candidates_retrains_none_of_the_old_ones(
+    study: Path, changed: Change, candidates: list[str]
+) -> None:
+    changed("anomalies.candidates", candidates)
+    assert rules(planned(study)) == {"gather_anomalies"} | rules_of("report")
+
+
+def test_a_bad_value_stops_before_any_rule(study: Path, changed: Change) -> None:
+    changed("lm.heads", 3)
     output = snakemake(study, check=False)
-    assert "params.yaml: 1 bad parameter" in output
+    assert "params.yaml: " in output
     assert "width 16 is not divisible by heads 3" in output
     assert "rule " not in output
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout's code, to be edited."""
+    return copy_checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new", "steps"),
+    [
+        ("train/loop.py", "\nimport ", "\n# a comment\nimport ", ""),
+        ("logs.py", '"%H:%M:%S"', '"%M:%S"', ""),
+        ("cli/__init__.py", "import argparse", "import argparse, string", ""),
+        ("tasks/similarity.py", "\nimport ", "\nimport string\nimport ", "similarity"),
+        (
+            "runtime.py",
+            "torch.manual_seed(seed)",
+            "torch.manual_seed(seed + 1)",
+            "lm perplexity lambada embeddings probe ner recall anomalies",
+        ),
+    ],
+)
+def test_edited_code_re_runs_what_reaches_it(
+    study: Path, checkout: Path, module: str, old: str, new: str, steps: str
+) -> None:
+    """A comment and what changes no number re-run nothing; the code of seeds all that draws."""
+    path = checkout / "src" / "entity_transformers" / module
+    before = path.read_text()
+    assert old in before
+    path.write_text(before.replace(old, new, 1))
+    try:
+        found = expand_stages(load(study / "params.yaml"))
+        direct = {name for name in found if name.partition("@")[0] in steps.split()}
+        assert stages_of_jobs(planned(study, checkout)) == follow(found, direct)
+        told = snakemake(study, "--dry-run", root=checkout)
+        assert ("code.yaml is older than the code" in told) == bool(steps)
+    finally:
+        path.write_text(before)
+
+
+def test_a_study_runs_the_steps_that_it_names(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No passages, nothing of LAMBADA, no synthetic recall for who asks for a table of nats."""
+    few = "study: {steps: [corpus, lm, perplexity]}\n"
+    folder = make_study(tmp_path, few)
+    jobs = planned(folder)
+    assert rules(jobs) == rules_of("corpus", "lm", "perplexity")
+    assert "score_perplexity gpt2e-1" in jobs
+    values = yaml.safe_load((folder / "params.yaml").read_text())
+    assert not {"lambada", "recall", "anomalies", "ner"} & set(values)
+
+
+def test_a_model_that_a_step_can_t_use_is_named(tmp_path: Path) -> None:
+    """Asked for by its file: no rule runs."""
+    output = snakemake(
+        make_study(tmp_path), "results/perplexity/lstm/1/perplexity.json", check=False
+    )
+    assert "model 'lstm', expected one of gpt2, gpt2e" in output
+    assert not (tmp_path / "results").exists()
 
 
 def test_the_same_seed_gives_the_same_bytes_under_dvc(
@@ -299,7 +237,7 @@ def test_the_same_seed_gives_the_same_bytes_under_dvc(
 ) -> None:
     again = make_study(tmp_path_factory.mktemp("again"))
     run("dvc", "repro", "--quiet", folder=again)
-    one, other = committed(study), committed(again)
+    one, other = dict(committed(study)), dict(committed(again))
     assert set(one) == set(other)
     assert [name for name in one if one[name] != other[name]] == []
     assert "Nothing to be done" in snakemake(again, "--dry-run")
@@ -347,12 +285,78 @@ def test_a_pulled_clone_runs_nothing_again(
     assert "Nothing to be done" in snakemake(clone, "--dry-run")
 
 
-@pytest.mark.parametrize("candidates", [[], ["validation-seen", "padding"]])
-def test_another_list_of_candidates_retrains_none_of_the_old_ones(
-    study: Path, changed: Any, candidates: list[str]
-) -> None:
-    changed("anomalies", "candidates", candidates)
-    assert planned(study) == {"gather_anomalies"} | RULES["report"]
+def test_git_s_versions_of_a_study_are_compared(study: Path, tmp_path: Path) -> None:
+    """`dvc params diff` and `dvc metrics diff` against a commit: dvc.yaml is a real file in it."""
+    for name in ("params.yaml", "dvc.yaml", "results"):
+        copy = shutil.copytree if (study / name).is_dir() else shutil.copy
+        copy(study / name, tmp_path / name)
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
+    run("git", "init", "--quiet", folder=tmp_path)
+    run("dvc", "init", "--quiet", folder=tmp_path)
+    run("git", "add", "--all", folder=tmp_path)
+    run(*git, "commit", "--quiet", "--message", "before", folder=tmp_path)
+    for name, old, new in (
+        ("params.yaml", "width: 16", "width: 32"),
+        ("results/lm/gpt2/1/metrics.json", '"steps": 6', '"steps": 7'),
+    ):
+        path = tmp_path / name
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new, 1))
+
+    def diff(kind: str) -> Any:
+        # the first line; then a warning, since code.yaml lies outside this repository
+        printed = run("dvc", kind, "diff", "--json", "HEAD", folder=tmp_path)
+        return json.loads(printed.splitlines()[0])
+
+    assert diff("params")["params.yaml"] == {"lm.width": {"old": 16, "new": 32, "diff": 16}}
+    metrics = diff("metrics")
+    assert metrics["results/lm/gpt2/1/metrics.json"]["steps"]["new"] == 7
+
+
+def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: Path) -> None:
+    """Run in the order of the script, they leave the bytes that Snakemake's run left."""
+    folder, target = make_study(tmp_path), "results/corpus/alignment.json"
+    script = run(
+        sys.executable, str(ROOT / "workflow/commands.py"), str(folder), target, folder=ROOT
+    )
+    assert (
+        re.findall(r"^entity-transformers ([\w-]+)", script, flags=re.MULTILINE)[-1]
+        == "align-corpus"
+    )
+    (tmp_path / "commands.sh").write_text(script)
+    run("bash", str(tmp_path / "commands.sh"), folder=ROOT, PYTHON=sys.executable)
+    for name in (target, "results/corpus/train.safetensors", "results/corpus/tokenizer.json"):
+        assert (folder / name).read_bytes() == (study / name).read_bytes()
+
+
+def test_each_command_comes_after_those_that_write_what_it_reads(tmp_path: Path) -> None:
+    script = run(
+        sys.executable, str(ROOT / "workflow/commands.py"), str(make_study(tmp_path)), folder=ROOT
+    )
+    commands = re.findall(r"^entity-transformers ([\w-]+) ", script, flags=re.MULTILINE)
+    steps = [
+        "prepare-corpus",
+        "align-corpus",
+        "train-lm",
+        "extract-embeddings",
+        "train-ner",
+        "score-ner",
+    ]
+    assert sorted(steps, key=commands.index) == steps
+    assert len(commands) == len(re.findall(r"\| tee logs/", script))
+    assert commands[-1] == STEPS["report"].rules[-1].replace("_", "-")
+
+
+def test_commands_of_a_study_that_is_not_there_are_an_error(tmp_path: Path) -> None:
+    printed = run(
+        sys.executable,
+        str(ROOT / "workflow/commands.py"),
+        str(tmp_path / "absent"),
+        folder=ROOT,
+        check=False,
+    )
+    assert "absent" in printed
+    assert "entity-transformers()" not in printed
 
 
 def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:
@@ -371,14 +375,15 @@ def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) 
         "splits"
     ]["test"]
     assert (
-        f"| perplexity a token, test | {scores['on']['perplexity']:.4g} |"
+        f"| perplexity per token, test | {scores['on']['perplexity']:.4g} |"
         f" {scores['off']['perplexity']:.4g} |" in ((tmp_path / "README.md").read_text())
     )
     load = (
-        "from transformers import AutoModelForCausalLM, AutoTokenizer; import"
-        " entity_transformers.lm.gpt2e, sys\n"
+        "from transformers import AutoModelForCausalLM, AutoTokenizer\n"
+        "import entity_transformers.models.gpt2e.model, sys\n"
+        "AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
+        "AutoTokenizer.from_pretrained(sys.argv[1])\n"
     )
-    load += "AutoModelForCausalLM.from_pretrained(sys.argv[1])\nAutoTokenizer.from_pretrained(sys.argv[1])\n"
     run(sys.executable, "-c", load, str(tmp_path), folder=tmp_path)
     assert "gpt2 has no entity attention" in run(
         *command, "--model", "gpt2", folder=study, check=False
@@ -398,22 +403,20 @@ def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path
     (tmp_path / "mine.jsonl").write_text(
         "".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows)
     )
-    values = yaml.safe_load((study / "params.yaml").read_text())
+    folder = make_study(tmp_path, "models: {gpt2: null}\n")
+    values = yaml.safe_load((folder / "params.yaml").read_text())
     values["corpus"] |= {"format": "jsonl", "path": "mine.jsonl"}
-    values["study"]["models"] = ["gpt2e"]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    snakemake(tmp_path, "--quiet", "rules")
-    assert (tmp_path / "results/report/report.html").stat().st_size > 50_000
-    scores = json.loads((tmp_path / "results/ner/gpt2e/1/metrics.json").read_text())["test"][
-        "span"
-    ]["micro"]
+    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    snakemake(folder, "--quiet", "rules")
+    assert all((folder / file).is_file() for file in Plan(load(folder / "params.yaml")).targets())
+    scores = json.loads((folder / "results/ner/gpt2e/1/metrics.json").read_text())["test"]["span"][
+        "micro"
+    ]
     assert (scores["support"], scores["predicted"], scores["f1"]) == (0, 0, 0.0)
-    assert "Nothing to be done" in snakemake(tmp_path, "--dry-run")
-    with (tmp_path / "mine.jsonl").open("a") as file:
+    assert "Nothing to be done" in snakemake(folder, "--dry-run")
+    with (folder / "mine.jsonl").open("a") as file:
         file.write(json.dumps({"name": "more", "words": ["One", "more", "."]}) + "\n")
-    assert (
-        planned(tmp_path) >= RULES["corpus"] - {"download_lambada", "prepare_lambada"} | RULES["lm"]
-    )
+    assert rules(planned(folder)) >= rules_of("corpus", "lm")
 
 
 @pytest.mark.parametrize("name", ["statistics.json", "alignment.json"])

@@ -8,9 +8,7 @@ out: results/anomalies/{anomaly}.json, one for each of anomalies.candidates, and
 rule try_anomaly:
     """Short trainings from random weights for one candidate."""
     input:
-        tokens=expand("results/corpus/{split}.safetensors", split=["train", "dev"]),
-        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev"]),
-        tokenizer="results/corpus/tokenizer.json",
+        **inputs(STEPS["anomalies"]),
     output:
         "results/anomalies/{anomaly}.json",
     log:
@@ -21,7 +19,7 @@ rule try_anomaly:
     resources:
         gpu=1,
     params:
-        digest=digest("anomalies", without={"candidates"}),
+        digest=PLAN.digest(STEPS["anomalies"], without=("candidates",)),
     shell:
         "entity-transformers try-anomaly --params params.yaml --corpus results/corpus --anomaly {wildcards.anomaly:q}"
         " --output {output:q} 2>&1 | tee {log:q}"

@@ -1,72 +1,74 @@
-"""What each step depends on.
+"""What all rules share: the study's values and plan, and what each rule depends on besides files."""
 
-dvc.yaml alone says which params sections and which code files belong to a step; from it comes here, for every rule of the
-step, its one param `digest`.
-"""
-
-import json
 import sys
 from pathlib import Path
 
-import yaml
+from entity_transformers.study import params as parameters
+from entity_transformers.study.plan import Plan, folder, inputs, outputs
+from entity_transformers.study.stages import find_stale
+from entity_transformers.study.steps import STEPS
 
-from entity_transformers import params as parameters
-from entity_transformers import runtime, sections
-
-STAGES = yaml.safe_load(
-    (Path(workflow.basedir) / "dvc.yaml").read_text(encoding="utf-8")
-)["stages"]
 try:
     PARAMS = parameters.load(Path("params.yaml"))
 except parameters.ParamsError as error:
     sys.exit(f"snakemake: {error}")
 
-MODELS, SEEDS = PARAMS.study.models, PARAMS.study.seeds
-SPLITS = sections.SPLITS  # one that the corpus lacks is an empty file
+PLAN = Plan(PARAMS)
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
+
+for warning in find_stale(Path(), Path(workflow.basedir)):
+    print(f"snakemake: {warning}", file=sys.stderr)
 
 
 shell.prefix(f'set -euo pipefail; export PATH="{BIN}:$PATH" PYTHONUNBUFFERED=1; ')
 
 
 wildcard_constraints:
-    model="|".join(MODELS),
-    seed="|".join(map(str, SEEDS)),
-    split="|".join(SPLITS),
-    anomaly="|".join(PARAMS.anomalies.candidates),
+    model=r"[a-z0-9][a-z0-9_-]*",
+    seed=r"\d+",
 
 
-def digest(step, without=()):
-    """All that the step depends on besides its files, as one text: its params sections and a checksum of its code.
-
-    Snakemake compares params sorted and without their names, so several would let a swap of two values go unseen.
-    `without` names values that only say which runs there are.
-    """
-    source = "${root}/src/entity_transformers/"
-    code = [
-        dep.removeprefix(source)
-        for dep in STAGES[step]["deps"]
-        if dep.startswith(source)
-    ]
-    sections = {
-        name: getattr(PARAMS, name).model_dump(mode="json", exclude=set(without))
-        for name in STAGES[step]["params"]
-    }
-    files = {name: local_files(section) for name, section in sections.items()}
-    return json.dumps(
-        {"code": runtime.code_digest(*code), "files": files, **sections}, sort_keys=True
-    )
+def has_rules(step):
+    """Has the step a file of rules of its own? Else it is one command per run (runs.smk)."""
+    return Path(workflow.basedir, "workflow", "rules", f"{step.name}.smk").is_file()
 
 
-def local_files(section):
-    """Checksums of the files that a section names by a path of the user's: changed ones re-run what reads them."""
-    paths = [section[key] for key in ("path", "initial_weights") if section.get(key)]
-    return [
-        runtime.file_digest(file) for path in paths for file in runtime.list_files(path)
-    ]
+def digest(step):
+    """All that the step depends on besides its files, as one text; for a run, that of its model."""
+    step = STEPS[step]
+    if step.needs is None:
+        return PLAN.digest(step)
+    return lambda wildcards: PLAN.digest(step, wildcards.model)
 
 
-def runs(pattern):
-    """`pattern` for every trained model: {model} and {seed}."""
-    return expand(pattern, model=MODELS, seed=SEEDS)
+def reads(step):
+    """The files that a run of the step reads, by step; an error if its model can't do the step."""
+
+    def find(wildcards):
+        PARAMS.require(wildcards.model, step)
+        return inputs(STEPS[step], wildcards.model, wildcards.seed)
+
+    return find
+
+
+def writes(step):
+    """The files that a run of the step writes."""
+    return outputs(STEPS[step], "{model}", "{seed}")
+
+
+def command(step):
+    """The command of a run of the step, given the folders of the steps that it reads."""
+
+    def write(wildcards):
+        sources = (
+            f" --{name} {folder(STEPS[name], wildcards.model, wildcards.seed)}"
+            for name in step.reads
+        )
+        return (
+            f"entity-transformers {step.rules[0].replace('_', '-')} --params params.yaml{''.join(sources)}"
+            f" --model {wildcards.model} --seed {wildcards.seed}"
+            f" --output {folder(step, wildcards.model, wildcards.seed)}"
+        )
+
+    return write

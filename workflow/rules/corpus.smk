@@ -1,8 +1,13 @@
 """Step corpus (section 4.2).
 
-in:  a licensed, downloaded, local or generated corpus with chains; LAMBADA; GPT-2's byte-pair encoder or none
-out: results/corpus/{split}.jsonl (documents), {split}.safetensors (tokens with entity ids), lambada.jsonl, lambada_tags.json, tokenizer.json, counts
+in:  a licensed, downloaded, local or generated corpus with chains; GPT-2's byte-pair encoder or none
+out: results/corpus/: {split}.jsonl (documents), {split}.safetensors (tokens with entity ids),
+     tokenizer.json, counts
 """
+
+from entity_transformers.study.sections import (
+    SPLITS,
+)  # one that the corpus lacks is an empty file
 
 
 rule download_corpus:
@@ -17,21 +22,8 @@ rule download_corpus:
     params:
         digest=digest("corpus"),
     shell:
-        "entity-transformers download-corpus --params params.yaml --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
-
-
-rule download_lambada:
-    """The same for the LAMBADA passages."""
-    output:
-        "results/corpus/lambada_source.json",
-    log:
-        "logs/corpus/download_lambada.log",
-    benchmark:
-        "logs/corpus/download_lambada.tsv"
-    params:
-        digest=digest("corpus"),
-    shell:
-        "entity-transformers download-lambada --params params.yaml --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
+        "entity-transformers download-corpus --params params.yaml --cache work/downloads"
+        " --output {output:q} 2>&1 | tee {log:q}"
 
 
 rule prepare_corpus:
@@ -48,41 +40,8 @@ rule prepare_corpus:
     params:
         digest=digest("corpus"),
     shell:
-        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
-
-
-rule prepare_lambada:
-    """Passages and their target words, and how many there are."""
-    input:
-        source="results/corpus/lambada_source.json",
-    output:
-        "results/corpus/lambada.jsonl",
-        "results/corpus/lambada_statistics.json",
-    log:
-        "logs/corpus/prepare_lambada.log",
-    benchmark:
-        "logs/corpus/prepare_lambada.tsv"
-    params:
-        digest=digest("corpus"),
-    shell:
-        "entity-transformers prepare-lambada --params params.yaml --source {input.source:q} --output results/corpus 2>&1 | tee {log:q}"
-
-
-rule tag_lambada:
-    """Parts of speech of the target words, by a tagger that is trained on the training split."""
-    input:
-        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev"]),
-        passages="results/corpus/lambada.jsonl",
-    output:
-        "results/corpus/lambada_tags.json",
-    log:
-        "logs/corpus/tag_lambada.log",
-    benchmark:
-        "logs/corpus/tag_lambada.tsv"
-    params:
-        digest=digest("corpus"),
-    shell:
-        "entity-transformers tag-lambada --params params.yaml --corpus results/corpus --output {output:q} 2>&1 | tee {log:q}"
+        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q}"
+        " --output results/corpus 2>&1 | tee {log:q}"
 
 
 rule train_tokenizer:
@@ -98,7 +57,8 @@ rule train_tokenizer:
     params:
         digest=digest("corpus"),
     shell:
-        "entity-transformers train-tokenizer --params params.yaml --corpus results/corpus --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
+        "entity-transformers train-tokenizer --params params.yaml --corpus results/corpus"
+        " --cache work/downloads --output {output:q} 2>&1 | tee {log:q}"
 
 
 rule align_corpus:
@@ -116,4 +76,5 @@ rule align_corpus:
     params:
         digest=digest("corpus"),
     shell:
-        "entity-transformers align-corpus --params params.yaml --corpus results/corpus --tokenizer {input.tokenizer:q} --output results/corpus 2>&1 | tee {log:q}"
+        "entity-transformers align-corpus --params params.yaml --corpus results/corpus --tokenizer {input.tokenizer:q}"
+        " --output results/corpus 2>&1 | tee {log:q}"

@@ -7,21 +7,11 @@ Resumable state lies in work/lm, outside the outputs, which Snakemake and DVC de
 
 
 rule train_lm:
-    """Train GPT2, GPT2E or a control; called again it goes on where it stopped."""
+    """Train a model of section models; called again it goes on where it stopped."""
     input:
-        train="results/corpus/train.safetensors",
-        dev="results/corpus/dev.safetensors",
-        tokenizer="results/corpus/tokenizer.json",
+        unpack(reads("lm")),
     output:
-        multiext(
-            f"results/lm/{RUN}/",
-            "config.json",
-            "model.safetensors",
-            "curve.csv",
-            "metrics.json",
-            "timing.json",
-            "manifest.json",
-        ),
+        writes("lm"),
     log:
         f"logs/lm/train_lm/{RUN}.log",
     benchmark:
@@ -33,4 +23,5 @@ rule train_lm:
         digest=digest("lm"),
     shell:
         "entity-transformers train-lm --params params.yaml --corpus results/corpus"
-        " --model {wildcards.model:q} --seed {wildcards.seed:q} --work work/lm --output results/lm/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
+        " --model {wildcards.model:q} --seed {wildcards.seed:q} --work work/lm"
+        " --output results/lm/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

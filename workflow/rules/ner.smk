@@ -8,8 +8,7 @@ out: results/ner/{model}/{seed}/: tagger.safetensors, history.csv, metrics.json,
 rule train_ner:
     """Train the BiLSTM-CRF tagger on the frozen vectors."""
     input:
-        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev"]),
-        words=f"results/embeddings/{RUN}/words.safetensors",
+        unpack(reads("ner")),
     output:
         multiext(f"results/ner/{RUN}/", "tagger.safetensors", "history.csv"),
     log:
@@ -22,15 +21,16 @@ rule train_ner:
     params:
         digest=digest("ner"),
     shell:
-        "entity-transformers train-ner --params params.yaml --corpus results/corpus --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
-        " --model {wildcards.model:q} --seed {wildcards.seed:q} --output results/ner/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
+        "entity-transformers train-ner --params params.yaml --corpus results/corpus"
+        " --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
+        " --model {wildcards.model:q} --seed {wildcards.seed:q}"
+        " --output results/ner/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
 
 
 rule score_ner:
     """Precision, recall and F1 of the tagger, by span and by tag."""
     input:
-        documents=expand("results/corpus/{split}.jsonl", split=["train", "dev", "test"]),
-        words=f"results/embeddings/{RUN}/words.safetensors",
+        unpack(reads("ner")),
         tagger=f"results/ner/{RUN}/tagger.safetensors",
         history=f"results/ner/{RUN}/history.csv",
     output:
@@ -43,6 +43,7 @@ rule score_ner:
     params:
         digest=digest("ner"),
     shell:
-        "entity-transformers score-ner --params params.yaml --corpus results/corpus --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
-        " --tagger {input.tagger:q} --model {wildcards.model:q} --seed {wildcards.seed:q}"
+        "entity-transformers score-ner --params params.yaml --corpus results/corpus"
+        " --embeddings results/embeddings/{wildcards.model:q}/{wildcards.seed:q}"
+        " --model {wildcards.model:q} --seed {wildcards.seed:q} --tagger {input.tagger:q}"
         " --output results/ner/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

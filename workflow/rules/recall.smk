@@ -1,40 +1,39 @@
 """Step recall (beyond the paper): what a memory carries past the window.
 
 in:  nothing; the documents are generated
-out: results/recall/{variant}/{seed}/: accuracy.json, timing.json; results/recall/accuracy.json: all of them
+out: results/recall/{model}/{seed}/: accuracy.json, timing.json; results/recall/accuracy.json: all of them
 """
 
-RECALL = expand(
-    "results/recall/{variant}/{seed}",
-    variant=PARAMS.recall.variants,
-    seed=PARAMS.recall.seeds,
-)
+RECALL = PARAMS.recall if PARAMS.has("recall") else None
 
 
 rule train_recall:
-    """Train one way of reading and learning the memory on synthetic recall, and ask for them."""
+    """Train one way of reading and learning the memory on synthetic recall, and ask it."""
     output:
-        multiext("results/recall/{variant}/{seed}/", "accuracy.json", "timing.json"),
+        multiext(f"results/recall/{RUN}/", "accuracy.json", "timing.json"),
     log:
-        "logs/recall/train_recall/{variant}/{seed}.log",
+        f"logs/recall/train_recall/{RUN}.log",
     benchmark:
-        "logs/recall/train_recall/{variant}/{seed}.tsv"
-    wildcard_constraints:
-        seed="|".join(map(str, PARAMS.recall.seeds)),
+        f"logs/recall/train_recall/{RUN}.tsv"
     threads: PARAMS.run.threads
     resources:
         gpu=1,
     params:
-        digest=digest("recall", without={"variants", "seeds"}),
+        digest=lambda wildcards: PLAN.digest_entry(STEPS["recall"], wildcards.model),
     shell:
-        "entity-transformers train-recall --params params.yaml --variant {wildcards.variant:q} --seed {wildcards.seed:q}"
-        " --output results/recall/{wildcards.variant:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"
+        "entity-transformers train-recall --params params.yaml --model {wildcards.model:q}"
+        " --seed {wildcards.seed:q} --output results/recall/{wildcards.model:q}/{wildcards.seed:q}"
+        " 2>&1 | tee {log:q}"
 
 
 rule gather_recall:
-    """The accuracies of every variant and seed in one file; with none, the file says so."""
+    """The accuracies of every model and seed in one file; with none, the file says so."""
     input:
-        expand("{run}/accuracy.json", run=RECALL),
+        expand(
+            f"results/recall/{RUN}/accuracy.json",
+            model=RECALL.models if RECALL else [],
+            seed=RECALL.seeds if RECALL else [],
+        ),
     output:
         "results/recall/accuracy.json",
     log:
@@ -44,4 +43,5 @@ rule gather_recall:
     params:
         digest=digest("recall"),
     shell:
-        "entity-transformers gather-recall --params params.yaml --results results/recall --output {output:q} 2>&1 | tee {log:q}"
+        "entity-transformers gather-recall --params params.yaml --results results/recall"
+        " --output {output:q} 2>&1 | tee {log:q}"

@@ -8,26 +8,7 @@ TABLES = (
     "claims corpus entity_types table1 models table2 controls perplexity_by_class table3 table4 table4_ones similarity_models probe table5 table5_tags ner_overall anomalies recall"
 ).split()
 FIGURES = "figure2 figure3 perplexity_by_class embeddings_gpt2e embeddings_gpt2 embeddings_both probe".split()
-MEASURED = [
-    "results/corpus/statistics.json",
-    "results/corpus/alignment.json",
-    "results/corpus/lambada.jsonl",
-    "results/corpus/lambada_tags.json",
-    *runs("results/lm/{model}/{seed}/metrics.json"),
-    *runs("results/perplexity/{model}/{seed}/perplexity.json"),
-    *runs("results/perplexity/{model}/{seed}/documents.csv"),
-    *runs("results/perplexity/{model}/{seed}/lambada.json"),
-    *runs("results/perplexity/{model}/{seed}/passages.csv"),
-    *runs("results/embeddings/{model}/{seed}/mentions.safetensors"),
-    *runs("results/similarity/{model}/{seed}/similarity.json"),
-    *runs("results/probe/{model}/{seed}/probe.json"),
-    *runs("results/probe/{model}/{seed}/heads.csv"),
-    *runs("results/probe/{model}/{seed}/documents.csv"),
-    *runs("results/ner/{model}/{seed}/metrics.json"),
-    *runs("results/ner/{model}/{seed}/documents.csv"),
-    "results/anomalies/anomalies.json",
-    "results/recall/accuracy.json",
-]
+MEASURED = PLAN.measured()
 
 
 rule build_tables:

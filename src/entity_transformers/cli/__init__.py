@@ -20,7 +20,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from entity_transformers.study.params import Params, parse, read_values, read_yaml
-from entity_transformers.study.sections import Anomaly, Seed
+from entity_transformers.study.sections import Seed
+from entity_transformers.study.steps.anomalies import Anomaly
 
 FOLDER = {"metavar": "FOLDER", "type": Path, "required": True}
 FILE = {"metavar": "FILE", "type": Path, "required": True}
@@ -63,17 +64,17 @@ LM = CORPUS | {"--lm": FOLDER | {"help": "the trained model (results/lm/MODEL/SE
 RESULTS = {"--results": FOLDER | {"help": "the study's results"}}
 
 COMMANDS: dict[str, Command] = {
-    "check-params": Command("corpus", "check a params.yaml and print it, every value typed", {}),
+    "check-params": Command("study", "check a params.yaml and print it, every value typed", {}),
     "download-corpus": Command("corpus", "[4.2] fetch the corpus, or find it on disk, and list its files with checksums",
         {"--cache": FOLDER | {"help": "downloads and generated files"}, "--output": FILE | {"help": "the list (JSON)"}}, ("corpus",)),
-    "download-lambada": Command("corpus", "[4.2] the same for the LAMBADA passages",
+    "download-lambada": Command("passages", "[4.2] the same for the LAMBADA passages",
         {"--cache": FOLDER | {"help": "downloads and generated files"}, "--output": FILE | {"help": "the list (JSON)"}}, ("lambada",)),
     "prepare-corpus": Command("corpus", "[4.2] read documents with chains, tags and named entities, split by split, and count them",
         {"--source": FILE | {"help": "list of download-corpus"}} | OUTPUT, ("corpus",)),
-    "prepare-lambada": Command("corpus", "[4.2] read the LAMBADA passages and find their target words",
+    "prepare-lambada": Command("passages", "[4.2] read the LAMBADA passages and find their target words",
         {"--source": FILE | {"help": "list of download-lambada"}} | OUTPUT, ("lambada",)),
-    "tag-lambada": Command("corpus", "[4.2] parts of speech of the target words, by a tagger trained on the training split and scored on dev",
-        CORPUS | {"--output": FILE | {"help": "lambada_tags.json"}}, ("lambada",)),
+    "tag-lambada": Command("passages", "[4.2] parts of speech of the target words, by a tagger trained on the training split and scored on dev",
+        CORPUS | {"--passages": FOLDER | {"help": "results/passages"}, "--output": FILE | {"help": "lambada_tags.json"}}, ("lambada",)),
     "train-tokenizer": Command("corpus", "[4.1] learn a byte-pair encoder from the training split, or take GPT-2's own",
         CORPUS | {"--cache": FOLDER | {"help": "downloads"}, "--output": FILE | {"help": "tokenizer.json"}}, ("tokenizer", "corpus")),
     "align-corpus": Command("corpus", "[4.2, table 1] encode the words and give every token the entity of its word",
@@ -108,6 +109,9 @@ COMMANDS: dict[str, Command] = {
     "build-report": Command("report", "tables, figures and what they show, on one HTML page", RESULTS | {"--output": FILE | {"help": "report.html"}}, ("report",)),
     "export-model": Command("export", "a trained model as a folder to share: weights, tokenizer, code and a model card with its scores", RESULTS | RUN | OUTPUT),
     "show-tables": Command("report", "print the tables in the terminal", {"--tables": FOLDER | {"help": "results/report/tables"}}),
+    "resolve-study": Command("study", "write the params.yaml of a study from its study.yaml", {"study": {"type": Path, "metavar": "STUDY", "help": "the study's folder"}}),
+    "write-study": Command("study", "the same, and its dvc.yaml", {"study": {"type": Path, "metavar": "STUDY", "help": "the study's folder"}}),
+    "write-code": Command("study", "write code.yaml, a digest of each step's code", {"--output": FILE | {"help": "code.yaml"}}),
     "inspect-corpus": Command("corpus", "count documents, chains, mentions, tags and named entities of any supported corpus", {
         "path": {"type": Path, "metavar": "PATH", "help": "a file or folder"},
         "--format": {"default": "auto", "help": "auto, ontonotes (also WinoBias and parquet), ontogum, litbank, lambada or jsonl"},
@@ -116,7 +120,7 @@ COMMANDS: dict[str, Command] = {
         "--exclude": {"action": "append", "default": [], "metavar": "PATTERN", "help": "document names to leave out (may be repeated)"},
         "--json": {"action": "store_true", "help": "print a JSON object instead of a table"}}),
 }  # fmt: skip
-WITHOUT_PARAMS = ("inspect-corpus", "show-tables")
+WITHOUT_PARAMS = ("inspect-corpus", "show-tables", "resolve-study", "write-study", "write-code")
 EXIT_CODES = (
     "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75"
     " a training that a signal or run.max_minutes stopped: run it again to go on; 130 interrupted;"
@@ -237,7 +241,7 @@ def _resolve_paths(params: Params, folder: Path) -> Params:
 
     paths = {"corpus": "path", "lambada": "path", "tokenizer": "path", "lm": "initial_weights"}
     resolved: dict[str, Any] = {
-        name: resolve(getattr(params, name), key) for name, key in paths.items()
+        name: resolve(getattr(params, name), key) for name, key in paths.items() if params.has(name)
     }
     for name in ("kinds", "models"):
         resolved[name] = {key: resolve_entry(e) for key, e in getattr(params, name).items()}

@@ -39,29 +39,24 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
 
 def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[str, Any]:
     scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
-    passages = read_json(results / "lambada" / model / str(seed) / "lambada.json")
     words = read_json(results / "corpus" / "statistics.json")["splits"]["train"]["words"]
     training = read_json(results / "lm" / model / str(seed) / "metrics.json")
     perplexities = {
         f"perplexity per token, {s}": {m: score[m]["perplexity"] for m in ("on", "off")}
         for s, score in scores.items()
     }
+    if "lambada" in params.study.steps:
+        passages = read_json(results / "lambada" / model / str(seed) / "lambada.json")
+        last = {"on": None, "off": passages["last_word"]["perplexity"]}
+        perplexities["LAMBADA, last word, perplexity"] = last
+    title = f" ({params.report.title})" if params.has("report") else ""
     return {
         "name": f"{model}, seed {seed}",
         "training_data": (
-            f"{params.corpus.format}: {words:,} words with gold coreference chains"
-            f" ({params.report.title})."
+            f"{params.corpus.format}: {words:,} words with gold coreference chains{title}."
         ),
         "training": {
             key: training[key] for key in ("parameters", "steps", "tokens_seen", "dev_loss_on")
         },
-        "metrics": (
-            perplexities
-            | {
-                "LAMBADA, last word, perplexity": {
-                    "on": None,
-                    "off": passages["last_word"]["perplexity"],
-                }
-            }
-        ),
+        "metrics": perplexities,
     }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from entity_transformers import runtime
+from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import (
     copy_file,
     read_json,
@@ -28,6 +28,8 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
+from entity_transformers.study.plan import Plan, find_code
+from entity_transformers.study.steps import STEPS
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
@@ -64,13 +66,13 @@ def train_lm(
     """
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
     entry = params.model(model)
-    inputs += runtime.list_files(entry.lm.initial_weights)
-    key = runtime.digest(
+    inputs += provenance.list_files(entry.lm.initial_weights)
+    key = provenance.digest(
         json.dumps(_reading(entry)),
-        runtime.code_digest("corpus", "encode", "kinds", "models", "tasks", "train"),
+        *(find_code(name) for name in Plan(params).code_keys(STEPS["lm"], model)),
         model,
         str(seed),
-        *map(runtime.file_digest, inputs),
+        *map(provenance.file_digest, inputs),
     )
     state, stopped = work / key, None
     with joined_world(params.run.device) as world:
@@ -123,7 +125,7 @@ def _find_damaged(state: Path) -> list[str]:
     return [
         name
         for name in OUTPUTS
-        if not (state / name).exists() or runtime.file_digest(state / name) != digests.get(name)
+        if not (state / name).exists() or provenance.file_digest(state / name) != digests.get(name)
     ]
 
 
@@ -292,9 +294,9 @@ def _write_outputs(
     started, device = time.time() - seconds, str(training.device)
     write_json(
         state / "manifest.json",
-        runtime.manifest(params=_reading(entry), inputs=inputs, started=started, device=device),
+        provenance.manifest(params=_reading(entry), inputs=inputs, started=started, device=device),
     )
-    write_json(state / DIGESTS, {name: runtime.file_digest(state / name) for name in OUTPUTS})
+    write_json(state / DIGESTS, {name: provenance.file_digest(state / name) for name in OUTPUTS})
 
 
 def _metrics(training: Training, entry: ModelEntry) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from entity_transformers.corpus.readers import registry
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, RemoteFile, Source
 from entity_transformers.corpus.transfer import fetch
 from entity_transformers.digests import file_digests
-from entity_transformers.runtime import PACKAGE
+from entity_transformers.provenance import PACKAGE
 
 log = logging.getLogger(__name__)
 VARIABLE = "ENTITY_TRANSFORMERS_DATA"

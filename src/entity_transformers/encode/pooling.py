@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from entity_transformers.encode.reader import batch_by_length, gather, lay_out
+from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.runtime import log_progress
 
 Pooling = Literal["last", "first", "mean"]
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.runtime import log_progress
 
 CHUNK = 256
 

@@ -9,10 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.utils import logging
 
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.kinds.gpt2 import KIND
 from entity_transformers.models.base import Batch, LanguageModel, Nothing
+
+logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
 
 
 class GPT2(LanguageModel):

@@ -21,7 +21,7 @@ from entity_transformers.report.printed import (
     is_one_class,
 )
 from entity_transformers.report.results import Results, Run, name_model, read_ner
-from entity_transformers.study.sections import Anomaly
+from entity_transformers.study.steps.anomalies import Anomaly
 
 TOLERANCE = 0.10
 MOST_PASSES = 100  # over the validation text: 100,000 steps with a validation every 1,000

@@ -1,5 +1,5 @@
 """A study's params.yaml as one typed structure, and its only loader; the sections and their keys
-are in sections.py.
+are in sections.py, steps/ and kinds/.
 
 Every value comes from params.yaml: no field has a default. YAML 1.1 (Snakemake) and 1.2 (DVC) read
 numbers differently (``2e-5`` is text to one and a number to the other), so these models own every
@@ -8,30 +8,39 @@ type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, create_model, model_validator
 
-from entity_transformers.kinds import KINDS, KindError, LmParams, ModelEntry, resolve
-from entity_transformers.study.sections import (
-    AnomaliesParams,
-    CorpusParams,
-    EmbeddingsParams,
-    LambadaParams,
-    NerParams,
-    PerplexityParams,
-    ProbeParams,
-    RecallParams,
-    ReportParams,
-    RunParams,
-    Section,
-    SimilarityParams,
-    StudyParams,
-    TokenizerParams,
+from entity_transformers.kinds import (
+    CAPABILITIES,
+    KINDS,
+    KindError,
+    LmParams,
+    ModelEntry,
+    resolve,
 )
+from entity_transformers.study.sections import RunParams, Section, StudyParams
+from entity_transformers.study.steps import STEPS
+from entity_transformers.study.steps.anomalies import AnomaliesParams
+from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
+from entity_transformers.study.steps.embeddings import EmbeddingsParams
+from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.study.steps.passages import LambadaParams
+from entity_transformers.study.steps.perplexity import PerplexityParams
+from entity_transformers.study.steps.probe import ProbeParams
+from entity_transformers.study.steps.recall import RecallParams
+from entity_transformers.study.steps.report import ReportParams
+from entity_transformers.study.steps.similarity import SimilarityParams
+
+ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
+"""Sections that every study has; the others it has where one of its steps reads them."""
+PATHS = ("root", "path", "initial_weights")
+"""Keys whose value names a file or folder, relative to the params.yaml."""
 
 
 class ParamsError(ValueError):
@@ -75,10 +84,50 @@ class Params(Section):
                 f"kinds.{sorted(unknown)[0]}: no such kind, expected one of {', '.join(KINDS)}"
             )
         for name in self.models:
+            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+                raise ValueError(
+                    f"models.{name}: the name is part of paths: give it of a-z, 0-9, - and _"
+                )
             self.model(name)
-        for name in self.anomalies.models:
-            self.resolve(name, self.anomalies.models, section="anomalies.models")
         return self
+
+    @model_validator(mode="after")
+    def _possible_steps(self) -> Params:
+        named = self.study.steps
+        for name in named:
+            if name not in STEPS:
+                raise ValueError(
+                    f"study.steps: {name!r}, expected steps of {', '.join(sorted(STEPS))}"
+                )
+            step = STEPS[name]
+            missing = [] if step.summary else [other for other in step.reads if other not in named]
+            if missing:
+                raise ValueError(
+                    f"study.steps: {name} reads what {' and '.join(missing)} writes: name"
+                    f" {'them' if len(missing) > 1 else 'it'} too, or leave {name} out"
+                )
+            if step.needs and not self.entries(*step.needs):
+                raise ValueError(
+                    f"study.steps: {name} needs {_explain_needs(step.needs)}, but {_can(self)}: add"
+                    f" a model that can, or leave {name} out"
+                )
+            if step.trains is not None:
+                for model, entry in getattr(self, name).models.items():
+                    # what a step gives its entries beside their kind's keys
+                    own = {key: value for key, value in entry.items() if key != "reads"}
+                    found = self.resolve(model, {model: own}, section=f"{name}.models")
+                    _check_needs(f"{name}.models.{model}", found, step.trains, name)
+        return self
+
+    def has(self, section: str) -> bool:
+        """Is the section there? One that no step of the study reads may be left out."""
+        return section in self.model_fields_set
+
+    def require(self, name: str, step: str) -> ModelEntry:
+        """Entry ``name``; KindError if its kind can't do what ``step`` needs."""
+        entry = self.model(name)
+        _check_needs(f"models.{name}", entry, STEPS[step].needs or frozenset(), step)
+        return entry
 
     def model(self, name: str) -> ModelEntry:
         """Entry ``name`` of section ``models``, complete; KindError if there is none."""
@@ -102,12 +151,11 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
-        splits = {
-            *self.perplexity.splits,
-            *self.embeddings.splits,
-            self.probe.choose,
-            self.probe.report,
-        }
+        splits: set[str] = set()
+        for section, keys in _SPLIT_KEYS.items():
+            for key in keys if self.has(section) else ():
+                value = getattr(getattr(self, section), key)
+                splits.update([value] if isinstance(value, str) else value)
         if "test2" in splits and self.corpus.format not in ("ontogum", "jsonl"):
             raise ValueError(
                 "perplexity.splits, embeddings.splits or probe names test2, which format"
@@ -117,7 +165,7 @@ class Params(Section):
             raise ValueError(
                 "corpus.path is null, but format jsonl is your own corpus: name its file or folder"
             )
-        if self.perplexity.stride > self.lm.window:
+        if self.has("perplexity") and self.perplexity.stride > self.lm.window:
             raise ValueError(
                 f"perplexity.stride {self.perplexity.stride} is more than lm.window"
                 f" {self.lm.window}"
@@ -125,25 +173,89 @@ class Params(Section):
         return self
 
 
+_SPLIT_KEYS = {
+    "perplexity": ("splits",),
+    "embeddings": ("splits",),
+    "probe": ("choose", "report"),
+}
+
+
+def _explain_needs(needs: frozenset[str]) -> str:
+    return " and ".join(f"{need} ({CAPABILITIES[need]})" for need in sorted(needs))
+
+
+def _check_needs(key: str, entry: ModelEntry, needs: frozenset[str], step: str) -> None:
+    if not entry.can(needs):
+        raise KindError(
+            f"{key}: kind {entry.kind.name} can {', '.join(sorted(entry.kind.can))}, but step"
+            f" {step} needs {_explain_needs(needs - entry.kind.can)}"
+        )
+
+
+def _can(params: Params) -> str:
+    entries = params.entries()
+    return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
+
+
+class _Absent:
+    """Stands for a section that the study leaves out."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        raise ParamsError(
+            f"{self._name}.{key} is asked for, but the study has no section {self._name}: add it"
+        )
+
+
+def sections_of(steps: Iterable[str]) -> set[str]:
+    """The sections that a study with these steps has."""
+    known = (STEPS[name] for name in steps if name in STEPS)
+    return {*ALWAYS, *(section for step in known for section in step.sections)}
+
+
+def _fitting(values: Any) -> type[Params]:
+    """`Params` without the sections that ``values`` leaves out and no step of it reads."""
+    try:
+        read = sections_of(values["study"]["steps"])
+        out = [name for name in Params.model_fields if name not in {*read, *values}]
+    except (KeyError, TypeError):
+        return Params  # which says what is wrong
+    absent = {
+        name: (Any, Field(default_factory=lambda name=name: _Absent(name), exclude=True))
+        for name in out
+    }
+    return create_model("Params", __base__=Params, **absent) if out else Params  # type: ignore[call-overload]
+
+
 def parse(values: Any, source: str) -> Params:
     """Check the values of a params.yaml named ``source``; ParamsError lists every key that is
     wrong, with its value.
     """
     try:
-        return Params.model_validate(values)
+        return _fitting(values).model_validate(values)
     except ValidationError as error:
-        lines = [
-            f"  {'.'.join(map(str, e['loc'])) or '(file)'}: {e['msg']}{_shown(e)}"
-            for e in error.errors()
-        ]
+        lines = [f"  {_told(problem)}" for problem in error.errors()]
         raise ParamsError("\n".join([f"{source}: {len(lines)} bad parameter(s)", *lines])) from None
 
 
-def _shown(error: Any) -> str:
-    # a rule between several keys, whose message has their values
-    if error["type"] == "value_error":
-        return ""
-    return " (value: none given)" if error["type"] == "missing" else f" (value: {error['input']!r})"
+def _told(problem: Any) -> str:
+    """One line: key, what is wrong, value."""
+    key = ".".join(map(str, problem["loc"]))
+    if (
+        problem["type"] == "value_error"
+    ):  # a rule between several keys: its message has their values
+        return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
+    if problem["type"] == "extra_forbidden":
+        section = Params.model_fields.get(str(problem["loc"][0]))
+        holder = Params if len(problem["loc"]) == 1 or section is None else section.annotation
+        known = ", ".join(getattr(holder, "model_fields", ()))
+        return f"{key}: no such key (value: {problem['input']!r}), expected one of {known}"
+    value = "none given" if problem["type"] == "missing" else repr(problem["input"])
+    return f"{key or '(file)'}: {problem['msg']} (value: {value})"
 
 
 def load(path: Path) -> Params:

@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 
 from entity_transformers.corpus.alignment import END, spelled_out
 from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
+from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.runtime import log_progress
 from entity_transformers.tasks.perplexity import exp_or_none
 
 PASSAGE_COLUMNS = ("split", "document", "tokens", "nll_on", "nll_off", "nll_shuffled")

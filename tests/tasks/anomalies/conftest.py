@@ -16,7 +16,7 @@ import torch
 from tiny import VOCABULARY, tiny_corpus, tiny_params
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.study.sections import AnomaliesParams
+from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.tasks.anomalies.trials import Material
 from entity_transformers.train.checkpoint import CheckpointStore
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny import tiny_corpus
 
-from entity_transformers.study.sections import Anomaly
+from entity_transformers.study.steps.anomalies import Anomaly
 from entity_transformers.tasks.anomalies.trials import (
     TRIALS,
     Material,

@@ -20,7 +20,7 @@ from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
-from entity_transformers.study.sections import AnomaliesParams
+from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.tasks.anomalies.texts import (
     join,
     pad_documents,

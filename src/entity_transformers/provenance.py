@@ -1,0 +1,68 @@
+"""Where a result comes from: digests of files and values, the commit, the manifest of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from entity_transformers.digests import file_digest
+from entity_transformers.study.code import PACKAGE, digest_package
+
+
+def list_files(path: str | Path | None) -> list[Path]:
+    """The file ``path``, or all files below it, sorted; none for None or a path that is not there."""
+    root = Path(path) if path is not None else Path("/nowhere")
+    return [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
+
+
+def digest(*parts: str | bytes) -> str:
+    """The first 16 hexadecimal digits of the sha256 of the parts, each preceded by its length."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()[:16]
+
+
+def git_commit() -> str:
+    """The checkout's commit with ``+`` if tracked files differ from it; ``unknown`` outside a
+    checkout.
+    """
+    git = ["git", "-C", str(PACKAGE)]
+    try:
+        commit = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        )
+        status = subprocess.run(
+            [*git, "diff", "--quiet", "HEAD", "--", "."], check=False, capture_output=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return commit.stdout.strip() + ("+" if status.returncode else "")
+
+
+def manifest(
+    *, params: Mapping[str, Any], inputs: Iterable[Path], started: float, device: str
+) -> dict[str, Any]:
+    """Where a result comes from: parameters, code, data, versions, device and duration
+    (``started``: time.time()).
+    """
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("torch", "transformers", "tokenizers", "numpy")
+    }
+    return {
+        "params": dict(params),
+        "git_commit": git_commit(),
+        "code": digest_package(),
+        "inputs": {path.name: file_digest(path) for path in inputs},
+        "versions": {"python": platform.python_version(), **versions},
+        "device": device,
+        "seconds": round(time.time() - started, 2),
+    }

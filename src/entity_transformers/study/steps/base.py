@@ -1,0 +1,78 @@
+"""What a step is. Rules, DVC stages, code digests and the report's inputs all come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from entity_transformers.kinds.base import CAPABILITIES
+from entity_transformers.study.sections import SPLITS
+
+DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)  # one that the corpus lacks is empty
+TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
+MODEL = ("config.json", "model.safetensors")
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step of the method: its name is that of its section in params.yaml and of its folder.
+
+    name    results/NAME/, for a step that runs per model and seed results/NAME/MODEL/SEED/
+    about   what it does, in one line, with the section of the paper in brackets
+    params  the keys of params.yaml that it reads, whole sections or SECTION.KEY
+    start   the modules where its code starts; what they import counts as well
+    rules   Snakemake's rules for it, in the order of their work
+    reads   the files that it reads, by the step that writes them
+    needs   what a model must be able to do (`kinds.CAPABILITIES`); None: once per study
+    large   files that DVC keeps in its cache and git does not
+    metrics, kept, plots    files that git keeps: JSON of numbers, tables, and curves with the
+            columns of their axes
+    folder  all of results/NAME is one output, kept by git: its files depend on the values
+    target  the file that its last rule writes
+    data    patterns of files of the package, other than modules, that it reads
+    gpu     its runs want the GPU, where there is one, and the study's threads
+    builds  it builds the models: its values are those of their entries
+    trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
+    summary it reads the numbers of all steps that the study has
+    measure, tables     dotted names of what reads its numbers and what prints them (report)
+    """
+
+    name: str
+    about: str
+    params: tuple[str, ...]
+    start: tuple[str, ...]
+    rules: tuple[str, ...]
+    target: str
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    needs: frozenset[str] | None = None
+    large: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    plots: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    folder: bool = False
+    data: tuple[str, ...] = ()
+    gpu: bool = True
+    builds: bool = False
+    trains: frozenset[str] | None = None
+    summary: bool = False
+    measure: str | None = None
+    tables: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := {*(self.needs or ()), *(self.trains or ())} - CAPABILITIES.keys():
+            raise ValueError(f"step {self.name}: unknown capabilities {sorted(unknown)}")
+
+    @property
+    def sections(self) -> set[str]:
+        """The sections of params.yaml that it can't do without; a summary reads what there is."""
+        return {self.name} if self.summary else {key.split(".")[0] for key in self.params}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Its files by name, those of git last."""
+        return (*self.large, *self.metrics, *self.kept, *self.plots)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The files with its numbers, which git keeps."""
+        return (self.target,) if self.folder else (*self.metrics, *self.kept, *self.plots)

@@ -1,0 +1,92 @@
+"""Step corpus (section 4.2): text with coreference chains as tokens with entity ids."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool
+
+from entity_transformers.study.sections import Integer, PositiveInt, Section
+from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Step
+
+Format = Literal["sample", "ontonotes", "ontogum", "litbank", "jsonl"]
+
+
+class CorpusParams(Section):
+    """The text with coreference chains (section 4.2)."""
+
+    format: Annotated[
+        Format, Field(description="how the corpus is written; sample: generated on the spot")
+    ]
+    path: Annotated[
+        str | None, Field(description="local file or folder, relative to the study; null: download")
+    ]
+    revision: Annotated[
+        str | None,
+        Field(
+            description=(
+                "commit of the hub's copy of CoNLL-2012 (format ontonotes); null: the newest, which"
+                " source.json names"
+            )
+        ),
+    ]
+    exclude: Annotated[
+        tuple[str, ...], Field(description="document names to leave out, as glob patterns")
+    ]
+    bad_documents: Annotated[
+        Literal["strict", "skip"],
+        Field(description="strict: stop at a bad document; skip: leave it out and count it"),
+    ]
+    nested_mentions: Annotated[
+        Literal["outermost", "innermost", "drop"],
+        Field(description="which of nested mentions gives a word its entity"),
+    ]
+    singletons: Annotated[
+        StrictBool, Field(description="keep chains of one mention (OntoNotes has none)")
+    ]
+    spacing: Annotated[
+        Literal["natural", "every_word"],
+        Field(description="natural: spaces as in running text; every_word: one before each word"),
+    ]
+    sample_words: Annotated[
+        PositiveInt, Field(description="size of the generated corpus in words (format sample)")
+    ]
+    sample_seed: Annotated[
+        Integer, Field(description="seed of the generated corpus (format sample)")
+    ]
+
+
+class TokenizerParams(Section):
+    """The byte-pair encoder (section 4.1)."""
+
+    kind: Annotated[
+        Literal["gpt2", "trained"],
+        Field(description="gpt2: GPT-2's own files; trained: learnt from the training split"),
+    ]
+    path: Annotated[
+        str | None,
+        Field(
+            description=(
+                "folder with GPT-2's vocabulary and merges, relative to the study; null: download"
+            )
+        ),
+    ]
+    vocabulary: Annotated[
+        Integer,
+        Field(
+            ge=257, description="tokens of a trained encoder, 256 bytes and <|endoftext|> included"
+        ),
+    ]
+
+
+STEP = Step(
+    name="corpus",
+    about="[4.2] text with coreference chains as tokens with entity ids",
+    params=("corpus", "tokenizer"),
+    start=("cli.corpus",),
+    data=("corpus/checksums/*",),
+    rules=("download_corpus", "prepare_corpus", "train_tokenizer", "align_corpus"),
+    large=("source.json", *DOCUMENTS, *TOKENS, "tokenizer.json"),
+    metrics=("statistics.json", "alignment.json"),
+    target="alignment.json",
+)

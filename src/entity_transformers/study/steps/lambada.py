@@ -1,0 +1,18 @@
+"""Step lambada (section 5, table 3): nats of whole passages and of their last words."""
+
+from __future__ import annotations
+
+from entity_transformers.study.steps.base import MODEL, Step
+
+STEP = Step(
+    name="lambada",
+    about="[5, table 3] perplexity and accuracy on LAMBADA",
+    params=("lambada", "perplexity"),
+    start=("cli.lambada",),
+    rules=("score_lambada",),
+    reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
+    needs=frozenset({"causal"}),
+    metrics=("lambada.json",),
+    kept=("passages.csv",),
+    target="lambada.json",
+)

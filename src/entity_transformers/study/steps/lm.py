@@ -1,0 +1,20 @@
+"""Step lm (sections 3 and 4.1, figures 2 and 3): the language models of section models."""
+
+from __future__ import annotations
+
+from entity_transformers.study.steps.base import MODEL, Step
+
+STEP = Step(
+    name="lm",
+    about="[3, 4.1, figures 2 and 3] train a language model; called again it goes on",
+    params=(),
+    builds=True,
+    start=("cli.lm",),
+    rules=("train_lm",),
+    reads={"corpus": ("train.safetensors", "dev.safetensors", "tokenizer.json")},
+    needs=frozenset(),
+    large=MODEL,
+    metrics=("metrics.json", "timing.json", "manifest.json"),
+    plots={"curve.csv": ("step", "dev_loss_on")},
+    target="metrics.json",
+)

@@ -1,0 +1,45 @@
+"""Step ner (sections 4.1 and 5, table 5): a tagger on frozen word vectors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import Number, PositiveInt, Section
+from entity_transformers.study.steps.base import Step
+
+
+class NerParams(Section):
+    """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
+
+    hidden: Annotated[PositiveInt, Field(description="LSTM units of each direction")]
+    dropout: Annotated[Number, Field(ge=0, lt=1, description="dropout before and after the LSTM")]
+    learning_rate: Annotated[Number, Field(gt=0, description="of Adam")]
+    decay: Annotated[
+        Number, Field(gt=0, le=1, description="factor on the learning rate after each epoch")
+    ]
+    epochs: Annotated[PositiveInt, Field(description="most epochs")]
+    patience: Annotated[
+        PositiveInt, Field(description="epochs without a better dev F1 before stopping")
+    ]
+    batch: Annotated[PositiveInt, Field(description="sentences of one step")]
+
+
+STEP = Step(
+    name="ner",
+    about="[4.1, 5, table 5] a BiLSTM-CRF tagger on the frozen vectors",
+    params=("ner", "embeddings"),
+    start=("cli.ner",),
+    rules=("train_ner", "score_ner"),
+    reads={
+        "corpus": ("train.jsonl", "dev.jsonl", "test.jsonl"),
+        "embeddings": ("words.safetensors",),
+    },
+    needs=frozenset({"encode"}),
+    large=("tagger.safetensors",),
+    metrics=("metrics.json",),
+    kept=("documents.csv",),
+    plots={"history.csv": ("epoch", "dev_f1")},
+    target="metrics.json",
+)

@@ -1,0 +1,38 @@
+"""Step passages (section 4.2): LAMBADA's passages and the parts of speech of their last words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from entity_transformers.study.sections import Section
+from entity_transformers.study.steps.base import Step
+
+
+class LambadaParams(Section):
+    """The out-of-domain passages (section 4.2)."""
+
+    text: Annotated[
+        Literal["original", "openai", "sample"],
+        Field(
+            description="original: tokenised, lower case; openai: detokenised; sample: generated"
+        ),
+    ]
+    path: Annotated[
+        str | None, Field(description="local file, relative to the study; null: download")
+    ]
+
+
+STEP = Step(
+    name="passages",
+    about="[4.2] the LAMBADA passages and the parts of speech of their last words",
+    params=("lambada", "corpus.bad_documents", "corpus.sample_seed"),
+    start=("cli.passages",),
+    data=("corpus/checksums/*",),
+    rules=("download_lambada", "prepare_lambada", "tag_lambada"),
+    reads={"corpus": ("train.jsonl", "dev.jsonl")},
+    large=("lambada_source.json", "lambada.jsonl"),
+    metrics=("lambada_statistics.json", "lambada_tags.json"),
+    target="lambada_tags.json",
+)

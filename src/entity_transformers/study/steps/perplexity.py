@@ -1,0 +1,40 @@
+"""Step perplexity (section 5, table 2): nats per token, entities on, off and shuffled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import PositiveInt, Section, Split
+from entity_transformers.study.steps.base import MODEL, TOKENS, Step
+
+
+class PerplexityParams(Section):
+    """Perplexity on the corpus and on LAMBADA (tables 2 and 3)."""
+
+    splits: Annotated[
+        tuple[Split, ...],
+        Field(min_length=1, description="splits to score; one without documents is an error"),
+    ]
+    stride: Annotated[
+        PositiveInt,
+        Field(
+            description="tokens scored by one forward pass, at most lm.window; the rest is context"
+        ),
+    ]
+    batch: Annotated[PositiveInt, Field(description="documents or passages of one forward pass")]
+
+
+STEP = Step(
+    name="perplexity",
+    about="[5, table 2] perplexity on the corpus, entities on, off and shuffled",
+    params=("perplexity", "similarity"),
+    start=("cli.perplexity",),
+    rules=("score_perplexity",),
+    reads={"corpus": TOKENS, "lm": MODEL},
+    needs=frozenset({"causal"}),
+    metrics=("perplexity.json",),
+    kept=("documents.csv",),
+    target="perplexity.json",
+)

@@ -1,0 +1,44 @@
+"""Step report: every table and figure of the paper, the paper's number beside ours."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Step
+
+
+class ReportParams(Section):
+    """Tables, figures and the page."""
+
+    title: Annotated[str, Field(description="heading of the report")]
+    example_words: Annotated[
+        PositiveInt, Field(description="words of the aligned example (table 1)")
+    ]
+    pictured_entities: Annotated[
+        PositiveInt, Field(description="entities shown in the embedding pictures (appendix)")
+    ]
+    bootstrap_samples: Annotated[
+        PositiveInt, Field(description="resamples of the documents for each interval")
+    ]
+
+
+STEP = Step(
+    name="report",
+    about="every table and figure, the paper's numbers beside ours",
+    params=("report", "study", "models", "embeddings"),
+    start=("cli.report", "report.*"),
+    data=("report/*.html", "report/*.css"),
+    rules=("build_tables", "build_figures", "build_report"),
+    summary=True,
+    # what the pictures need besides
+    reads={
+        "corpus": (*DOCUMENTS, *TOKENS, "tokenizer.json"),
+        "embeddings": ("mentions.safetensors",),
+    },
+    large=("report.html",),
+    kept=("tables", "figures"),
+    target="report.html",
+)

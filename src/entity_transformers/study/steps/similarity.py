@@ -1,0 +1,33 @@
+"""Step similarity (section 5, table 4): cosine similarity of mentions and entities."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.study.sections import Section
+from entity_transformers.study.steps.base import Step
+
+
+class SimilarityParams(Section):
+    """Cosine similarity of mentions (table 4)."""
+
+    groups: Annotated[
+        dict[str, tuple[str, ...]],
+        Field(min_length=1, description="name of a group: its Penn Treebank tags"),
+    ]
+
+
+STEP = Step(
+    name="similarity",
+    about="[5, table 4] cosine similarity of mentions and entities by part of speech",
+    params=("similarity",),
+    start=("cli.similarity",),
+    rules=("score_similarity",),
+    reads={"embeddings": ("mentions.safetensors",)},
+    needs=frozenset({"encode"}),
+    gpu=False,
+    metrics=("similarity.json",),
+    target="similarity.json",
+)

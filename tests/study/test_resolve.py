@@ -1,0 +1,138 @@
+"""A study as its differences: what a study.yaml comes to, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from entity_transformers.study.params import ALWAYS, ParamsError, read_values
+from entity_transformers.study.resolve import dump_yaml, resolve_study
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A folder studies/mine beside a full params.yaml."""
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    folder = tmp_path / "studies" / "mine"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def resolve(study: Path, text: str) -> dict[str, Any]:
+    (study / "study.yaml").write_text(f"base: ../../params.yaml\n{text}")
+    values: dict[str, Any] = yaml.safe_load(resolve_study(study))
+    return values
+
+
+def test_what_is_not_named_is_the_base_s(study: Path) -> None:
+    values = resolve(study, "lm: {width: 96, heads: 4}\nstudy: {seeds: [3, 4]}\n")
+    base = read_values(ROOT / "params.yaml")
+    assert values["lm"] == base["lm"] | {"width": 96, "heads": 4}
+    assert values["study"]["seeds"] == [3, 4]
+    assert values["root"] == "../.."
+    untouched = set(base) - {"lm", "study", "root"}
+    assert {name: values[name] for name in untouched} == {name: base[name] for name in untouched}
+
+
+def test_models_are_added_changed_and_taken_out_by_name(study: Path) -> None:
+    values = resolve(
+        study,
+        "models:\n"
+        "  gpt2: null\n"
+        "  gpt2e: {learning_rate: 1.0e-3}\n"
+        "  more: {kind: gpt2e, labels: none}\n",
+    )
+    assert values["models"] == {
+        "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold", "learning_rate": 1e-3},
+        "more": {"kind": "gpt2e", "labels": "none"},
+    }
+
+
+def test_two_entries_of_one_kind_have_different_switches(study: Path) -> None:
+    values = resolve(
+        study, "models: {far: {kind: gpt2e, labels: gold, memory_gradient_windows: 3}}\n"
+    )
+    assert values["models"]["far"]["memory_gradient_windows"] == 3
+    assert "memory_gradient_windows" not in values["models"]["gpt2e"]
+
+
+def test_a_study_has_the_sections_of_its_steps(study: Path) -> None:
+    values = resolve(study, "study: {steps: [corpus, lm, perplexity]}\n")
+    assert set(values) == {*ALWAYS, "perplexity", "similarity"}
+
+
+def test_a_study_may_be_based_on_another(study: Path) -> None:
+    resolve(study, "lm: {width: 96, heads: 4}\ncorpus: {format: jsonl, path: texts/mine.jsonl}\n")
+    further = study.parent / "further"
+    further.mkdir()
+    (further / "study.yaml").write_text("base: ../mine/study.yaml\nlm: {layers: 3}\n")
+    values = yaml.safe_load(resolve_study(further))
+    assert (values["lm"]["width"], values["lm"]["layers"]) == (96, 3)
+    assert values["corpus"]["path"] == "../mine/texts/mine.jsonl"
+    assert values["root"] == "../.."
+
+
+BAD = [
+    (
+        "lm: {layres: 3}",
+        r"study\.yaml: lm\.layres: 3, but its base has no such key, expected one of",
+    ),
+    ("probes: {batch: 3}", r"probes: \{'batch': 3\}, but its base has no such key"),
+    ("lm: 3", r"study\.yaml: lm: 3, expected a mapping: initial_weights, "),
+    (
+        "models: {gpt3: null}",
+        r"models\.gpt3: None, but its base has no such key, expected one of gpt2",
+    ),
+    ("models: {gpt2: gpt2e}", r"models\.gpt2: 'gpt2e', expected a mapping: kind, role"),
+    ("models: {gpt2: {kind: lstm}}", r"models\.gpt2\.kind: 'lstm', expected one of gpt2, gpt2e"),
+    ("models: {gpt2: {layres: 3}}", r"models\.gpt2\.layres: kind gpt2 has no such key; it has"),
+    ("lm: {heads: 5}", r"width 768 is not divisible by heads 5"),
+    (
+        "study: {steps: [corpus, lm, rumour]}",
+        r"study\.steps: 'rumour', expected steps of anomalies",
+    ),
+    ("root: .", r"root: '\.', but it comes from base: leave it out"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[text for text, _ in BAD])
+def test_a_wrong_difference_names_file_key_and_value(study: Path, text: str, message: str) -> None:
+    with pytest.raises(ParamsError, match=message) as error:
+        resolve(study, text)
+    assert str(error.value).startswith(str(study / "study.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        (
+            "base: ../../nowhere.yaml",
+            r"base: '\.\./\.\./nowhere\.yaml', expected the params\.yaml or",
+        ),
+        ("lm: {layers: 2}", r"base: None, expected the params\.yaml or study\.yaml"),
+        ("base: 3", r"base: 3, expected"),
+        ("base: study.yaml", r"base: circular, .*mine/study\.yaml -> .*mine/study\.yaml: end at a"),
+        ("base: ../other/study.yaml", r"circular, .*mine/.* -> .*other/.* -> .*mine/.*: end at a"),
+    ],
+)
+def test_a_base_that_is_missing_or_circular(study: Path, base: str, message: str) -> None:
+    (study / "study.yaml").write_text(base + "\n")
+    other = study.parent / "other"
+    other.mkdir()
+    (other / "study.yaml").write_text("base: ../mine/study.yaml\n")
+    with pytest.raises(ParamsError, match=message):
+        resolve_study(study)
+
+
+def test_what_is_written_is_read_alike_by_both_dialects() -> None:
+    from ruamel.yaml import YAML
+
+    values = {"lm": {"rate": 1e-05, "compile": "off", "on": True, "none": None, "text": "1e5"}}
+    text = dump_yaml(values)
+    assert yaml.safe_load(text) == values
+    assert YAML(typ="safe", pure=True).load(text)["lm"]["rate"] == 1e-05
