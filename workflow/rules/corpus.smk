@@ -40,7 +40,7 @@ rule prepare_corpus:
     params:
         digest=digest("corpus"),
     shell:
-        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q}"
+        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q} --cache work/downloads"
         " --output results/corpus 2>&1 | tee {log:q}"
 
 

@@ -34,7 +34,7 @@ rule prepare_lambada:
     params:
         digest=digest("passages"),
     shell:
-        "entity-transformers prepare-lambada --params params.yaml --source {input.source:q}"
+        "entity-transformers prepare-lambada --params params.yaml --source {input.source:q} --cache work/downloads"
         " --output results/passages 2>&1 | tee {log:q}"
 
 

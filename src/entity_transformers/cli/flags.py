@@ -29,20 +29,24 @@ class Flag:
     positional: bool = False
 
 
-Corpus = Annotated[Path, Flag("the prepared corpus (results/corpus)", "FOLDER")]
-Passages = Annotated[Path, Flag("the prepared passages (results/passages)", "FOLDER")]
-Lm = Annotated[Path, Flag("the trained model (results/lm/MODEL/SEED)", "FOLDER")]
-Embeddings = Annotated[Path, Flag("its vectors (results/embeddings/MODEL/SEED)", "FOLDER")]
-Results = Annotated[Path, Flag("the study's results", "FOLDER")]
-Output = Annotated[Path, Flag("where the results go", "FOLDER")]
-Cache = Annotated[Path, Flag("downloads and generated files", "FOLDER")]
-Model = Annotated[str, Flag("an entry of models")]
-RunSeed = Annotated[Seed, Flag("seed of the training run (study.seeds)")]
-Study = Annotated[Path, Flag("the study's folder", "STUDY", positional=True)]
+COMMON: dict[str, Any] = {
+    "corpus": Annotated[Path, Flag("the prepared corpus (results/corpus)", "FOLDER")],
+    "passages": Annotated[Path, Flag("the prepared passages (results/passages)", "FOLDER")],
+    "lm": Annotated[Path, Flag("the trained model (results/lm/MODEL/SEED)", "FOLDER")],
+    "embeddings": Annotated[Path, Flag("vectors (results/embeddings/MODEL/SEED)", "FOLDER")],
+    "results": Annotated[Path, Flag("the study's results", "FOLDER")],
+    "output": Annotated[Path, Flag("where the results go", "PATH")],
+    "cache": Annotated[Path, Flag("downloads, generated files and their checksums", "FOLDER")],
+    "model": Annotated[str, Flag("an entry of models")],
+    "seed": Annotated[Seed, Flag("seed of the training run (study.seeds)")],
+    "study": Annotated[Path, Flag("the study's folder", "STUDY", positional=True)],
+    "tables": Annotated[Path, Flag("results/report/tables", "FOLDER")],
+}
+"""What parameters of these names are, where their annotation has no `Flag` of its own."""
 
 
 def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    """One flag per parameter of the function; ``params`` is read from the file that --params names."""
+    """One flag per parameter of the function; ``params`` comes from the file after --params."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         if hints[name] is Params:
@@ -58,7 +62,10 @@ def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> 
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: Any) -> None:
-    flag = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Flag)), Flag(""))
+    flag = _find_flag(hint)
+    if flag is None:
+        hint = COMMON[name]
+        flag = _find_flag(hint) or Flag("")
     required = default is inspect.Parameter.empty
     options: dict[str, Any] = {"help": flag.help.replace("%", "%%")}
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
@@ -79,8 +86,14 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: An
     if flag.positional:
         parser.add_argument(name, **options)
     else:
-        needed = {"required": True} if required and "action" not in options else {}
-        parser.add_argument(f"--{name.replace('_', '-')}", **options, **needed)
+        options |= {"required": True} if required and "action" not in options else {}
+        parser.add_argument(f"--{name.replace('_', '-')}", **options)
+
+
+def _find_flag(hint: Any) -> Flag | None:
+    return next(
+        (item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Flag)), None
+    )
 
 
 def _reader(hint: Any) -> Callable[[str], Any]:

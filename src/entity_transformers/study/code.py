@@ -28,6 +28,7 @@ OUTSIDE = (
     "__main__",
     "cli",  # the parser; the commands of its modules are where steps start
     "kinds",  # the registry; a kind's own module counts for the models of that kind
+    "cli.flags",
     "digests",
     "kinds.base",
     "logs",

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationError, create_model, model_validator
 
+from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import (
     CAPABILITIES,
     KINDS,
@@ -156,14 +157,16 @@ class Params(Section):
             for key in keys if self.has(section) else ():
                 value = getattr(getattr(self, section), key)
                 splits.update([value] if isinstance(value, str) else value)
-        if "test2" in splits and self.corpus.format not in ("ontogum", "jsonl"):
+        reader = find_reader(self.corpus.format)
+        if strange := sorted(splits - {*reader.splits}):
             raise ValueError(
-                "perplexity.splits, embeddings.splits or probe names test2, which format"
-                f" {self.corpus.format} does not have"
+                "perplexity.splits, embeddings.splits or probe names"
+                f" {', '.join(strange)}, which format {reader.name} does not have"
             )
-        if self.corpus.format == "jsonl" and self.corpus.path is None:
+        if reader.needs_path and self.corpus.path is None:
             raise ValueError(
-                "corpus.path is null, but format jsonl is your own corpus: name its file or folder"
+                f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
+                " or folder"
             )
         if self.has("perplexity") and self.perplexity.stride > self.lm.window:
             raise ValueError(

@@ -28,10 +28,11 @@ class PerplexityParams(Section):
 
 STEP = Step(
     name="perplexity",
-    about="[5, table 2] perplexity on the corpus, entities on, off and shuffled",
     params=("perplexity", "similarity"),
     start=("cli.perplexity",),
-    rules=("score_perplexity",),
+    rules={
+        "score_perplexity": "[5, table 2] perplexity on the corpus, entities on, off and shuffled",
+    },
     reads={"corpus": TOKENS, "lm": MODEL},
     needs=frozenset({"causal"}),
     metrics=("perplexity.json",),
