@@ -78,8 +78,7 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: An
         if get_origin(plain) is Literal:
             options["choices"] = get_args(plain)
         else:
-            options["metavar"] = flag.metavar or name.upper()
-        options["type"] = _reader(hint)
+            options |= {"metavar": flag.metavar or name.upper(), "type": _reader(hint)}
         if not required:
             options["default"] = default
             options["help"] += "" if default is None else " (default: %(default)s)"

@@ -15,7 +15,7 @@ from entity_transformers import runtime
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
 from entity_transformers.study.params import Params, ParamsError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
 
 
