@@ -257,6 +257,8 @@ def test_the_command_writes_the_same_bytes_twice_or_says_that_there_are_no_tags(
                     str(SAMPLE),
                     "--corpus",
                     str(tmp_path),
+                    "--passages",
+                    str(tmp_path),
                     "--output",
                     str(output),
                 ]

@@ -20,8 +20,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
     root.mkdir(parents=True)
 
     def forget() -> None:
-        code._modules.cache_clear()
-        code._stamps.cache_clear()
+        for cached in (code._modules, code._summary, code._known, code._save):
+            cached.cache_clear()
 
     def write(name: str, text: str) -> None:
         path = root / name
@@ -121,6 +121,32 @@ def test_data_files_count_by_their_bytes(package: Write) -> None:
     before = code.digest_modules(["report"], ["report/*.html"])
     package("report/page.html", "<b>")
     assert code.digest_modules(["report"], ["report/*.html"]) != before
+
+
+def test_what_is_known_of_a_module_is_kept_until_its_bytes_differ(
+    package: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Snakefile").touch()
+    package("train/loop.py", PLAIN)
+    before = code.digest_modules(["train.loop"])
+    code._save()
+    kept = tmp_path / "work" / "code.json"
+    assert "train.loop" in kept.read_text()
+    package("train/loop.py", PLAIN)
+    with monkeypatch.context() as patched:
+        patched.setattr(code, "_read", None)  # it is not asked
+        assert code.digest_modules(["train.loop"]) == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"train": 1}', '{"train": {}}'])
+def test_a_damaged_file_of_digests_is_as_good_as_none(
+    package: Write, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "Snakefile").touch()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "code.json").write_text(text)
+    package("train/loop.py", PLAIN)
+    assert code.digest_modules(["train.loop"])
 
 
 def test_a_module_that_is_not_there_is_named(package: Write) -> None:

@@ -34,6 +34,11 @@ def has_rules(step):
     return Path(workflow.basedir, "workflow", "rules", f"{step.name}.smk").is_file()
 
 
+def rule_of(step):
+    """The rule of a step that has one."""
+    return next(iter(step.rules))
+
+
 def digest(step):
     """All that the step depends on besides its files, as one text; for a run, that of its model."""
     step = STEPS[step]
@@ -66,7 +71,7 @@ def command(step):
             for name in step.reads
         )
         return (
-            f"entity-transformers {step.rules[0].replace('_', '-')} --params params.yaml{''.join(sources)}"
+            f"entity-transformers {rule_of(step).replace('_', '-')} --params params.yaml{''.join(sources)}"
             f" --model {wildcards.model} --seed {wildcards.seed}"
             f" --output {folder(step, wildcards.model, wildcards.seed)}"
         )

@@ -5,8 +5,9 @@ out: results/corpus/: {split}.jsonl (documents), {split}.safetensors (tokens wit
      tokenizer.json, counts
 """
 
-# one that the corpus lacks is an empty file
-from entity_transformers.corpus.document import SPLITS
+from entity_transformers.study.sections import (
+    SPLITS,
+)  # one that the corpus lacks is an empty file
 
 
 rule download_corpus:
@@ -39,8 +40,8 @@ rule prepare_corpus:
     params:
         digest=digest("corpus"),
     shell:
-        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q}"
-        " --cache work/downloads --output results/corpus 2>&1 | tee {log:q}"
+        "entity-transformers prepare-corpus --params params.yaml --source {input.source:q} --cache work/downloads"
+        " --output results/corpus 2>&1 | tee {log:q}"
 
 
 rule train_tokenizer:

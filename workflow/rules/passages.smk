@@ -34,8 +34,8 @@ rule prepare_lambada:
     params:
         digest=digest("passages"),
     shell:
-        "entity-transformers prepare-lambada --params params.yaml --source {input.source:q}"
-        " --cache work/downloads --output results/passages 2>&1 | tee {log:q}"
+        "entity-transformers prepare-lambada --params params.yaml --source {input.source:q} --cache work/downloads"
+        " --output results/passages 2>&1 | tee {log:q}"
 
 
 rule tag_lambada:

@@ -9,15 +9,15 @@ for step in PLAN.steps:
 
     rule:
         name:
-            step.rules[0]
+            rule_of(step)
         input:
             unpack(reads(step.name)),
         output:
             writes(step.name),
         log:
-            f"logs/{step.name}/{step.rules[0]}/{RUN}.log",
+            f"logs/{step.name}/{rule_of(step)}/{RUN}.log",
         benchmark:
-            f"logs/{step.name}/{step.rules[0]}/{RUN}.tsv"
+            f"logs/{step.name}/{rule_of(step)}/{RUN}.tsv"
         threads: PARAMS.run.threads if step.gpu else 1
         resources:
             gpu=int(step.gpu),

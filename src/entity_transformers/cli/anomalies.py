@@ -7,11 +7,13 @@ from __future__ import annotations
 import logging
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_json, read_tokenizer, write_json
+from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params
+from entity_transformers.study.steps.anomalies import Anomaly
 
 if TYPE_CHECKING:
     from entity_transformers.tasks.anomalies.trials import Material
@@ -19,7 +21,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def try_anomaly(params: Params, corpus: Path, anomaly: str, output: Path) -> None:
+def try_anomaly(
+    params: Params,
+    corpus: Path,
+    anomaly: Annotated[Anomaly, Flag("one of anomalies.candidates")],
+    output: Annotated[Path, Flag("its numbers (JSON)", "FILE")],
+) -> None:
     """Train and score one candidate; of a training that is stopped nothing is kept."""
     from entity_transformers.tasks.anomalies.trials import TRIALS
     from entity_transformers.train.loop import TrainingError, TrainingStopped
@@ -68,7 +75,11 @@ def _gather(params: Params, corpus: Path, folder: Path) -> Material:
     )
 
 
-def gather_anomalies(params: Params, anomalies: Path, output: Path) -> None:
+def gather_anomalies(
+    params: Params,
+    anomalies: Annotated[Path, Flag("results/anomalies", "FOLDER")],
+    output: Annotated[Path, Flag("all numbers (JSON)", "FILE")],
+) -> None:
     """The candidates that were tried, by name, in one file; none where anomalies.candidates is
     empty.
     """

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from entity_transformers.artifacts import (
     read_tokenizer,
@@ -18,7 +17,8 @@ from entity_transformers.artifacts import (
     write_with,
 )
 from entity_transformers.cli.documents import load_documents
-from entity_transformers.cli.sources import listed_root, user_path, write_sample
+from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.sources import find_listed, user_path, write_sample
 from entity_transformers.corpus.alignment import (
     align_split,
     learn_tokenizer,
@@ -41,7 +41,9 @@ from entity_transformers.study.params import Params
 log = logging.getLogger(__name__)
 
 
-def download_corpus(params: Params, cache: Path, output: Path) -> None:
+def download_corpus(
+    params: Params, cache: Path, output: Annotated[Path, Flag("the list (JSON)", "FILE")]
+) -> None:
     """The corpus' files: on disk, downloaded, or generated."""
     section, reader = params.corpus, find_reader(params.corpus.format)
     if reader.generate:
@@ -56,9 +58,14 @@ def download_corpus(params: Params, cache: Path, output: Path) -> None:
         )
 
 
-def prepare_corpus(params: Params, source: Path, output: Path, cache: Path | None = None) -> None:
+def prepare_corpus(
+    params: Params,
+    source: Annotated[Path, Flag("list of download-corpus", "FILE")],
+    output: Path,
+    cache: Path | None = None,
+) -> None:
     """Every split's documents as JSON lines, and statistics.json. ``cache`` keeps checksums."""
-    section, listed = params.corpus, listed_root(source, cache)
+    section, listed = params.corpus, find_listed(source, cache)
     corpus = read_corpus(
         section.format, listed, exclude=section.exclude, bad_documents=section.bad_documents
     )
@@ -88,7 +95,12 @@ def prepare_corpus(params: Params, source: Path, output: Path, cache: Path | Non
         log.info("%s", format_comparison(compare_with_conll2012(statistics)))
 
 
-def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> None:
+def train_tokenizer(
+    params: Params,
+    corpus: Path,
+    cache: Path,
+    output: Annotated[Path, Flag("tokenizer.json", "FILE")],
+) -> None:
     """tokenizer.json: learnt, or GPT-2's own."""
     if params.tokenizer.kind == "trained":
         documents = load_documents(corpus / "train.jsonl")
@@ -101,7 +113,12 @@ def train_tokenizer(params: Params, corpus: Path, cache: Path, output: Path) -> 
     log.info("%d tokens", tokenizer.get_vocab_size())
 
 
-def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) -> None:
+def align_corpus(
+    params: Params,
+    corpus: Path,
+    tokenizer: Annotated[Path, Flag("tokenizer.json", "FILE")],
+    output: Path,
+) -> None:
     """Every split's tokens with entity ids, and their counts."""
     encoder = read_tokenizer(tokenizer)
     counts: dict[str, Any] = {
@@ -123,12 +140,16 @@ def align_corpus(params: Params, corpus: Path, tokenizer: Path, output: Path) ->
 
 
 def inspect_corpus(
-    path: Path,
-    format: str,
-    nested_mentions: Any,
-    bad_documents: Any,
-    exclude: Iterable[str],
-    json: bool,
+    path: Annotated[Path, Flag("a file or folder", positional=True)],
+    format: Annotated[str, Flag("auto, or a format of corpus/readers")] = "auto",
+    nested_mentions: Annotated[
+        Literal["outermost", "innermost", "drop"], Flag("policy that the kept counts follow")
+    ] = "outermost",
+    bad_documents: Annotated[
+        Literal["strict", "skip"], Flag("stop at a bad document, or leave it out and count it")
+    ] = "skip",
+    exclude: Annotated[tuple[str, ...], Flag("document names to leave out", "PATTERN")] = (),
+    json: Annotated[bool, Flag("print a JSON object instead of a table")] = False,
 ) -> None:
     """Print the counts of any corpus on disk, beside the known sizes of a whole CoNLL-2012."""
     found = format

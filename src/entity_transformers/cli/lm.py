@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import (
@@ -22,6 +22,7 @@ from entity_transformers.artifacts import (
     write_json,
     write_text,
 )
+from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import END, AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
@@ -54,9 +55,12 @@ def train_lm(
     corpus: Path,
     model: str,
     seed: int,
-    work: Path,
+    work: Annotated[Path, Flag("resumable state", "FOLDER")],
     output: Path,
-    tensorboard: Path | None = None,
+    tensorboard: Annotated[
+        Path | None,
+        Flag("also write the curve for TensorBoard, below FOLDER/MODEL/SEED", "FOLDER"),
+    ] = None,
 ) -> None:
     """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all
     that it depends on.

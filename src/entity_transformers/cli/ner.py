@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
 from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences, list_labels
 from entity_transformers.tasks.ner.scoring import count_spans, score
@@ -64,7 +65,7 @@ def score_ner(
     params: Params,
     corpus: Path,
     embeddings: Path,
-    tagger: Path,
+    tagger: Annotated[Path, Flag("tagger.safetensors", "FILE")],
     model: str,
     seed: int,
     output: Path,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Annotated
 
 from entity_transformers.artifacts import read_json, read_json_lines, write_json, write_json_lines
 from entity_transformers.cli.documents import load_documents
-from entity_transformers.cli.sources import listed_root, user_path, write_sample
+from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.sources import find_listed, user_path, write_sample
 from entity_transformers.corpus.download import locate
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
@@ -21,7 +23,9 @@ log = logging.getLogger(__name__)
 SAMPLE_PASSAGES = 400
 
 
-def download_lambada(params: Params, cache: Path, output: Path) -> None:
+def download_lambada(
+    params: Params, cache: Path, output: Annotated[Path, Flag("the list (JSON)", "FILE")]
+) -> None:
     """The file of passages: on disk, downloaded, or generated."""
     if params.lambada.text == "sample":
         passages = generate_passages(SAMPLE_PASSAGES, params.corpus.sample_seed)
@@ -39,11 +43,16 @@ def download_lambada(params: Params, cache: Path, output: Path) -> None:
         )
 
 
-def prepare_lambada(params: Params, source: Path, output: Path, cache: Path | None = None) -> None:
+def prepare_lambada(
+    params: Params,
+    source: Annotated[Path, Flag("list of download-lambada", "FILE")],
+    output: Path,
+    cache: Path | None = None,
+) -> None:
     """The passages as JSON lines, and how many they are; corpus.bad_documents says whether a bad
-    one stops or is left out and named. ``cache`` keeps checksums.
+    one stops or is left out and named.
     """
-    listed = listed_root(source, cache)
+    listed = find_listed(source, cache)
     path = listed / read_json(source)["files"][0]["path"]
     text: Text = "openai" if params.lambada.text == "openai" else "original"
     ledger = Ledger(policy=params.corpus.bad_documents)
@@ -54,7 +63,12 @@ def prepare_lambada(params: Params, source: Path, output: Path, cache: Path | No
     log.info("%d passages, %d left out", count, len(ledger.bad))
 
 
-def tag_lambada(params: Params, corpus: Path, passages: Path, output: Path) -> None:
+def tag_lambada(
+    params: Params,
+    corpus: Path,
+    passages: Path,
+    output: Annotated[Path, Flag("lambada_tags.json", "FILE")],
+) -> None:
     """Parts of speech of the passages' target words, and how well the tagger does on dev."""
     rows = list(read_json_lines(passages / "lambada.jsonl"))
     train, dev = (load_documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))

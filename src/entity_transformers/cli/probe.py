@@ -27,7 +27,7 @@ from entity_transformers.tasks.probe.scoring import (
 def probe_attention(
     params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
 ) -> None:
-    """Which heads point to antecedents: chosen on one split, scored on another, beside baselines."""
+    """Heads that point to antecedents: chosen on one split, scored on another; baselines."""
     entry, trained = open_model(params, lm, model, seed)
     section, window = params.probe, entry.lm.window
     how: dict[str, Any] = {"window": window, "batch": section.batch, "pooling": section.pooling}

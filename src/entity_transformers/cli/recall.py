@@ -6,14 +6,21 @@ import logging
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
 from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params
 
 log = logging.getLogger(__name__)
 
 
-def train_recall(params: Params, model: str, seed: int, output: Path) -> None:
+def train_recall(
+    params: Params,
+    model: Annotated[str, Flag("a row of the table (recall.models)")],
+    seed: int,
+    output: Path,
+) -> None:
     """Train one row of synthetic recall and count its right answers; a stopped run leaves nothing
     and starts anew.
     """
@@ -63,7 +70,11 @@ def train_recall(params: Params, model: str, seed: int, output: Path) -> None:
     write_json(output / "timing.json", seconds | machine)
 
 
-def gather_recall(params: Params, results: Path, output: Path) -> None:
+def gather_recall(
+    params: Params,
+    results: Annotated[Path, Flag("results/recall", "FOLDER")],
+    output: Annotated[Path, Flag("accuracy.json", "FILE")],
+) -> None:
     """The accuracies of every row and seed in one list, in the order of the params; an empty
     one where nothing was trained.
     """

@@ -25,17 +25,15 @@ def write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, Any
     return list_files(root, cache=cache)
 
 
-def listed_root(source: Path, cache: Path | None = None) -> Path:
-    """The root of a list of files; one that has gone or changed since raises CorpusError.
-
-    ``cache`` keeps the checksums of files that have not changed since they were read.
-    """
+def find_listed(source: Path, cache: Path | None) -> Path:
+    """The root of a list of files; one that has gone or changed since raises CorpusError."""
     listed = read_json(source)
     root = Path(listed["root"])
     paths = [root / file["path"] for file in listed["files"]]
     changed = next((path for path in paths if not path.is_file()), None)
     if not changed:
-        pairs = zip(paths, file_digests(paths, cache), listed["files"], strict=True)
+        digests = file_digests(paths, cache)
+        pairs = zip(paths, digests, listed["files"], strict=True)
         changed = next((path for path, digest, file in pairs if digest != file["sha256"]), None)
     if changed:
         raise CorpusError(

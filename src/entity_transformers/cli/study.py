@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from entity_transformers.artifacts import write_text
+from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params, load
 from entity_transformers.study.resolve import DIFFERENCES
 from entity_transformers.study.resolve import resolve_study as resolve
@@ -28,6 +30,6 @@ def write_study(study: Path) -> None:
     write_text(study / "dvc.yaml", render_stages(load(study / "params.yaml")))
 
 
-def write_code(output: Path) -> None:
+def write_code(output: Annotated[Path, Flag("code.yaml", "FILE")]) -> None:
     """code.yaml: a digest of each step's code."""
     write_text(output, render_code())

@@ -9,8 +9,9 @@ from typing import Any
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.base import Shown
 
-_SHOWN = ((name, step.shown) for name, step in STEPS.items() if step.shown is not None)
-CATALOGUE: dict[str, Shown] = dict(sorted(_SHOWN, key=lambda item: item[1].place))
+CATALOGUE: dict[str, Shown] = {
+    name: step.shown for name, step in STEPS.items() if step.shown is not None
+}
 CLAIMS = "claims"
 
 

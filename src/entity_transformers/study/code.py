@@ -8,6 +8,8 @@ digests are the same under every supported Python (3.11 to 3.13).
 from __future__ import annotations
 
 import ast
+import atexit
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -15,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.study.stamps import Stamps
+from entity_transformers.artifacts import write_text
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NAME = PACKAGE.name
@@ -26,6 +28,8 @@ OUTSIDE = (
     "__main__",
     "cli",  # the parser; the commands of its modules are where steps start
     "kinds",  # the registry; a kind's own module counts for the models of that kind
+    "cli.flags",
+    "digests",
     "kinds.base",
     "logs",
     "provenance",
@@ -96,21 +100,45 @@ def _modules() -> dict[str, Path]:
 
 
 @cache
-def _stamps() -> Stamps:
-    checkout = PACKAGE.parents[1]
-    known = (checkout / "Snakefile").is_file()  # an installed package has nowhere to keep them
-    found_by = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    return Stamps(checkout / "work" / "code.json" if known else None, found_by)
-
-
 def _summary(name: str) -> dict[str, Any]:
-    path = _modules()[name]
-    return _stamps().get(path, lambda file: _read(name, file))
+    """What `_read` says of a module, from work/code.json if its bytes are the same as there."""
+    path, known = _modules()[name], _known()
+    data = path.read_bytes()
+    # what this file itself finds may change as well
+    sha = hashlib.sha256(Path(__file__).read_bytes() + data).hexdigest()
+    if known.get(name, {}).get("sha") != sha:
+        is_package = path.name == "__init__.py"
+        known[name] = {"sha": sha} | _read(name if is_package else name.rpartition(".")[0], data)
+        atexit.register(_save)
+    return known[name]
 
 
-def _read(name: str, path: Path) -> dict[str, Any]:
-    tree = ast.parse(path.read_bytes())
-    home = name if path.name == "__init__.py" else name.rpartition(".")[0]
+def _home() -> Path | None:
+    checkout = PACKAGE.parents[1]  # an installed package has none
+    return checkout / "work" / "code.json" if (checkout / "Snakefile").is_file() else None
+
+
+@cache
+def _known() -> dict[str, dict[str, Any]]:
+    home = _home()
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(home.read_text(encoding="utf-8")) if home else None
+        if isinstance(known, dict) and all(isinstance(entry, dict) for entry in known.values()):
+            return known
+    return {}
+
+
+@cache  # once, however often it is registered
+def _save() -> None:
+    home = _home()
+    if home is not None:
+        with contextlib.suppress(OSError):  # then the next process reads all modules again
+            write_text(home, json.dumps(_known()))
+
+
+def _read(home: str, data: bytes) -> dict[str, Any]:
+    """Digest and imports of a module in the package ``home``."""
+    tree = ast.parse(data)
     plain = _Plain().visit(tree)
     found: list[str] = []
     for node in ast.walk(plain):

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationError, create_model, model_validator
 
-from entity_transformers.corpus.readers import splits_of
+from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import (
     CAPABILITIES,
     KINDS,
@@ -157,10 +157,16 @@ class Params(Section):
             for key in keys if self.has(section) else ():
                 value = getattr(getattr(self, section), key)
                 splits.update([value] if isinstance(value, str) else value)
-        if missing := splits.difference(splits_of(self.corpus.format)):
+        reader = find_reader(self.corpus.format)
+        if strange := sorted(splits - {*reader.splits}):
             raise ValueError(
-                f"perplexity.splits, embeddings.splits or probe names {', '.join(sorted(missing))},"
-                f" which format {self.corpus.format} does not have"
+                "perplexity.splits, embeddings.splits or probe names"
+                f" {', '.join(strange)}, which format {reader.name} does not have"
+            )
+        if reader.needs_path and self.corpus.path is None:
+            raise ValueError(
+                f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
+                " or folder"
             )
         if self.has("perplexity") and self.perplexity.stride > self.lm.window:
             raise ValueError(

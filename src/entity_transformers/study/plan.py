@@ -10,12 +10,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from entity_transformers.digests import file_digests
 from entity_transformers.kinds import KINDS, param_keys
-from entity_transformers.provenance import file_digest, list_files
+from entity_transformers.provenance import list_files
 from entity_transformers.study.code import digest_modules, reach
 from entity_transformers.study.params import PATHS, Params
-from entity_transformers.study.stamps import Stamps
 from entity_transformers.study.steps import STEPS, Step
+
+WORK = Path("work")  # of the study; digests of its user's files are kept there
 
 
 def folder(step: Step, model: object = None, seed: object = None) -> str:
@@ -127,7 +129,7 @@ class Plan:
         files = [file for path in _named_paths(values) for file in list_files(path)]
         parts = {
             "code": {key: find_code(key) for key in code},
-            "files": [_stamps().get(file, file_digest) for file in files],
+            "files": file_digests(files, WORK),
             "values": values,
         }
         return json.dumps(parts, sort_keys=True)
@@ -207,8 +209,3 @@ def _plain(value: Any) -> Any:
 def _named_paths(values: Mapping[str, Any]) -> list[str]:
     sections = [section for section in values.values() if isinstance(section, Mapping)]
     return [section[key] for section in sections for key in PATHS if section.get(key)]
-
-
-@cache
-def _stamps() -> Stamps:
-    return Stamps(Path("work") / "files.json")

@@ -1,4 +1,4 @@
-"""The steps by name: every module of this folder that has a ``STEP``."""
+"""The steps by name, in the paper's order: every module of this folder that has a ``STEP``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from importlib import import_module
 from entity_transformers.study.steps.base import Step
 
 __all__ = ["STEPS", "Step"]
+FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
+LAST = ("ner", "recall", "anomalies", "report")  # any others stand between
 
 
 def _find_steps() -> dict[str, Step]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = (import_module(f"{__name__}.{name}") for name in names if name != "base")
+    found = {module.name for module in pkgutil.iter_modules(__path__)} - {"base"}
+    others = sorted(found.difference(FIRST, LAST))
+    modules = (import_module(f"{__name__}.{name}") for name in (*FIRST, *others, *LAST))
     return {module.STEP.name: module.STEP for module in modules}
 
 

@@ -47,10 +47,12 @@ class AnomaliesParams(Section):
 
 STEP = Step(
     name="anomalies",
-    about="short trainings of what could have given the paper's odd numbers",
     params=("anomalies", "lm"),
     start=("cli.anomalies",),
-    rules=("try_anomaly", "gather_anomalies"),
+    rules={
+        "try_anomaly": "short trainings for one of what could have given the paper's odd numbers",
+        "gather_anomalies": "the candidates that were tried, in one file",
+    },
     reads={
         "corpus": (
             "train.jsonl",
@@ -64,7 +66,6 @@ STEP = Step(
     target="anomalies.json",
     trains=frozenset({"causal"}),
     shown=Shown(
-        9,
         "Anomalies of the paper",
         measure="report.trials:measure",
         tables={

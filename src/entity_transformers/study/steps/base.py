@@ -18,7 +18,6 @@ class Shown:
     """What the report shows of a step. Functions are named, not imported (``module:name``, below
     the package), so that reading a study costs no matplotlib.
 
-    place    position of its section on the page
     title    heading of that section
     measure  from the step's files to rows of measures.csv; "" where the page shows none
     tables   builder of each table by the name of its file, in the order of the page
@@ -26,7 +25,6 @@ class Shown:
     own      its models are entries of the step's own section, not of section models
     """
 
-    place: int
     title: str
     measure: str = ""
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -39,10 +37,10 @@ class Step:
     """One step of the method: its name is that of its section in params.yaml and of its folder.
 
     name    results/NAME/, for a step that runs per model and seed results/NAME/MODEL/SEED/
-    about   what it does, in one line, with the section of the paper in brackets
     params  the keys of params.yaml that it reads, whole sections or SECTION.KEY
     start   the modules where its code starts; what they import counts as well
-    rules   Snakemake's rules for it, in the order of their work
+    rules   Snakemake's rules for it, in the order of their work, which are commands of its module
+            of cli: what each does, with the section of the paper in brackets
     reads   the files that it reads, by the step that writes them
     needs   what a model must be able to do (`kinds.CAPABILITIES`); None: once per study
     large   files that DVC keeps in its cache and git does not
@@ -59,10 +57,9 @@ class Step:
     """
 
     name: str
-    about: str
     params: tuple[str, ...]
     start: tuple[str, ...]
-    rules: tuple[str, ...]
+    rules: Mapping[str, str]
     target: str
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     needs: frozenset[str] | None = None
@@ -85,7 +82,9 @@ class Step:
     @property
     def sections(self) -> set[str]:
         """The sections of params.yaml that it can't do without; a summary reads what there is."""
-        return {self.name} if self.summary else {key.split(".")[0] for key in self.params}
+        if self.summary:
+            return {self.name}
+        return {key.split(".")[0] for key in (*self.params, *(["lm"] if self.builds else []))}
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, Field, StrictBool
 
-from entity_transformers.corpus.readers import find_reader, names
+from entity_transformers.corpus.readers import names
 from entity_transformers.study.sections import Integer, PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Shown, Step
 
 
-def _known_format(name: str) -> str:
+def _check_format(name: str) -> str:
     if name not in names():
-        raise ValueError(f"no such format, expected one of {', '.join(names())}")
+        raise ValueError(f"{name!r}, expected one of {', '.join(names())}")
     return name
-
-
-Format = Annotated[str, AfterValidator(_known_format)]
 
 
 class CorpusParams(Section):
     """The text with coreference chains (section 4.2)."""
 
     format: Annotated[
-        Format, Field(description="how the corpus is written; sample: generated on the spot")
+        str,
+        AfterValidator(_check_format),
+        Field(
+            description="how the corpus is written; sample: generated on the spot",
+            json_schema_extra={"enum": list(names())},
+        ),
     ]
     path: Annotated[
         str | None, Field(description="local file or folder, relative to the study; null: download")
@@ -63,22 +65,6 @@ class CorpusParams(Section):
         Integer, Field(description="seed of the generated corpus (format sample)")
     ]
 
-    @model_validator(mode="after")
-    def _has_a_source(self) -> CorpusParams:
-        reader = find_reader(self.format)
-        if reader.needs_path and self.path is None:
-            raise ValueError(
-                f"path is null, but format {self.format} is your own corpus: name its file or"
-                " folder"
-            )
-        if reader.generate and self.path is not None:
-            raise ValueError(
-                f"path names {self.path}, but format {self.format} is generated and reads no file:"
-                f" set format to one of {', '.join(n for n in names() if n != self.format)}, or"
-                " path to null"
-            )
-        return self
-
 
 class TokenizerParams(Section):
     """The byte-pair encoder (section 4.1)."""
@@ -105,16 +91,19 @@ class TokenizerParams(Section):
 
 STEP = Step(
     name="corpus",
-    about="[4.2] text with coreference chains as tokens with entity ids",
     params=("corpus", "tokenizer"),
     start=("cli.corpus",),
     data=("corpus/checksums/*",),
-    rules=("download_corpus", "prepare_corpus", "train_tokenizer", "align_corpus"),
+    rules={
+        "download_corpus": "[4.2] fetch the corpus, or find it on disk, and list its files",
+        "prepare_corpus": "[4.2] read documents with chains, tags and entities; count them",
+        "train_tokenizer": "[4.1] learn a byte-pair encoder from train, or take GPT-2's own",
+        "align_corpus": "[4.2, table 1] encode the words; give each token the entity of its word",
+    },
     large=("source.json", *DOCUMENTS, *TOKENS, "tokenizer.json"),
     metrics=("statistics.json", "alignment.json"),
     target="alignment.json",
     shown=Shown(
-        1,
         "The text",
         measure="report.corpus:measure",
         tables={

@@ -32,10 +32,11 @@ class EmbeddingsParams(Section):
 
 STEP = Step(
     name="embeddings",
-    about="[4.1] vectors of words, mentions and entities",
     params=("embeddings", "similarity"),
     start=("cli.embeddings",),
-    rules=("extract_embeddings",),
+    rules={
+        "extract_embeddings": "[4.1] vectors of words, mentions and entities",
+    },
     reads={"corpus": (*DOCUMENTS, *TOKENS, "tokenizer.json"), "lm": MODEL},
     needs=frozenset({"encode"}),
     large=("words.safetensors", "mentions.safetensors"),

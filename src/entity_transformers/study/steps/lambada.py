@@ -6,17 +6,17 @@ from entity_transformers.study.steps.base import MODEL, Shown, Step
 
 STEP = Step(
     name="lambada",
-    about="[5, table 3] perplexity and accuracy on LAMBADA",
     params=("lambada", "perplexity"),
     start=("cli.lambada",),
-    rules=("score_lambada",),
+    rules={
+        "score_lambada": "[5, table 3] perplexity and accuracy on LAMBADA",
+    },
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs=frozenset({"causal"}),
     metrics=("lambada.json",),
     kept=("passages.csv",),
     target="lambada.json",
     shown=Shown(
-        5,
         "LAMBADA",
         measure="report.lambada:measure",
         tables={

@@ -6,11 +6,12 @@ from entity_transformers.study.steps.base import MODEL, Shown, Step
 
 STEP = Step(
     name="lm",
-    about="[3, 4.1, figures 2 and 3] train a language model; called again it goes on",
     params=(),
     builds=True,
     start=("cli.lm",),
-    rules=("train_lm",),
+    rules={
+        "train_lm": "[3, 4.1, figures 2 and 3] train a model; called again it goes on",
+    },
     reads={"corpus": ("train.safetensors", "dev.safetensors", "tokenizer.json")},
     needs=frozenset(),
     large=MODEL,
@@ -18,7 +19,6 @@ STEP = Step(
     plots={"curve.csv": ("step", "dev_loss_on")},
     target="metrics.json",
     shown=Shown(
-        3,
         "The models",
         measure="report.lm:measure",
         tables={

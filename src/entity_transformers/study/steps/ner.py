@@ -28,10 +28,12 @@ class NerParams(Section):
 
 STEP = Step(
     name="ner",
-    about="[4.1, 5, table 5] a BiLSTM-CRF tagger on the frozen vectors",
     params=("ner", "embeddings"),
     start=("cli.ner",),
-    rules=("train_ner", "score_ner"),
+    rules={
+        "train_ner": "[4.1] train the BiLSTM-CRF tagger on the frozen vectors",
+        "score_ner": "[5, table 5] precision, recall and F1 of the tagger, by span and by tag",
+    },
     reads={
         "corpus": ("train.jsonl", "dev.jsonl", "test.jsonl"),
         "embeddings": ("words.safetensors",),
@@ -43,7 +45,6 @@ STEP = Step(
     plots={"history.csv": ("epoch", "dev_f1")},
     target="metrics.json",
     shown=Shown(
-        8,
         "Named entities",
         measure="report.ner:measure",
         tables={

@@ -26,17 +26,19 @@ class LambadaParams(Section):
 
 STEP = Step(
     name="passages",
-    about="[4.2] the LAMBADA passages and the parts of speech of their last words",
     params=("lambada", "corpus.bad_documents", "corpus.sample_seed"),
     start=("cli.passages",),
     data=("corpus/checksums/*",),
-    rules=("download_lambada", "prepare_lambada", "tag_lambada"),
+    rules={
+        "download_lambada": "[4.2] fetch the LAMBADA passages, or find them on disk",
+        "prepare_lambada": "[4.2] read the passages and find their target words",
+        "tag_lambada": "[4.2] parts of speech of the target words, by a tagger trained on train",
+    },
     reads={"corpus": ("train.jsonl", "dev.jsonl")},
     large=("lambada_source.json", "lambada.jsonl"),
     metrics=("lambada_statistics.json", "lambada_tags.json"),
     target="lambada_tags.json",
     shown=Shown(
-        2,
         "LAMBADA's target words",
         measure="report.passages:measure",
     ),

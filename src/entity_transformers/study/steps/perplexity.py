@@ -29,17 +29,17 @@ class PerplexityParams(Section):
 
 STEP = Step(
     name="perplexity",
-    about="[5, table 2] perplexity on the corpus, entities on, off and shuffled",
     params=("perplexity", "similarity"),
     start=("cli.perplexity",),
-    rules=("score_perplexity",),
+    rules={
+        "score_perplexity": "[5, table 2] perplexity on the corpus, entities on, off and shuffled",
+    },
     reads={"corpus": TOKENS, "lm": MODEL},
     needs=frozenset({"causal"}),
     metrics=("perplexity.json",),
     kept=("documents.csv",),
     target="perplexity.json",
     shown=Shown(
-        4,
         "Perplexity",
         measure="report.perplexity:measure",
         tables={

@@ -50,17 +50,17 @@ class ProbeParams(Section):
 
 STEP = Step(
     name="probe",
-    about="[6] which attention heads point from a mention to an earlier one of its chain",
     params=("probe",),
     start=("cli.probe",),
-    rules=("probe_attention",),
+    rules={
+        "probe_attention": "[6] which heads point from a mention to an earlier one of its chain",
+    },
     reads={"corpus": (*DOCUMENTS, *TOKENS), "lm": MODEL},
     needs=frozenset({"attend"}),
     metrics=("probe.json",),
     kept=("heads.csv", "documents.csv"),
     target="probe.json",
     shown=Shown(
-        7,
         "Which heads find the antecedent",
         measure="report.probe:measure",
         tables={

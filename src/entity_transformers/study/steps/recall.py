@@ -77,15 +77,16 @@ class RecallParams(Section):
 
 STEP = Step(
     name="recall",
-    about="[beyond the paper] synthetic recall: what a memory carries past the window",
     params=("recall",),
     start=("cli.recall",),
-    rules=("train_recall", "gather_recall"),
+    rules={
+        "train_recall": "[beyond the paper] train one row of synthetic recall, and ask it",
+        "gather_recall": "[beyond the paper] the accuracies of every row and seed in one file",
+    },
     folder=True,
     target="accuracy.json",
     trains=frozenset({"causal"}),
     shown=Shown(
-        10,
         "What the memory can carry",
         measure="report.recall:measure",
         tables={

@@ -21,17 +21,17 @@ class SimilarityParams(Section):
 
 STEP = Step(
     name="similarity",
-    about="[5, table 4] cosine similarity of mentions and entities by part of speech",
     params=("similarity",),
     start=("cli.similarity",),
-    rules=("score_similarity",),
+    rules={
+        "score_similarity": "[5, table 4] cosine similarity of mentions and entities, by tags",
+    },
     reads={"embeddings": ("mentions.safetensors",)},
     needs=frozenset({"encode"}),
     gpu=False,
     metrics=("similarity.json",),
     target="similarity.json",
     shown=Shown(
-        6,
         "Mentions and their entities",
         measure="report.similarity:measure",
         tables={

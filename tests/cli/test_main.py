@@ -1,20 +1,26 @@
-"""The command line: what it lists, how it overrides params, what it says when something is wrong."""
+"""The command line: what it lists, how it overrides params, what it says of a mistake."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from entity_transformers import runtime
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
-from entity_transformers.study.params import ParamsError
+from entity_transformers.study.params import Params, ParamsError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
+
+
+def parse(words: list[str]) -> Namespace:
+    return make_parser(words[:1]).parse_args(words)
 
 
 def test_help_lists_every_command_in_the_papers_order(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,18 +32,51 @@ def test_help_lists_every_command_in_the_papers_order(capsys: pytest.CaptureFixt
 
 
 def test_every_command_describes_all_its_flags() -> None:
-    parser = make_parser()
+    """Imports every module of the command line: each command has its function."""
+    parser = make_parser(list(COMMANDS))
     for action in parser._subparsers._group_actions[0].choices.values():  # type: ignore[union-attr]
-        assert all(flag.help for flag in action._actions if flag.dest != "model" or flag.help)
+        assert all(flag.help for flag in action._actions)
+
+
+def test_help_of_a_command_shows_values_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("inspect-corpus", "train-lm"):
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for part in (
+        "{outermost,innermost,drop}",
+        "(default: outermost)",
+        "(default: params.yaml)",
+        "learning rate after the warm-up [constant | cosine]",
+        "optimizer steps [integer, above 0]",
+        "residual connection around entity attention [true | false]",
+    ):
+        assert part in text
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    version = importlib.metadata.version("entity-transformers")
+    assert capsys.readouterr().out == f"entity-transformers {version}\n"
+
+
+def test_a_value_of_one_kind_is_overridden() -> None:
+    words = [*TRAIN, "1", "--kinds.gpt2e.memory_write", "mean", "--lm.layers", "1"]
+    arguments = vars(make_parser(words).parse_args(words))
+    params = read_params(SAMPLE, arguments)
+    assert params.model("gpt2e").lm.memory_write == "mean"
+    assert (params.lm.layers, params.model("gpt2").lm.layers) == (1, 1)
 
 
 def test_flags_override_the_file_and_paths_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(
         SAMPLE.read_text().replace("format: sample\n  path: null", "format: jsonl\n  path: my/text")
     )
-    arguments = vars(make_parser().parse_args(
-        ["prepare-corpus", "--params", str(tmp_path / "params.yaml"), "--source", "s", "--output", "o", "--corpus.exclude", "[a, b]"]
-    ))  # fmt: skip
+    study = str(tmp_path / "params.yaml")
+    words = ["prepare-corpus", "--params", study, "--source", "s", "--output", "o"]
+    arguments = vars(parse([*words, "--corpus.exclude", "[a, b]"]))
     params = read_params(arguments["params"], arguments)
     assert params.corpus.exclude == ("a", "b")
     assert params.corpus.path == str(tmp_path / "my/text")
@@ -105,10 +144,10 @@ def test_every_end_has_its_exit_code(
     code: int,
     told: str,
 ) -> None:
-    def fail(**arguments: object) -> None:
+    def fail(params: Params) -> None:
         raise end
 
-    monkeypatch.setattr("entity_transformers.cli.corpus.check_params", fail)
+    monkeypatch.setattr("entity_transformers.cli.study.check_params", fail)
     with pytest.raises(SystemExit) as stop:
         main(["check-params", "--params", str(SAMPLE)])
     assert (stop.value.code, capsys.readouterr().err) == (code, told)
@@ -121,40 +160,20 @@ def test_help_lists_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"{code} " in text for code in (0, 2, runtime.STOPPED, 130, 141))
 
 
-def test_null_overrides_a_value() -> None:
-    arguments = vars(
-        make_parser().parse_args(
-            ["download-lambada", "--cache", "c", "--output", "o", "--lambada.path", "null"]
-        )
+def test_null_overrides_a_value(tmp_path: Path) -> None:
+    study = tmp_path / "params.yaml"
+    study.write_text(
+        SAMPLE.read_text().replace("text: sample\n  path: null", "text: sample\n  path: x")
     )
-    ontogum = ROOT / "studies" / "ontogum" / "params.yaml"
-    assert read_params(ontogum, {}).lambada.path is not None
-    assert (
-        read_params(
-            ontogum, {key: value for key, value in arguments.items() if "." in key}
-        ).lambada.path
-        is None
-    )
+    assert read_params(study, {}).lambada.path == str(tmp_path / "x")
+    words = ["download-lambada", "--cache", "c", "--output", "o", "--lambada.path", "null"]
+    assert read_params(study, vars(parse(words))).lambada.path is None
 
 
 def test_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(
-            [
-                "train-lm",
-                "--corpus",
-                "c",
-                "--model",
-                "gpt9",
-                "--seed",
-                "1",
-                "--work",
-                "w",
-                "--output",
-                "o",
-            ]
-        )
-    assert "invalid choice: 'gpt9'" in capsys.readouterr().err
+        main(["gpt9" if word == "gpt2" else word for word in TRAIN] + ["1"])
+    assert "model 'gpt9', expected one of gpt2, gpt2e" in capsys.readouterr().err
 
 
 def test_an_error_is_one_message_and_exit_code_2(
@@ -252,6 +271,6 @@ def test_yaml_s_off_is_a_mode_of_compile() -> None:
         "--lm.compile",
         "off",
     ]
-    arguments = vars(make_parser().parse_args(flags))
+    arguments = vars(parse(flags))
     assert arguments["lm.compile"] is False
     assert read_params(SAMPLE, {"lm.compile": arguments["lm.compile"]}).lm.compile == "off"

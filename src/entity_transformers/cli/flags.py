@@ -1,0 +1,175 @@
+"""The flags of a command, from the parameters of its function: name, type and default from the
+signature, help from `Flag` in the annotation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from entity_transformers.kinds import KINDS, LmParams
+from entity_transformers.study.params import Params, read_yaml
+from entity_transformers.study.sections import Seed
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Help of a parameter, how its value is named there, and whether it goes without ``--``."""
+
+    help: str
+    metavar: str | None = None
+    positional: bool = False
+
+
+COMMON: dict[str, Any] = {
+    "corpus": Annotated[Path, Flag("the prepared corpus (results/corpus)", "FOLDER")],
+    "passages": Annotated[Path, Flag("the prepared passages (results/passages)", "FOLDER")],
+    "lm": Annotated[Path, Flag("the trained model (results/lm/MODEL/SEED)", "FOLDER")],
+    "embeddings": Annotated[Path, Flag("vectors (results/embeddings/MODEL/SEED)", "FOLDER")],
+    "results": Annotated[Path, Flag("the study's results", "FOLDER")],
+    "output": Annotated[Path, Flag("where the results go", "PATH")],
+    "cache": Annotated[Path, Flag("downloads, generated files and their checksums", "FOLDER")],
+    "model": Annotated[str, Flag("an entry of models")],
+    "seed": Annotated[Seed, Flag("seed of the training run (study.seeds)")],
+    "study": Annotated[Path, Flag("the study's folder", "STUDY", positional=True)],
+    "tables": Annotated[Path, Flag("results/report/tables", "FOLDER")],
+}
+"""What parameters of these names are, where their annotation has no `Flag` of its own."""
+
+
+def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
+    """One flag per parameter of the function; ``params`` comes from the file after --params."""
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if hints[name] is Params:
+            parser.add_argument(
+                "--params",
+                type=Path,
+                default=Path("params.yaml"),
+                metavar="FILE",
+                help="the study's params.yaml (default: %(default)s)",
+            )
+        else:
+            _add_flag(parser, name, hints[name], parameter.default)
+
+
+def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: Any) -> None:
+    flag = _find_flag(hint)
+    if flag is None:
+        hint = COMMON[name]
+        flag = _find_flag(hint) or Flag("")
+    required = default is inspect.Parameter.empty
+    options: dict[str, Any] = {"help": flag.help.replace("%", "%%")}
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if plain is bool:
+        options["action"] = "store_true"
+    elif get_origin(plain) is tuple:
+        options |= {"action": "append", "default": [], "metavar": flag.metavar or name.upper()}
+        options["help"] += " (may be repeated)"
+    else:
+        if get_origin(plain) is Literal:
+            options["choices"] = get_args(plain)
+        else:
+            options |= {"metavar": flag.metavar or name.upper(), "type": _reader(hint)}
+        if not required:
+            options["default"] = default
+            options["help"] += "" if default is None else " (default: %(default)s)"
+    if flag.positional:
+        parser.add_argument(name, **options)
+    else:
+        options |= {"required": True} if required and "action" not in options else {}
+        parser.add_argument(f"--{name.replace('_', '-')}", **options)
+
+
+def _find_flag(hint: Any) -> Flag | None:
+    return next(
+        (item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Flag)), None
+    )
+
+
+def _reader(hint: Any) -> Callable[[str], Any]:
+    adapter: TypeAdapter[Any] = TypeAdapter(hint)
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_python(text)
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(f"{text!r}: {error.errors()[0]['msg']}") from None
+
+    return read
+
+
+def add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
+    """A flag --SECTION.KEY for each value of a section; for lm those of every kind as well."""
+    group = parser.add_argument_group(f"values of section {section}", "each overrides params.yaml")
+    for key, field, schema in _list_keys(section):
+        group.add_argument(
+            f"--{key}",
+            dest=key,
+            default=argparse.SUPPRESS,
+            metavar="VALUE",
+            type=_read_value,
+            help=f"{field.description} [{describe(field, schema)}]".replace("%", "%%"),
+        )
+
+
+def _list_keys(section: str) -> Iterator[tuple[str, FieldInfo, dict[str, Any]]]:
+    """Each key with its field and JSON schema."""
+    model: Any = Params.model_fields[section].annotation
+    yield from _keys_of(model, section)
+    if section == "lm":
+        for kind in KINDS.values():
+            for key, field, schema in _keys_of(kind.params, f"kinds.{kind.name}"):
+                if key.rpartition(".")[2] not in LmParams.model_fields and field.is_required():
+                    yield key, field, schema
+
+
+def _keys_of(
+    model: type[BaseModel], prefix: str
+) -> Iterator[tuple[str, FieldInfo, dict[str, Any]]]:
+    schemas = model.model_json_schema()["properties"]
+    for key, field in model.model_fields.items():
+        yield f"{prefix}.{key}", field, schemas[key]
+
+
+def describe(field: FieldInfo, schema: dict[str, Any]) -> str:
+    """The values that a key may have, in a few words."""
+    limits = [
+        f"{word} {getattr(limit, name):g}"
+        for limit in field.metadata
+        for name, word in _LIMITS.items()
+        if hasattr(limit, name)
+    ]
+    return ", ".join([_describe(schema), *limits])
+
+
+_LIMITS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+def _describe(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(map(_describe, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
+    if schema.get("type") == "array":
+        return f"list of {_describe(schema.get('items', {}))}"
+    names = {"boolean": "true | false", "string": "text", "object": "mapping"}
+    kind = str(schema.get("type", "value"))
+    return names.get(kind, kind)
+
+
+def _read_value(text: str) -> Any:
+    try:
+        return read_yaml(text)
+    except yaml.YAMLError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a value of YAML: {getattr(error, 'problem', error)}"
+        ) from None
