@@ -3,7 +3,8 @@
     step,model,seed,split,condition,measure,value,count
 
 step, model, seed   what was run; model and seed are empty where a number belongs to the whole study
-                    (statistics of the corpus, LAMBADA's target words)
+                    (statistics of the corpus, LAMBADA's target words). In steps recall and
+                    anomalies a model is an entry of the step's own section of params.yaml
 split               the text that was scored: train, dev, test, test2; ``total`` is all of a corpus;
                     ``lambada`` the passages of that step; empty where no split was read
 condition           what a number is further about: ``key=value`` pairs joined by "/", the keys in
@@ -15,7 +16,8 @@ value               the number as Python writes it, so that it reads back bit fo
                     there was nothing to measure
 count               how much it is a mean of (tokens, spans, mentions ...); may be empty
 
-With pandas: ``frame[(frame.step == "perplexity") & (frame.condition == "entities=on")]``, and
+With pandas: ``frame = pandas.read_csv(path).fillna({"split": "", "condition": ""})``, then
+``frame[(frame.step == "perplexity") & (frame.condition == "entities=on")]``, and
 ``frame.condition.str.extract(r"class=([^/]+)")`` for one key.
 """
 
