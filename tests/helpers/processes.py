@@ -112,7 +112,7 @@ def run(size: int, folder: Path, meddling: Meddling | None = None, **changes: An
 
 
 def fork(size: int, work: Callable[[], None]) -> None:
-    """``size`` processes that do ``work``, numbered as torchrun does; returns when all have ended."""
+    """``size`` processes that do ``work``, numbered as torchrun does; returns when all ended."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -30,7 +30,10 @@ from entity_transformers.tasks.lambada import (
 )
 
 
-@pytest.fixture(scope="module", params=["sample", "original", "openai"])
+@pytest.fixture(
+    scope="module",
+    params=["sample", "original", pytest.param("openai", marks=pytest.mark.slow)],
+)
 def material(request) -> tuple[Tokenizer, list[str]]:
     """A tokenizer and 40 passages: a learnt one and the generated ones, or GPT-2's own and real
     LAMBADA's, both variants.

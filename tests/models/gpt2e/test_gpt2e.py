@@ -446,6 +446,7 @@ from transformers import AutoModelForCausalLM
 IMPORT = "from entity_transformers import GPT2EForCausalLM as AutoModelForCausalLM"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setup", "options", "module"),
     [(IMPORT, "", "entity_transformers"), (HIDE, "trust_remote_code=True", "transformers_modules")],
@@ -598,6 +599,7 @@ def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
     assert not torch.autograd.grad(run(delta, detach=True), delta, allow_unused=True)[0]
 
 
+@pytest.mark.slow
 def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
     """It can't look at the ids, so these count as 0."""
     model = make_model(17)
@@ -651,6 +653,7 @@ def test_what_is_no_tensor_is_refused(name: str, given: dict[str, Any], message:
         make_model(19)(tokens, **({"entity_ids": ids, "memory": memory} | given))
 
 
+@pytest.mark.slow
 def test_compiles_into_one_graph() -> None:
     model = make_model(16)
     tokens, ids, memory = make_input(16)

@@ -37,7 +37,7 @@ def make_peer(crf: Crf) -> torchcrf.CRF:
 
 
 def score_path(crf: Crf, emissions: Tensor, path: tuple[int, ...]) -> Tensor:
-    """Definition: start + end + emissions [T, K] along the path + transitions on its way."""
+    """Start + end + emissions [T, K] along the path + transitions between neighbours."""
     total = crf.start[path[0]] + crf.end[path[-1]]
     total = total + sum(emissions[t, tag] for t, tag in enumerate(path))
     return total + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path))
