@@ -119,7 +119,7 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON lines file; a line that holds none raises ValueError with its number."""
+    """The objects of a JSON lines file; a line without one raises ValueError with its number."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -132,7 +132,7 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write a table with a header; None becomes an empty cell. NaN or infinity raises ValueError."""
+    """Write a table with a header; None is an empty cell. NaN or infinity raises ValueError."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
@@ -214,6 +214,6 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
-    """Let a library that wants a file name write atomically (``writer`` gets the temporary path)."""
+    """Let a library that wants a file name write atomically; ``writer`` gets a temporary path."""
     with atomic(path) as temporary:
         writer(temporary)

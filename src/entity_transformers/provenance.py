@@ -16,7 +16,7 @@ from entity_transformers.study.code import PACKAGE, digest_package
 
 
 def list_files(path: str | Path | None) -> list[Path]:
-    """The file ``path``, or all files below it, sorted; none for None or a path that is not there."""
+    """The file ``path``, or all files below it, sorted; none for None or what is not there."""
     root = Path(path) if path is not None else Path("/nowhere")
     return [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
 

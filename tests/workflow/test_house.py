@@ -1,5 +1,5 @@
-"""The architecture holds: what is generated is as it would be written, cores open no files, a study's
-values load nothing heavy.
+"""The architecture holds: what is generated is as it would be written, cores open no files, a
+study's values load nothing heavy.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one subcommand; it ends with one of `EXIT_CODES`. Errors a user can mend are one message."""
+    """Run one subcommand, which ends with one of `EXIT_CODES`. A user's errors are one message."""
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     # threads that wait by spinning make two jobs on two cores five times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -23,8 +23,8 @@ FILLERS = 8
 
 @dataclass(frozen=True)
 class FactTask:
-    """What is to be recalled, and the tokens that say it: the end of a document, "the", kinds, ".", values
-    kind by kind, names, fillers.
+    """What is to be recalled, and the tokens that say it: the end of a document, "the", kinds, ".",
+    values kind by kind, names, fillers.
     """
 
     kinds: tuple[str, ...]

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 LEAK = """\
-Scores with entities use **gold coreference labels** of the text that is scored. They tell the model things that no reader of
-the text so far knows: corpora such as OntoNotes label only entities that are mentioned again, so that the label on a first mention
-already says that the entity comes back. Every language model that is given gold coreference has this leak. The scores without
-entities do not have it; compare those with other models."""
+Scores with entities use **gold coreference labels** of the text that is scored. They tell the model
+things that no reader of the text so far knows: corpora such as OntoNotes label only entities that
+are mentioned again, so that the label on a first mention already says that the entity comes back.
+Every language model that is given gold coreference has this leak. The scores without entities do
+not have it; compare those with other models."""
 
 USE = """\
 ```python
@@ -26,9 +27,10 @@ logits = model.lm_head(hidden)
 memory = memory.write(entity_ids, hidden.detach(), model.config.memory_write)
 ```
 
-`entity_ids` (int64, the shape of `input_ids`) number the entities of a document from 1; 0 is none. Without them the model runs as a
-plain causal language model. Where the package is not installed:
-`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`, with `entity_states` [batch, tokens, width] instead of a memory."""
+`entity_ids` (int64, the shape of `input_ids`) number the entities of a document from 1; 0 is none.
+Without them the model runs as a plain causal language model. Where the package is not installed:
+`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`, with `entity_states` [batch,
+tokens, width] instead of a memory."""
 
 
 def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

@@ -201,7 +201,8 @@ def _sum_columns(
 
     ones, everything, whole = np.ones(len(row)), np.ones(len(row), bool), words > 0
     return {
-        "target_nll": add(nll, target), "target_tokens": add(ones, target), "target_misses": add(missed, target),
+        "target_nll": add(nll, target), "target_tokens": add(ones, target),
+        "target_misses": add(missed, target),
         "last_nll": add(nll, last), "last_misses": add(missed, last),
         "passage_nll": add(nll, everything), "passage_tokens": add(ones, everything),
         "word_nll": add(nll, whole), "word_count": add(words, last),

@@ -51,8 +51,8 @@ def mean_loss(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> fl
 def score_modes(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """`score_corpus` with the labels that the split gives ``on``, ``off`` and ``shuffled`` (permuted
-    among a document's mentions by ``seed``).
+    """`score_corpus` with the labels that the split gives ``on``, ``off`` and ``shuffled``
+    (permuted among a document's mentions by ``seed``).
 
     Where the model reads no entities or the split gives none, the three are one array.
     """

@@ -53,11 +53,11 @@ class Training:
     (corpus, seed, step) alone.
 
     ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
-    per token on held-out text, with the labels that it is given or without; it is called in evaluation mode, by the
-    main process alone: its number then does not depend on how many there are, and it is rare.
-    ``store`` must be a folder that all processes see, saved to each ``checkpoint_every`` steps.
-    ``max_minutes``: save and stop after so many. ``started`` is when this life of the run
-    began (time.monotonic).
+    per token on held-out text, with the labels that it is given or without; it is called in
+    evaluation mode, by the main process alone: its number then does not depend on how many there
+    are, and it is rare. ``store`` must be a folder that all processes see, saved to each
+    ``checkpoint_every`` steps. ``max_minutes``: save and stop after so many. ``started`` is when
+    this life of the run began (time.monotonic).
     """
 
     model: LanguageModel

@@ -111,8 +111,13 @@ def find_plainly(documents, corpus, window, tokens):
         offset = int(corpus.offsets[d])
         mine = [p for p in find_places(documents, corpus, GROUPS, tokens) if p.document == d]
         for mention in mine:
-            window_of = lambda token, offset=offset: (token - offset) // window
-            whole = lambda p, window_of=window_of: window_of(p.start) == window_of(p.end - 1)
+
+            def window_of(token: int, offset: int = offset) -> int:
+                return (token - offset) // window
+
+            def whole(p: Any, window_of: Any = window_of) -> bool:
+                return window_of(p.start) == window_of(p.end - 1)
+
             earlier = [
                 p
                 for p in mine

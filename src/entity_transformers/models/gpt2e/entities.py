@@ -174,7 +174,7 @@ class EntityContinuation:
         self.ids: Tensor | None = None
 
     def extend(self, prompt: Tensor, tokens: Tensor) -> Tensor:
-        """Ids int64 [B, t] of the tokens [B, t], which begin with those of the ``prompt`` [B, T]."""
+        """Ids int64 [B, t] of the tokens [B, t], which begin with the ``prompt``'s [B, T]."""
         if not callable(self.rule):
             return F.pad(prompt, (0, tokens.shape[1] - prompt.shape[1]), value=self.rule)
         known = self.ids if self.ids is not None and self._continues(tokens) else prompt

@@ -70,7 +70,7 @@ class GPT2EConfig(GPT2Config):
     memory_gradient_windows: int = 0
 
     def validate_entity_switches(self) -> None:
-        """Raise ValueError for switches that exclude each other, or a negative number of windows."""
+        """ValueError for switches that exclude each other, or a negative number of windows."""
         if self.memory_gradient_windows < 0:
             raise ValueError(
                 f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper)"
@@ -300,9 +300,9 @@ class GPT2EForCausalLM(GPT2EPreTrainedModel, GPT2LMHeadModel):
             check_ids(entity_ids, tuple(tokens.shape))
         if kwargs.get("memory") is not None and tokens is not None:
             check_memory(kwargs["memory"], tokens.shape[0], self.config.n_embd)
-        return GenerationMixin.generate(
-            self, *args, new_entities=EntityContinuation(new_entities), **kwargs
-        )  # type: ignore[arg-type]
+        rule = EntityContinuation(new_entities)
+        model: Any = self
+        return GenerationMixin.generate(model, *args, new_entities=rule, **kwargs)
 
     def prepare_inputs_for_generation(
         self,

@@ -26,7 +26,7 @@ class Crf(nn.Module):
             nn.init.uniform_(scores, -0.1, 0.1)
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Log-probability [B] in nats of the tag ids ``tags`` [B, T] under ``emissions`` [B, T, K]."""
+        """Log-probability [B] in nats of ``tags`` [B, T] (ids) under ``emissions`` [B, T, K]."""
         return self.path_scores(emissions, tags, mask) - self.log_partition(emissions, mask)
 
     def path_scores(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:

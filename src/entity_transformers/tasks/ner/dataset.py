@@ -50,7 +50,7 @@ class TaggedSentences:
 
     @property
     def tag_names(self) -> tuple[str, ...]:
-        """The name of each tag id: O, then B- and I- of each known label, then of each unseen one."""
+        """The name of each tag id: O, then B- and I- of each known label, then of unseen ones."""
         return list_tags(self.labels + self.unseen_labels)
 
 

@@ -1,4 +1,4 @@
-"""Span-level scores (seqeval, strict IOB2) and tag-level scores (the way table 5 seems to be made)."""
+"""Span-level scores (seqeval, strict IOB2), and tag-level ones, as table 5 seems to be made."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def pad(
 
 
 def _positions(sentences: TaggedSentences, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Word positions [B, T] in the flat arrays; where a sentence is shorter than T its last word's."""
+    """Word positions [B, T] in the flat arrays; its last word's where a sentence is shorter."""
     starts, lengths = sentences.offsets[:-1][numbers], sentences.lengths[numbers]
     return starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
 

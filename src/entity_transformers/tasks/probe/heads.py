@@ -71,7 +71,7 @@ class Recorder:
         self.asked: list[tuple[int, WindowQuestions]] = []
 
     def begin(self, firsts: np.ndarray) -> None:
-        """The first tokens int64 [B], in the split's arrays, of the next window of each document."""
+        """First tokens int64 [B], in the split's arrays, of the next window of each document."""
         found = (
             (row, self.questions.windows.get(first)) for row, first in enumerate(firsts.tolist())
         )
