@@ -103,14 +103,14 @@ def tiny_model(
 def lively_model(
     kind: str = "gpt2e", vocabulary: int = VOCABULARY, seed: int = 1, **changes: Any
 ) -> LanguageModel:
-    """`tiny_model` to be evaluated, with weights so large (a standard deviation of 0.3) that
+    """`tiny_model` to be evaluated, with weights so large (a standard deviation of up to 0.3) that
     whatever it reads shows in what it gives.
     """
     model = tiny_model(kind, vocabulary, seed, **changes)
     with torch.no_grad():
         for parameter in model.module.parameters():
             if parameter.dim() == 2:
-                parameter.mul_(15)
+                parameter.mul_(min(15.0, 0.3 / parameter.std().item()))
     return model.eval()
 
 

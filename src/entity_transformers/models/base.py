@@ -194,3 +194,12 @@ class LanguageModel(ABC):
     def count_parameters(self) -> int:
         """Trainable numbers, tied weights once."""
         return sum(parameter.numel() for parameter in self.module.parameters())
+
+
+def check_folder(folder: Path) -> None:
+    """FileNotFoundError where no model was saved."""
+    if not (folder / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{folder}: no saved model there (config.json is missing): train it first, or correct"
+            " the path"
+        )

@@ -13,7 +13,7 @@ from transformers.utils import logging
 
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.kinds.gpt2 import KIND
-from entity_transformers.models.base import Batch, LanguageModel, Nothing
+from entity_transformers.models.base import Batch, LanguageModel, Nothing, check_folder
 
 logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
 
@@ -128,12 +128,3 @@ def start_from(folder: Path, config: GPT2Config, of: Any) -> Any:
         examples = strange[:3] + list(info["mismatched_keys"])[:3]
         raise ValueError(f"{folder}: not a GPT-2 checkpoint of this shape: {examples}")
     return model
-
-
-def check_folder(folder: Path) -> None:
-    """FileNotFoundError where no model was saved."""
-    if not (folder / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{folder}: no saved model there (config.json is missing): train it first, or correct"
-            " the path"
-        )
