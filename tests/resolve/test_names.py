@@ -1,0 +1,260 @@
+"""Names by spelling: which words are one, which names are one entity, and what a causal answer may
+depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.resolve import names as module
+from entity_transformers.resolve.names import BEARERS, REACH, Entity, Names
+
+
+def document(text: str, starts: Sequence[int] = ()) -> Document:
+    """Words at spaces; sentences start at the given words or after a full stop of its own."""
+    words = tuple(text.split())
+    found = tuple(starts) or (0, *(i + 1 for i, w in enumerate(words[:-1]) if w == "."))
+    return Document("d", 0, "train", "", words, found)
+
+
+def entities(text: str, causal: bool = False) -> list[set[str]]:
+    """The surfaces of each entity, by first appearance."""
+    doc = document(text)
+    found: dict[int, set[str]] = {}
+    for m in Names(causal).resolve(doc):
+        found.setdefault(m.chain, set()).add(" ".join(doc.words[m.start : m.end]))
+    return list(found.values())
+
+
+ONE = {
+    "title and last name": "he met Mr. Darcy and Darcy bowed",
+    "full name after title": "then Mr. Darcy came ; it was Fitzwilliam Darcy himself",
+    "title after full name": "then Fitzwilliam Darcy came ; she saw Mr. Darcy",
+    "given name after full name": "then Elizabeth Bennet came ; she saw Elizabeth",
+    "full name after given name": "so Elizabeth came ; and Miss Elizabeth Bennet sat",
+    "last name after title": "he met Mr. Bingley , and Bingley bowed",
+    "knight by given name": "so Sir William Lucas came ; and Sir William sat",
+    "initial": "it was J. Smith ; I mean John Smith",
+    "no full stop": "he met Mr Verloc and Mr. Verloc bowed",
+    "capitals throughout": "he met Mr. Darcy ; MR. DARCY bowed",
+    "possessive in the word": "he met Darcy , in Darcy's house",
+    "of": "he met the Duke of Wellington , and Wellington bowed",
+    "particle": "he met Lady Catherine de Bourgh , and Lady Catherine bowed",
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("case", ONE)
+def test_names_of_one_entity(case: str, causal: bool) -> None:
+    found = entities(ONE[case], causal)
+    assert len(found) == 1, found
+    assert len(found[0]) >= 2, found
+
+
+SEVERAL = {
+    "husband, wife, daughter": ("saw Mr. Bennet , Mrs. Bennet and Miss Bennet ;", 3),
+    "officer and his wife": ("saw Colonel Forster and Mrs. Forster ;", 2),
+    "officer and another's given name": ("saw Fitzwilliam Darcy and Colonel Fitzwilliam ;", 2),
+    "brothers": ("saw John Reed and William Reed ;", 2),
+    "father and son": ("saw George II and George III ;", 2),
+    "woman and a last name": ("saw Georgiana Darcy ; then Darcy spoke", 2),
+    "place and a part of its name": ("from New York to York ;", 2),
+    "street and its first word": ("from Baker Street to Baker ;", 2),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("case", SEVERAL)
+def test_names_of_several_entities(case: str, causal: bool) -> None:
+    text, number = SEVERAL[case]
+    assert len(entities(text, causal)) == number
+
+
+SPANS = {
+    "the Duke of Wellington met Mr. Fitzwilliam Darcy": [(0, 4), (5, 8)],
+    "so she saw the Rev. Mr. Collins": [(3, 7)],
+    "we saw Mr. and Mrs. Gardiner": [(4, 6)],
+    "the king and the Captain saw the Queen": [],
+    "in June the French came on Sunday": [],
+    "the British Museum is closed": [(0, 3)],
+    "by George Bush Jr. himself": [(1, 4)],
+    "I say , he is IN THE HOUSE OF USHER now": [],
+    "they work at NASA today": [(3, 4)],
+    "we know Mr. Young and Mrs. Such": [(2, 4), (5, 7)],
+    "he met Ada . Mr. Byron left": [(2, 3), (4, 6)],
+    "Section A. J. is over": [],
+    "he , Ludwig van Beethoven , wrote": [(2, 5)],
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("text", SPANS)
+def test_spans(text: str, causal: bool) -> None:
+    found = [(m.start, m.end) for m in Names(causal).resolve(document(text))]
+    assert found == SPANS[text]
+
+
+def test_a_title_s_full_stop_may_stand_apart() -> None:
+    doc = document("he met Mr . Guppy and Mr. Guppy and the Captain . Then", starts=(0,))
+    assert Names().resolve(doc) == [Mention(2, 5, 1), Mention(6, 8, 1)]
+
+
+def test_a_sentence_s_first_word_needs_evidence() -> None:
+    later = "Hope was lost . she had no hope"
+    assert entities(later) == []
+    assert entities("Hope was lost . she was called Hope") == [{"Hope"}]
+    assert entities("Marley was dead") == []
+    assert entities("Jacob Marley was dead") == [{"Jacob Marley"}]
+    assert entities("Emma was dead") == [{"Emma"}]  # a known given name
+
+
+def test_causal_evidence_stands_before() -> None:
+    assert entities("Hope was lost . she was called Hope", causal=True) == [{"Hope"}]
+    doc = document("Hope was lost . she was called Hope")
+    assert [m.start for m in Names(causal=True).resolve(doc)] == [7]
+    assert [m.start for m in Names().resolve(doc)] == [0, 7]
+    doc = document("she was called Hope . Hope was lost")
+    assert [m.start for m in Names(causal=True).resolve(doc)] == [3, 5]
+
+
+def pronouns(text: str) -> list[tuple[str, str]]:
+    """Each pronoun with the first name of its entity."""
+    doc = document(text)
+    first: dict[int, str] = {}
+    found = []
+    for m in Names(causal=True, pronouns=True).resolve(doc):
+        surface = " ".join(doc.words[m.start : m.end])
+        if surface.lower() in module._PRONOUNS:
+            found.append((surface, first[m.chain]))
+        first.setdefault(m.chain, surface)
+    return found
+
+
+def test_he_and_she_are_the_latest_person() -> None:
+    text = "so Mr. Darcy met Jane Bennet ; He liked her , but she told Mrs. Long of his pride"
+    assert pronouns(text) == [("He", "Mr. Darcy"), ("her", "Jane Bennet"), ("she", "Jane Bennet"),
+                              ("his", "Mr. Darcy")]  # fmt: skip
+    assert pronouns("in London he saw it , she told me and they went") == []
+    assert Names(pronouns=True).name == "names-pronouns"
+
+
+def test_a_pronoun_tells_the_gender() -> None:
+    text = "so Captain Ahab came ; he saw Mrs. Long and she saw him"
+    assert pronouns(text) == [("he", "Captain Ahab"), ("she", "Mrs. Long"), ("him", "Captain Ahab")]
+    assert pronouns("so Captain Ahab came ; she left , and he left") == [("she", "Captain Ahab")]
+    text = "so Captain Ahab came ; it was Mr. John Ahab or Captain Ahab ; she left"
+    assert pronouns(text) == []
+    assert pronouns("here in London , she left") == []  # a single word may be a place
+
+
+def test_a_pronoun_does_not_reach_far() -> None:
+    near, far = ("so Mr. Darcy came" + " and" * n + " he left" for n in (REACH - 3, REACH + 3))
+    assert [len(pronouns(text)) for text in (near, far)] == [1, 0]
+
+
+def test_names_do_not_cross_sentences() -> None:
+    doc = document("he saw Darcy Bingley bowed", starts=(0, 3))
+    assert [(m.start, m.end) for m in Names().resolve(doc)] == [(2, 3)]
+
+
+WORDS = """Mr. Mrs. Miss Captain Dr . , ; " the The and of said hope Hope Darcy Bingley Elizabeth
+Jane Fitzwilliam Bennet DARCY HOUSE House Duke New York Street de van J. I 's II June English NASA
+Wellington Darcy's Mr Sir you Young he He her she himself""".split()
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40)
+STARTS = st.sets(st.integers(1, 39))
+
+
+def make(words: Sequence[str], starts: set[int]) -> Document:
+    found = (0, *sorted(start for start in starts if start < len(words)))
+    return Document("d", 0, "train", "", tuple(words), found)
+
+
+@settings(max_examples=400)
+@given(TEXTS, STARTS, TEXTS, STARTS, st.integers(0, 39), st.booleans())
+def test_a_causal_answer_depends_on_nothing_later(
+    words: list[str],
+    starts: set[int],
+    others: list[str],
+    other_starts: set[int],
+    t: int,
+    pronouns: bool,
+) -> None:
+    """Whatever follows word t: the same mentions that end at t or before, of the same entities."""
+    t = min(t, len(words) - 1)
+    kept = {start for start in starts if start <= t}
+    changed = make([*words[: t + 1], *others], kept | {t + 1 + start for start in other_starts})
+    resolver = Names(causal=True, pronouns=pronouns)
+    answers = [resolver.resolve(d) for d in (make(words, starts), changed)]
+    before, after = ([m for m in answer if m.end <= t] for answer in answers)
+    assert before == after
+
+
+@given(TEXTS, STARTS, st.booleans(), st.booleans())
+def test_spans_are_apart_and_entities_numbered(
+    words: list[str], starts: set[int], causal: bool, pronouns: bool
+) -> None:
+    doc = make(words, starts)
+    found = Names(causal, pronouns).resolve(doc)
+    assert all(first.end <= second.start for first, second in pairwise(found))
+    assert all(0 <= m.start < m.end <= len(words) for m in found)
+    inside = (set(doc.sentence_starts) & set(range(m.start + 1, m.end)) for m in found)
+    assert not any(inside)
+    numbers = list(dict.fromkeys(m.chain for m in found))
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert found == Names(causal, pronouns).resolve(doc)
+    without = [m for m in found if words[m.start].lower() not in module._PRONOUNS]
+    spans = [(m.start, m.end) for m in Names(causal).resolve(doc)]
+    assert [(m.start, m.end) for m in without] == spans
+
+
+def test_work_is_linear_where_thousands_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+
+    class Counted(Entity):
+        def may_be(self, name: module.Name) -> bool:
+            nonlocal looked
+            looked += 1
+            return super().may_be(name)
+
+    monkeypatch.setattr(module, "Entity", Counted)
+    givens = [
+        f"{'ABCDEFGHIJ'[i % 10]}{'abcdefghij'[i // 10 % 10] * (i // 100 + 2)}" for i in range(999)
+    ]
+    doc = document(" , ".join(f"Mr. {name} Smith" for name in givens))
+    found = Names().resolve(doc)
+    assert len({m.chain for m in found}) == len(found) == 999
+    assert looked <= 999 * 3 * BEARERS
+
+
+def test_work_is_linear_in_titles(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+    goes_on = module._Reading._goes_on
+
+    def counted(self: module._Reading, at: int) -> bool:
+        nonlocal looked
+        looked += 1
+        return goes_on(self, at)
+
+    monkeypatch.setattr(module._Reading, "_goes_on", counted)
+    for word in ("King", "Mr.", "Darcy", "the", "de"):
+        Names().resolve(document(" ".join([word] * 999)))
+    assert looked <= 5 * 999 * 5
+
+
+def test_a_novel_s_opening(shared_data: Path) -> None:
+    corpus = read_corpus("litbank", shared_data / "litbank", exclude=("[!1][!3][!4]*",))
+    doc = next(d for d in corpus if d.name.startswith("1342_pride"))
+    chains: dict[int, set[str]] = {}
+    for m in Names().resolve(doc):
+        chains.setdefault(m.chain, set()).add(" ".join(doc.words[m.start : m.end]))
+    assert {"Bingley", "Mr. Bingley"} in chains.values()
+    assert {"Mr. Bennet"} in chains.values()
+    assert {"Mrs. Bennet"} in chains.values()

@@ -1,0 +1,206 @@
+"""The measures: worked examples of the papers, enumeration of all alignments, and kept scorers."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.document import Mention
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.resolve.base import make_resolver, resolve
+from entity_transformers.resolve.scoring import (
+    Chain,
+    Score,
+    Scores,
+    align_chains,
+    count_links,
+    count_shares,
+    make_chains,
+    score_chains,
+)
+
+
+def mentions(*chains: str) -> list[Mention]:
+    """A chain per text, a mention per letter."""
+    return [
+        Mention(ord(letter), ord(letter) + 1, number)
+        for number, chain in enumerate(chains)
+        for letter in chain
+    ]
+
+
+def rates(score: Score) -> tuple[float, float]:
+    return score.recall, score.precision
+
+
+# key, response, then recall and precision of MUC, B-cubed and CEAF-e
+EXAMPLES = {
+    "Pradhan et al. 2014, section 3": (
+        ("abc", "defg"), ("ab", "cd", "fghi"),
+        (2 / 5, 2 / 5), ((4 / 3 + 1 / 3 + 1 / 4 + 1) / 7, 4 / 8), (1.3 / 2, 1.3 / 3),
+    ),
+    "Bagga and Baldwin 1998, the two small chains joined": (
+        ("abcde", "fg", "hijkl"), ("abcde", "fghijkl"),
+        (1.0, 9 / 10), (1.0, (5 + 4 / 7 + 25 / 7) / 12), ((1 + 10 / 12) / 3, (1 + 10 / 12) / 2),
+    ),
+    "Bagga and Baldwin 1998, the two large chains joined": (
+        ("abcde", "fg", "hijkl"), ("abcdehijkl", "fg"),
+        (1.0, 9 / 10), (1.0, (25 / 10 + 25 / 10 + 2) / 12), ((1 + 10 / 15) / 3, (1 + 10 / 15) / 2),
+    ),
+    "Luo 2005, everything is one": (
+        ("abcde", "fg", "hijkl"), ("abcdefghijkl",),
+        (1.0, 9 / 11), (1.0, (25 + 4 + 25) / 12 / 12), (10 / 17 / 3, 10 / 17),
+    ),
+    "Luo 2005, everything is a singleton": (
+        ("abcde", "fg", "hijkl"), tuple("abcdefghijkl"),
+        (0.0, 0.0), (3 / 12, 1.0), ((2 / 6 + 2 / 3 + 2 / 6) / 3, (2 / 6 + 2 / 3 + 2 / 6) / 12),
+    ),
+    "the same": (("abc", "d"), ("d", "abc"), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
+    "nothing in common": (("ab",), ("cd",), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
+    "no answer": (("ab",), (), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
+    "no key": ((), ("ab",), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_worked_examples(example: str) -> None:
+    key, response, muc, b_cubed, ceaf_e = EXAMPLES[example]
+    scores = score_chains([(mentions(*key), mentions(*response))])
+    assert rates(scores.muc) == pytest.approx(muc)
+    assert rates(scores.b_cubed) == pytest.approx(b_cubed)
+    assert rates(scores.ceaf_e) == pytest.approx(ceaf_e)
+
+
+def test_the_mean_is_of_the_three_f1() -> None:
+    scores = score_chains([(mentions("abc", "defg"), mentions("ab", "cd", "fghi"))])
+    b_cubed = 2 * (35 / 84) * 0.5 / (35 / 84 + 0.5)
+    ceaf_e = 2 * 0.65 * (1.3 / 3) / (0.65 + 1.3 / 3)
+    assert scores.conll == pytest.approx((0.4 + b_cubed + ceaf_e) / 3)
+    assert rates(scores.mentions) == (6 / 7, 6 / 8)
+
+
+def test_documents_are_summed_before_they_are_divided() -> None:
+    documents = [(mentions("ab"), mentions("ab")), (mentions("abc", "defg"), mentions("hi"))]
+    scores = score_chains(documents)
+    assert rates(scores.muc) == pytest.approx((1 / 6, 1 / 2))
+    assert rates(scores.b_cubed) == pytest.approx((2 / 9, 2 / 4))
+    assert rates(scores.ceaf_e) == pytest.approx((1 / 3, 1 / 2))
+    assert rates(scores.mentions) == pytest.approx((2 / 9, 2 / 4))
+
+
+def test_chains_that_share_a_span_are_one_and_counted() -> None:
+    gold = [Mention(0, 1, 1), Mention(2, 3, 1), Mention(0, 1, 2), Mention(4, 5, 2)]
+    scores = score_chains([(gold, [Mention(0, 1, 7), Mention(2, 3, 7), Mention(4, 5, 7)])])
+    assert scores.conll == 1.0
+    assert scores.merged == {"gold": 1, "found": 0}
+
+
+def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:
+    """Up to nine spans, each in one of five chains or in none."""
+    chains = st.lists(st.integers(0, 5), min_size=9, max_size=9)
+    return chains.map(
+        lambda numbers: [Mention(i, i + 1, chain) for i, chain in enumerate(numbers) if chain]
+    )
+
+
+def brute_force(key: Sequence[Chain], response: Sequence[Chain]) -> list[float]:
+    """Numerators and denominators of recall, from the definitions: MUC by connected parts, B-cubed
+    mention by mention, CEAF-e by all alignments.
+    """
+    links = 0
+    for chain in key:
+        parts = [chain & other for other in response if chain & other]
+        parts += [frozenset([span]) for span in chain - frozenset().union(*response)]
+        links += len(chain) - len(parts)
+    shares = [
+        len(chain & next((r for r in response if span in r), frozenset())) / len(chain)
+        for chain in key
+        for span in chain
+    ]
+    width = max(len(key), len(response))
+    padded = [*response, *[frozenset[tuple[int, int]]()] * (width - len(response))]
+    best = max(
+        math.fsum(2 * len(k & r) / (len(k) + len(r)) for k, r in zip(key, order, strict=False))
+        for order in permutations(padded)
+    )
+    return [links, sum(len(chain) - 1 for chain in key), math.fsum(shares), len(shares), best]
+
+
+@given(partitions("k"), partitions("r"))
+def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
+    key, response = make_chains(gold)[0], make_chains(found)[0]
+    ours = [*count_links(key, response), *count_shares(key, response), align_chains(key, response)]
+    assert ours == pytest.approx(brute_force(key, response))
+    assert align_chains(key, response) == pytest.approx(align_chains(response, key))
+
+
+def need(module: str, what: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        pytest.skip(what)
+
+
+def coval_scores(pairs: Sequence[tuple[list[Mention], list[Mention]]]) -> list[float]:
+    """Recall and precision of mentions, MUC, B-cubed and CEAF-e by CoVal (Moosavi), which agrees
+    with the reference scorer.
+    """
+    evaluator = need(
+        "coval.eval.evaluator",
+        "needs CoVal of github.com/ns-moosavi/coval (PyPI's coval is something else)",
+    )
+    infos = {}
+    for number, (gold, found) in enumerate(pairs):
+        key, response = ([list(chain) for chain in make_chains(side)[0]] for side in (gold, found))
+        in_key = {span: i for i, chain in enumerate(key) for span in chain}
+        in_response = {span: i for i, chain in enumerate(response) for span in chain}
+        infos[number] = (
+            key, response,
+            {span: i for span, i in in_response.items() if span in in_key},
+            {span: i for span, i in in_key.items() if span in in_response},
+        )  # fmt: skip
+    metrics = (evaluator.mentions, evaluator.muc, evaluator.b_cubed, evaluator.ceafe)
+    results = [evaluator.evaluate_documents(infos, metric) for metric in metrics]
+    return [rate for result in results for rate in result]
+
+
+def our_scores(scores: Scores) -> list[float]:
+    measures = (scores.mentions, scores.muc, scores.b_cubed, scores.ceaf_e)
+    return [rate for score in measures for rate in (score.recall, score.precision, score.f1)]
+
+
+@given(st.lists(st.tuples(partitions("k"), partitions("r")), min_size=1, max_size=4))
+def test_coval_on_random_partitions(pairs: list[tuple[list[Mention], list[Mention]]]) -> None:
+    assert our_scores(score_chains(pairs)) == pytest.approx(coval_scores(pairs), abs=1e-12)
+
+
+def test_coval_on_litbank(shared_data: Path) -> None:
+    coval_scores([])
+    resolver = make_resolver("names")
+    documents = list(read_corpus("litbank", shared_data / "litbank"))
+    pairs = [
+        (list(d.mentions), list(resolve(resolver, d, "keep").document.mentions)) for d in documents
+    ]
+    assert our_scores(score_chains(pairs)) == pytest.approx(coval_scores(pairs), abs=1e-12)
+
+
+@given(partitions("k"), partitions("r"))
+def test_scorch_on_random_partitions(gold: list[Mention], found: list[Mention]) -> None:
+    """One document; scorch's edge cases (no chain of two on one side) are those of 0 over 0."""
+    scorer = need("scorch.scores", "needs scorch (pip install scorch)")
+    key, response = make_chains(gold)[0], make_chains(found)[0]
+    scores = score_chains([(gold, found)])
+    for ours, measure in (
+        (scores.muc, scorer.muc),
+        (scores.b_cubed, scorer.b_cubed),
+        (scores.ceaf_e, scorer.ceaf_e),
+    ):
+        assert (ours.recall, ours.precision, ours.f1) == pytest.approx(measure(key, response))
