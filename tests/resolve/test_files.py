@@ -10,8 +10,8 @@ import pytest
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.ontogum import read_folder
 from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.readers.ontogum import read as read_folder
 from entity_transformers.resolve.base import ResolverError, make_resolver, resolve
 from entity_transformers.resolve.files import Answers, read_answers
 

@@ -146,6 +146,22 @@ def test_a_bad_value_names_file_key_and_value(
     assert str(error.value).startswith("studies/mine/params.yaml: ")
 
 
+def test_a_path_that_a_generated_corpus_would_not_read_is_refused(values: dict[str, Any]) -> None:
+    values["corpus"] |= {"format": "sample", "path": "my-corpus"}
+    with pytest.raises(ParamsError, match=r"corpus\.path names my-corpus, but format sample is"):
+        parse(values, "params.yaml")
+
+
+def test_labels_of_a_resolver_that_the_corpus_does_not_have_are_refused(
+    values: dict[str, Any],
+) -> None:
+    values["models"]["gpt2e"]["labels"] = "resolver:names"
+    with pytest.raises(ParamsError, match=r"models\.gpt2e\.labels: .* name names: add it there"):
+        parse(values, "params.yaml")
+    values["corpus"]["resolvers"] = ["names"]
+    assert parse(values, "params.yaml").model("gpt2e").labels == "resolver:names"
+
+
 def test_a_missing_value_is_named(values: dict[str, Any]) -> None:
     del values["ner"]["hidden"]
     with pytest.raises(ParamsError, match=r"ner\.hidden: Field required \(value: none given\)"):

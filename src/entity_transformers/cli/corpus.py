@@ -36,6 +36,8 @@ from entity_transformers.corpus.statistics import (
     format_comparison,
     format_table,
 )
+from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.layers import add_layer
 from entity_transformers.study.params import Params
 
 log = logging.getLogger(__name__)
@@ -133,6 +135,10 @@ def align_corpus(
             policy=params.corpus.nested_mentions,
             spacing=params.corpus.spacing,
         )
+        for name in params.corpus.resolvers:
+            resolver = make_resolver(name)
+            aligned, found = add_layer(aligned, documents, resolver, params.corpus.nested_mentions)
+            log.info("%s, %s: %s", split, name, "\n".join(found.lines()))
         write_arrays(output / f"{split}.safetensors", *aligned.arrays())
         counts[split] = summarise(aligned)
     write_json(output / "alignment.json", counts)

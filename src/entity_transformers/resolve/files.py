@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from entity_transformers.corpus.brackets import BracketError, match_chains
+from entity_transformers.corpus.brackets import match_chains
+from entity_transformers.corpus.conll2012 import Block, parse_block, parse_header, split_documents
 from entity_transformers.corpus.conllu import Table, read_table
-from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.document import CorpusError, Document, Mention, WordError
 from entity_transformers.corpus.files import find_files
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import is_html, open_lines, shown
-from entity_transformers.corpus.ontonotes import Block, parse_block, parse_header, split_documents
 from entity_transformers.resolve.base import ResolverError
 
 _PATTERNS = ("*_conll", "*.conll", "*.conllu")
@@ -170,7 +170,7 @@ def _read_block(path: Path, lines: list[str], first: int, fields: str) -> Answer
     column = next((order.index(key) for key in ("eid", "GRP") if key in order), 0)
     try:
         mentions, unmatched = match_chains(_number_cells(table, column, counts), None)
-    except BracketError as error:
+    except WordError as error:
         raise table.fault(error.word, str(error), 10) from None
     if unmatched:
         word = unmatched[0].word

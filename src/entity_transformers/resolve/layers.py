@@ -15,9 +15,9 @@ import numpy as np
 from entity_transformers.artifacts import write_json_lines
 from entity_transformers.corpus.alignment import AlignedCorpus, word_labels
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.jsonl import to_row
 from entity_transformers.corpus.mentions import Nesting
 from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.rows import to_row
 from entity_transformers.resolve.base import (
     Overlaps,
     Resolver,
@@ -99,7 +99,7 @@ def annotate_file(
     """Read a corpus or a text in any of the project's formats and write it with a resolver's
     mentions; ``options`` are the resolver's. Command ``annotate``.
     """
-    corpus = read_corpus(detect_format(path) if format == "auto" else format, path)
+    corpus = read_corpus(detect_format(path)[0] if format == "auto" else format, path)
     return write_annotated(corpus, make_resolver(resolver, **(options or {})), output, overlaps)
 
 

@@ -25,6 +25,7 @@ from entity_transformers.kinds import (
     ModelEntry,
     resolve,
 )
+from entity_transformers.kinds.base import RESOLVER
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.anomalies import AnomaliesParams
@@ -152,6 +153,14 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
+        for name in self.models:
+            labels = self.model(name).labels
+            resolver = labels.removeprefix(RESOLVER)
+            if resolver != labels and resolver not in self.corpus.resolvers:
+                raise ValueError(
+                    f"models.{name}.labels: {labels!r}, but corpus.resolvers does not name"
+                    f" {resolver}: add it there"
+                )
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
             for key in keys if self.has(section) else ():
@@ -167,6 +176,11 @@ class Params(Section):
             raise ValueError(
                 f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
                 " or folder"
+            )
+        if reader.generate and self.corpus.path is not None:
+            raise ValueError(
+                f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
+                " reads no file: name the file's format, or set path to null"
             )
         if self.has("perplexity") and self.perplexity.stride > self.lm.window:
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictBool
 
 from entity_transformers.corpus.readers import names
+from entity_transformers.resolve.base import REGISTRY
 from entity_transformers.study.sections import Integer, PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Shown, Step
 
@@ -15,6 +16,15 @@ def _check_format(name: str) -> str:
     if name not in names():
         raise ValueError(f"{name!r}, expected one of {', '.join(names())}")
     return name
+
+
+def _known_resolver(name: str) -> str:
+    if name not in REGISTRY:
+        raise ValueError(f"no such resolver, expected one of {', '.join(REGISTRY)}")
+    return name
+
+
+Resolver = Annotated[str, AfterValidator(_known_resolver)]
 
 
 class CorpusParams(Section):
@@ -58,6 +68,15 @@ class CorpusParams(Section):
         Literal["natural", "every_word"],
         Field(description="natural: spaces as in running text; every_word: one before each word"),
     ]
+    resolvers: Annotated[
+        tuple[Resolver, ...],
+        Field(
+            description=(
+                "coreference resolvers that annotate it: NAME gives the labels resolver:NAME beside"
+                " the gold ones"
+            )
+        ),
+    ]
     sample_words: Annotated[
         PositiveInt, Field(description="size of the generated corpus in words (format sample)")
     ]
@@ -92,7 +111,7 @@ class TokenizerParams(Section):
 STEP = Step(
     name="corpus",
     params=("corpus", "tokenizer"),
-    start=("cli.corpus",),
+    start=("cli.corpus", "resolve.names"),
     data=("corpus/checksums/*",),
     rules={
         "download_corpus": "[4.2] fetch the corpus, or find it on disk, and list its files",
