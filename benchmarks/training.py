@@ -29,7 +29,7 @@ import torch
 from common import ROOT, Column, Report, interleave, make_parser, ratios
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.cli.lm import CurveFile
+from entity_transformers.cli.curve import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan

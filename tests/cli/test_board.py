@@ -12,7 +12,8 @@ import pytest
 from killed import make_inputs
 from tiny import tiny_params
 
-from entity_transformers.cli.lm import Board, CurveFile, train_lm
+from entity_transformers.cli.curve import Board, CurveFile
+from entity_transformers.cli.lm import train_lm
 
 
 def test_without_the_package_the_error_names_it(

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve import names as module
-from entity_transformers.resolve.names import BEARERS, REACH, Entity, Names
+from entity_transformers.resolve import register as module
+from entity_transformers.resolve.names import Names
+from entity_transformers.resolve.register import BEARERS, REACH, Entity
 
 
 def document(text: str, starts: Sequence[int] = ()) -> Document:

@@ -103,5 +103,5 @@ def test_core_modules_open_no_files(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_modules_stay_under_300_lines(module: str) -> None:
-    assert len((PACKAGE / module).read_text().splitlines()) <= 300
+def test_modules_stay_under_350_lines(module: str) -> None:
+    assert len((PACKAGE / module).read_text().splitlines()) <= 350

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import fcntl
-import importlib.util
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +17,8 @@ from entity_transformers.artifacts import (
     read_json,
     read_tokenizer,
     write_json,
-    write_text,
 )
+from entity_transformers.cli.curve import Board, CurveFile, show
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import END, AlignedCorpus
 from entity_transformers.corpus.labels import give
@@ -35,7 +32,7 @@ from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
-from entity_transformers.train.progress import CURVE_COLUMNS, CurveRow
+from entity_transformers.train.progress import CurveRow
 from entity_transformers.train.streams import memory_errors
 
 log = logging.getLogger(__name__)
@@ -90,7 +87,7 @@ def train_lm(
                 stopped = _train(params, entry, corpus, seed, state, inputs, world, board)
         elif world.main:
             log.info("finished before: restored from %s", state)
-            _show(board, CurveFile(state / "curve.csv").read())
+            show(board, CurveFile(state / "curve.csv").read())
         for name in OUTPUTS if world.main and stopped is None else ():
             copy_file(state / name, output / name)
         world.wait()
@@ -189,14 +186,14 @@ def _train(
 
     def write_row(index: int, row: CurveRow) -> None:
         curve.write_row(index, row)
-        _show(board, [row])
+        show(board, [row])
 
     try:
         with caught_signals() as caught:
             training, held_out = _start_training(
                 params, entry, corpus, seed, state, world, write_row
             )
-            _show(board, _rows_so_far(curve, training))
+            show(board, _rows_so_far(curve, training))
             training.run(caught)
             if world.main:
                 _write_outputs(training, params, entry, state, held_out, inputs)
@@ -342,65 +339,3 @@ def _timing(training: Training, params: Params, held_out: int, total: float) -> 
         "threads": params.run.threads,
         "seconds_total": total,
     }
-
-
-class CurveFile:
-    """The learning curve as CSV, one line at a time; writing row i again drops what came after it
-    (a resumed run).
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> list[CurveRow]:
-        """The rows so far; cells are text."""
-        return list(csv.DictReader(self._lines()))
-
-    def _lines(self) -> list[str]:
-        header = ",".join(CURVE_COLUMNS) + "\n"
-        return (
-            self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            if self.path.exists()
-            else [header]
-        )
-
-    def write_row(self, index: int, row: CurveRow) -> None:
-        """Append ``row`` as row ``index`` (0-based, the header not counted)."""
-        lines = self._lines()
-        if len(lines) != index + 1 or index == 0:
-            write_text(self.path, "".join(lines[: index + 1]))
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n").writerow(row)
-            file.flush()
-            os.fsync(file.fileno())  # a checkpoint that counts the row must not outlive it
-
-
-class Board:
-    """The curve in ``folder`` as TensorBoard's scalars. Each one that is opened draws the curve
-    anew: what is there counts no more.
-
-    Without the package tensorboard: ValueError.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        if importlib.util.find_spec("tensorboard") is None:
-            raise ValueError(
-                "--tensorboard needs the package tensorboard: pip install"
-                " 'entity-transformers[tensorboard]', or leave it out"
-            )
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer = SummaryWriter(str(folder), purge_step=0)
-
-    def add(self, row: CurveRow) -> None:
-        """One more row of the curve; empty cells are left out."""
-        for column in CURVE_COLUMNS[1:]:
-            if row[column] != "":
-                self._writer.add_scalar(f"lm/{column}", float(row[column]), int(row["step"]))
-        self._writer.flush()
-
-
-def _show(board: Board | None, rows: list[CurveRow]) -> None:
-    if board is not None:
-        for row in rows:
-            board.add(row)
