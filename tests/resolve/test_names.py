@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve import register as module
+from entity_transformers.resolve import names as module
 from entity_transformers.resolve.names import Names
-from entity_transformers.resolve.register import BEARERS, REACH, Entity
+from entity_transformers.resolve.register import BEARERS, REACH, Entity, Name
 
 
 def document(text: str, starts: Sequence[int] = ()) -> Document:
@@ -220,12 +220,12 @@ def test_work_is_linear_where_thousands_share_a_name(monkeypatch: pytest.MonkeyP
     looked = 0
 
     class Counted(Entity):
-        def may_be(self, name: module.Name) -> bool:
+        def may_be(self, name: Name) -> bool:
             nonlocal looked
             looked += 1
             return super().may_be(name)
 
-    monkeypatch.setattr(module, "Entity", Counted)
+    monkeypatch.setattr("entity_transformers.resolve.register.Entity", Counted)
     givens = [
         f"{'ABCDEFGHIJ'[i % 10]}{'abcdefghij'[i // 10 % 10] * (i // 100 + 2)}" for i in range(999)
     ]
