@@ -5,9 +5,8 @@ out: results/corpus/: {split}.jsonl (documents), {split}.safetensors (tokens wit
      tokenizer.json, counts
 """
 
-from entity_transformers.study.sections import (
-    SPLITS,
-)  # one that the corpus lacks is an empty file
+# one that the corpus lacks is an empty file
+from entity_transformers.corpus.document import SPLITS
 
 
 rule download_corpus:

@@ -31,6 +31,10 @@ CAPTIONS = {
     "embeddings_both": (
         "Appendix: both models' vectors in one projection (unit length, each model's mean removed)."
     ),
+    "recall": (
+        "Synthetic recall: the share of facts answered beyond the window that stated them, one"
+        " point per seed; dashed: chance."
+    ),
     "probe": (
         "How often each head attends most to an earlier mention of the chain, in %; white: as often"
         " as the nearest earlier mention is one, blue: more often, orange: less; framed: the head"

@@ -92,6 +92,9 @@ STEP = Step(
         tables={
             "recall": "report.recall:build_recall",
         },
+        figures={
+            "recall": "report.recall_figure:draw_recall",
+        },
         own=True,
     ),
 )
