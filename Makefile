@@ -35,10 +35,10 @@ generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.ya
 	$(BIN)/entity-transformers write-code --output code.yaml
 
 test: .venv/ready  ## the tests that one runs while working
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow'
 
 test-all: test  ## and the slow ones: whole studies, long trainings
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m slow
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m slow
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .
@@ -47,7 +47,7 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/snakefmt --check Snakefile workflow
 
 bench: .venv/ready  ## speed and memory against peers, as ratios
-	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.json, then every table of studies/ontogum-gpu
 	$(BIN)/python benchmarks/gpu.py --device cuda --output benchmarks/gpu.json

@@ -226,9 +226,9 @@ def test_a_study_runs_the_steps_that_it_names(
 def test_a_model_that_a_step_can_t_use_is_named(tmp_path: Path) -> None:
     """Asked for by its file: no rule runs."""
     output = snakemake(
-        make_study(tmp_path), "results/perplexity/lstm/1/perplexity.json", check=False
+        make_study(tmp_path), "results/perplexity/rnn/1/perplexity.json", check=False
     )
-    assert "model 'lstm', expected one of gpt2, gpt2e" in output
+    assert "model 'rnn', expected one of gpt2, gpt2e" in output
     assert not (tmp_path / "results").exists()
 
 
