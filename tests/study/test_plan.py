@@ -15,10 +15,11 @@ from tiny_study import expand_stages
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.study import plan as plans
-from entity_transformers.study.params import Params, parse, read_values
+from entity_transformers.study.params import Params, parse
 from entity_transformers.study.plan import Plan, find_code, list_code
 from entity_transformers.study.stages import CODE
 from entity_transformers.study.steps import STEPS
+from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "studies" / "ontogum" / "params.yaml"

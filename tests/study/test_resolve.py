@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from entity_transformers.study.params import ALWAYS, ParamsError, read_values
+from entity_transformers.study.params import ALWAYS, ParamsError
 from entity_transformers.study.resolve import dump_yaml, resolve_study
+from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -345,7 +345,7 @@ def test_each_command_comes_after_those_that_write_what_it_reads(tmp_path: Path)
     ]
     assert sorted(steps, key=commands.index) == steps
     assert len(commands) == len(re.findall(r"\| tee logs/", script))
-    assert commands[-1] == STEPS["report"].rules[-1].replace("_", "-")
+    assert commands[-1] == list(STEPS["report"].rules)[-1].replace("_", "-")
 
 
 def test_commands_of_a_study_that_is_not_there_are_an_error(tmp_path: Path) -> None:

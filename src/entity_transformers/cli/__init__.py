@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.cli.flags import add_flags, add_overrides
-from entity_transformers.study.params import PATHS, Params, parse, read_values
+from entity_transformers.study.params import PATHS, Params, parse
 from entity_transformers.study.steps import STEPS
+from entity_transformers.study.values import read_values
 
 EXIT_CODES = (
     "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75"

@@ -16,8 +16,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from entity_transformers.kinds import KINDS, LmParams
-from entity_transformers.study.params import Params, read_yaml
+from entity_transformers.study.params import Params
 from entity_transformers.study.sections import Seed
+from entity_transformers.study.values import read_yaml
 
 
 @dataclass(frozen=True)

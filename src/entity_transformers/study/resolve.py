@@ -16,7 +16,8 @@ from typing import Any
 import yaml
 from yaml.representer import SafeRepresenter
 
-from entity_transformers.study.params import PATHS, ParamsError, parse, read_values, sections_of
+from entity_transformers.study.params import PATHS, ParamsError, parse, sections_of
+from entity_transformers.study.values import read_values
 
 DIFFERENCES = "study.yaml"
 WIDTH = 90
