@@ -59,7 +59,7 @@ def test_a_page_is_made_of_what_is_committed(committed: Path) -> None:
     report.build_report(params, results, results / "report/report.html")
     page = (results / "report/report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 7
-    assert "Not part of this study: Anomalies of the paper (step anomalies)" in page
+    assert "Not part of this study: What the memory can carry (step recall); Anomalies" in page
 
 
 @pytest.mark.parametrize("committed", ["controls"], indirect=True)

@@ -103,7 +103,11 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
         ("run.max_minutes", 5.0, ""),
         ("corpus.nested_mentions", "innermost", "corpus"),
         ("lambada.path", "x", "passages lambada"),
+<<<<<<< HEAD
         ("lm.learning_rate", "3e-3", "lm anomalies"),
+=======
+        ("lm.learning_rate", "3e-3", "lm@gpt2-1 lm@gpt2e-1 anomalies"),
+>>>>>>> stepdemo
         ("kinds.gpt2e.memory_write", "mean", "lm@gpt2e-1 anomalies recall"),
         ("models.gpt2e.memory_gradient_windows", 1, "lm@gpt2e-1 report"),
         ("similarity.groups", {"nouns": ["NN"]}, "perplexity embeddings similarity"),
@@ -189,7 +193,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "runtime.py",
             "torch.manual_seed(seed)",
             "torch.manual_seed(seed + 1)",
-            "lm perplexity lambada embeddings probe ner recall anomalies",
+            " ".join(
+                s.name for s in STEPS.values() if s.gpu and (s.needs, s.trains) != (None, None)
+            ),
         ),
     ],
 )

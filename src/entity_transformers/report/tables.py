@@ -12,6 +12,7 @@ from entity_transformers.report.cells import (
     render_text,
 )
 from entity_transformers.report.results import Results
+from entity_transformers.study.steps import METHOD
 
 __all__ = [
     "TERMINAL",
@@ -37,8 +38,12 @@ def build_all(results: Results) -> dict[str, Table]:
 
 
 def say_missing(results: Results) -> str:
-    """One sentence on what the report has to say nothing about, "" where every step ran."""
+    """One sentence on the steps of the method, and others that the study names, that the report has
+    to say nothing about; "" where all of them ran.
+    """
     missing = [
-        f"{shown.title} (step {step})" for step, shown in CATALOGUE.items() if not results.ran(step)
+        f"{shown.title} (step {step})"
+        for step, shown in CATALOGUE.items()
+        if step in (*METHOD, *results.steps) and not results.ran(step)
     ]
     return f"Not part of this study: {'; '.join(missing)}." if missing else ""

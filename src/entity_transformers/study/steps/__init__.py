@@ -7,9 +7,11 @@ from importlib import import_module
 
 from entity_transformers.study.steps.base import Step
 
-__all__ = ["STEPS", "Step"]
+__all__ = ["METHOD", "STEPS", "Step"]
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
 LAST = ("ner", "recall", "anomalies", "report")  # any others stand between
+METHOD = (*FIRST, *LAST)
+"""The steps of the method: the report of a study tells which of these it leaves out."""
 
 
 def _find_steps() -> dict[str, Step]:
