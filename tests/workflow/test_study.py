@@ -103,11 +103,7 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
         ("run.max_minutes", 5.0, ""),
         ("corpus.nested_mentions", "innermost", "corpus"),
         ("lambada.path", "x", "passages lambada"),
-<<<<<<< HEAD
         ("lm.learning_rate", "3e-3", "lm anomalies"),
-=======
-        ("lm.learning_rate", "3e-3", "lm@gpt2-1 lm@gpt2e-1 anomalies"),
->>>>>>> stepdemo
         ("kinds.gpt2e.memory_write", "mean", "lm@gpt2e-1 anomalies recall"),
         ("models.gpt2e.memory_gradient_windows", 1, "lm@gpt2e-1 report"),
         ("similarity.groups", {"nouns": ["NN"]}, "perplexity embeddings similarity"),

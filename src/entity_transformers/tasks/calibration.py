@@ -1,0 +1,114 @@
+"""Whether a model's probabilities mean what they say: how often its likeliest token is the next
+one, beside the probability that it gives to it (Guo et al., 2017, "On calibration of modern neural
+networks", https://arxiv.org/abs/1706.04599).
+
+Dimensions: n predicted tokens, V tokens of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.encode.reader import CHUNK, read_windows
+from entity_transformers.models.base import LanguageModel
+
+BINS, TOP = 15, 5
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What was predicted in the place of each token, float32 [n] each, in the split's order.
+
+    top1        1 where the likeliest token is the one that came
+    top5        1 where it is among the five likeliest
+    confidence  probability of the likeliest token
+    entropy     of the whole distribution, in nats
+    """
+
+    top1: np.ndarray
+    top5: np.ndarray
+    confidence: np.ndarray
+    entropy: np.ndarray
+
+
+COLUMNS = tuple(field.name for field in fields(Predictions))
+
+
+@torch.inference_mode()
+def predict_corpus(
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
+) -> Predictions:
+    """The prediction of each token but the leading ``<|endoftext|>``, given its document so far and
+    the labels that the split gives; windows and errors as of `read_windows`.
+    """
+    judged = np.zeros((len(corpus.tokens), len(COLUMNS)), np.float32)
+    for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
+        # nothing follows the last token of a document
+        scored = reading.valid & ~np.isin(reading.where + 1, corpus.offsets)
+        where = reading.where[scored] + 1
+        hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
+        judged[where] = _judge_states(model, hidden, corpus.tokens[where])
+    first = np.isin(np.arange(len(judged)), corpus.offsets)
+    return Predictions(*judged[~first].T)
+
+
+def _judge_states(model: LanguageModel, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
+    """`judge_logits` after hidden states [n, width], in chunks: those of a split at once could be
+    many gigabytes.
+    """
+    pairs = zip(
+        hidden.split(CHUNK),
+        torch.from_numpy(targets.astype(np.int64)).to(hidden.device).split(CHUNK),
+        strict=True,
+    )
+    weight = model.output_weight
+    judged = [judge_logits(states @ weight.T, following) for states, following in pairs]
+    return torch.cat(judged).cpu().numpy()
+
+
+def judge_logits(logits: Tensor, targets: Tensor) -> Tensor:
+    """`COLUMNS` of predictions: from logits [n, V] and the tokens that came, int64 [n], to float32
+    [n, 4]. Of equal logits any may count as the likeliest.
+    """
+    probabilities = logits.float().softmax(-1)
+    likeliest = probabilities.topk(min(TOP, probabilities.shape[-1]))
+    hits = likeliest.indices == targets[:, None]
+    entropy = torch.special.entr(probabilities).sum(-1)
+    return torch.stack([hits[:, 0], hits.any(-1), likeliest.values[:, 0], entropy], dim=-1)
+
+
+def compute_calibration_error(
+    confidence: np.ndarray, correct: np.ndarray, bins: int = BINS
+) -> float | None:
+    """Expected calibration error: sum over bins of n_b / n |accuracy_b - confidence_b|, the bins
+    (i / bins, (i + 1) / bins] of the confidence [n]; ``correct`` [n] is 1 or 0. None for n = 0.
+    """
+    if not len(confidence):
+        return None
+    bin_of = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1], right=True)
+    # n_b times the difference of two means is the sum of the differences
+    gaps = np.bincount(bin_of, correct.astype(np.float64) - confidence, minlength=bins)
+    return float(np.abs(gaps).sum() / len(confidence))
+
+
+def summarise_predictions(predictions: Predictions) -> dict[str, Any]:
+    """One split's entry of calibration.json: predicted tokens, and means over them (None where
+    there are none).
+    """
+
+    def mean(values: np.ndarray) -> float | None:
+        return float(values.mean(dtype=np.float64)) if len(values) else None
+
+    return {
+        "tokens": len(predictions.top1),
+        "top1_accuracy": mean(predictions.top1),
+        "top5_accuracy": mean(predictions.top5),
+        "calibration_error": compute_calibration_error(predictions.confidence, predictions.top1),
+        "entropy": mean(predictions.entropy),
+    }
