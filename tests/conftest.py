@@ -12,7 +12,7 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # two workers share two cores
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data"
+SHARED = Path(os.environ.get("ENTITY_TRANSFORMERS_DATA", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,7 @@ TOOLS = {
     "inspect-corpus": Command(
         "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
     ),
+    "fetch-data": Command("corpus", "download every pinned data set into one folder"),
     "annotate": Command("resolve", "find coreference chains in a text, and write it for a study"),
     "export-model": Command("export", "a trained model as a folder to share, with a model card"),
     "show-tables": Command("report", "print the tables in the terminal"),

@@ -26,7 +26,7 @@ from entity_transformers.corpus.alignment import (
     summarise,
 )
 from entity_transformers.corpus.document import SPLITS, CorpusError, Document
-from entity_transformers.corpus.download import locate
+from entity_transformers.corpus.download import datasets, locate
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import detect_format, find_reader, read_corpus
 from entity_transformers.corpus.rows import to_row
@@ -143,6 +143,18 @@ def align_corpus(
         counts[split] = summarise(aligned)
     write_json(output / "alignment.json", counts)
     log.info("%s", json.dumps(counts, indent=2))
+
+
+def fetch_data(
+    folder: Annotated[
+        Path, Flag("where they go; name it in ENTITY_TRANSFORMERS_DATA", "FOLDER", positional=True)
+    ],
+) -> None:
+    """Download every data set whose files are pinned; what is there already is only checked."""
+    for name, dataset in datasets().items():
+        if dataset.source:
+            found = locate(name, None, folder)
+            log.info("%s: %d files in %s", name, len(found["files"]), found["root"])
 
 
 def inspect_corpus(

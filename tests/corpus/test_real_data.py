@@ -1,0 +1,57 @@
+"""The pinned corpora themselves, from the folder of data sets or the pinned downloads: their counts
+are those of the committed results. CI runs this on what `entity-transformers fetch-data` downloads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.corpus.alignment import load_gpt2_tokenizer
+from entity_transformers.corpus.download import VARIABLE, locate
+from entity_transformers.corpus.mentions import drop_singletons
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.statistics import describe
+
+
+@pytest.fixture(autouse=True)
+def data(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(VARIABLE, str(shared_data))
+    return
+
+
+def find(name: str, tmp_path: Path) -> Path:
+    return Path(locate(name, None, tmp_path)["root"])
+
+
+def test_ontogum_has_the_counts_of_the_committed_study(root: Path, tmp_path: Path) -> None:
+    committed = root / "studies" / "ontogum" / "results" / "corpus" / "statistics.json"
+    expected = json.loads(committed.read_text(encoding="utf-8"))
+    corpus = read_corpus(
+        "ontogum", find("ontogum", tmp_path), exclude=["GUM_reddit_*"], bad_documents="skip"
+    )
+    found = describe((drop_singletons(document) for document in corpus), "outermost")
+    assert json.loads(json.dumps(found["splits"])) == expected["splits"]
+
+
+def test_litbank_has_the_published_size(tmp_path: Path) -> None:
+    documents = list(read_corpus("litbank", find("litbank", tmp_path)))
+    assert len(documents) == 100
+    assert sum(len(document.words) for document in documents) == 210_532
+
+
+def test_lambada_has_the_published_size(tmp_path: Path) -> None:
+    for name in ("lambada-original", "lambada-openai"):
+        manifest = locate(name, None, tmp_path)
+        file = Path(manifest["root"]) / manifest["files"][0]["path"]
+        lines = file.read_text(encoding="utf-8").splitlines()
+        assert len([line for line in lines if line.strip()]) == 5_153
+
+
+def test_gpt2_s_encoder_has_its_known_size(tmp_path: Path) -> None:
+    tokenizer = load_gpt2_tokenizer(find("gpt2-bpe", tmp_path))
+    assert tokenizer.get_vocab_size() == 50_257
+    assert tokenizer.encode("Hello world").ids == [15496, 995]
