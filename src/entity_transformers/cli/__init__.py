@@ -24,8 +24,8 @@ from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
 
 EXIT_CODES = (
-    "exit codes: 0 done; 2 an error, told in one message, a training that can't go on included; 75"
-    " a training that a signal or run.max_minutes stopped: run it again to go on; 130 interrupted;"
+    "exit codes: 0 done; 2 an error, in one message, a training that can't go on included; 75 a"
+    " training that a signal or run.max_minutes stopped: run it again to go on; 130 interrupted;"
     " 141 the reader of the output has gone"
 )
 

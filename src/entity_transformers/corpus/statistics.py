@@ -137,7 +137,7 @@ def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
 
 
 def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row a split and size: {"split", "size", "known", "found", "same"}; found is None where
+    """One row per split and size: {"split", "size", "known", "found", "same"}; found is None where
     the split is absent.
     """
     return [

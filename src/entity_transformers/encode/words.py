@@ -129,7 +129,7 @@ def embed_splits(
     """words.safetensors: ``vectors`` float16 [V, width], and for each split the row of each of its
     words, int32 [words].
 
-    Context ``word``: one row a distinct word; otherwise one a word of the text.
+    Context ``word``: one row per distinct word; otherwise one per word of the text.
     """
     how: dict[str, Any] = {"window": window, "pooling": pooling, "batch": batch}
     if context == "word":

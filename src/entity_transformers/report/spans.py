@@ -30,7 +30,7 @@ LONE_COLOUR = "#e2e2e2"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A passage of one document, one entry a word.
+    """A passage of one document, one entry per word.
 
     entities     id after the nesting policy, 0 for a word outside every mention
     tokens       the texts of each word's tokens, spaces kept

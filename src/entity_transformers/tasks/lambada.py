@@ -245,8 +245,8 @@ def _perplexity(nll: np.ndarray, count: int) -> float | None:
 
 
 def passage_rows(scores: PassageScores, split: str = "lambada") -> list[dict[str, Any]]:
-    """Rows as of documents.csv, one a passage and one target a row, for bootstraps over passages
-    (entities do not occur: on = off).
+    """Rows as of documents.csv, one per passage and one target per row, for bootstraps over
+    passages (entities do not occur: on = off).
     """
     return [
         {

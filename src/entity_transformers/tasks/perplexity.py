@@ -95,7 +95,7 @@ def exp_or_none(loss: float | None) -> float | None:
 
 
 def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
-    """Tokens, nats (summed in float64), nats a token and perplexity of the tokens marked in
+    """Tokens, nats (summed in float64), nats per token and perplexity of the tokens marked in
     ``where`` (bool [N]).
     """
     tokens, total = int(where.sum()), float(nll[where].sum(dtype=np.float64))

@@ -1,4 +1,4 @@
-"""What a model is told of the entities of a window or of generated tokens, checked.
+"""What a model is given of the entities of a window or of generated tokens, checked.
 
 Dimensions: B batch, T tokens, R = entities + 1 rows of the memory, W width.
 """
@@ -18,11 +18,11 @@ NewEntities = int | Callable[[Tensor, Tensor], Tensor]
 
 
 class Entities(NamedTuple):
-    """What the blocks are told of a window's entities; made once by the model, the same for every
+    """What the blocks are given of a window's entities; made once by the model, the same for every
     block.
 
     ``rows`` [B, R, W] are vectors and ``picks`` [B, T] takes one for each token from ``rows`` laid
-    flat (`flat_rows`); without picks ``rows`` is [B, T, W], one vector a token; no ``rows``: no
+    flat (`flat_rows`); without picks ``rows`` is [B, T, W], one vector per token; no ``rows``: no
     entities, so every vector is ones. ``uniform`` says that then the only mask is the causal one,
     within documents that begin at ``starts`` [B, T] (of each token; None: at 0).
     """

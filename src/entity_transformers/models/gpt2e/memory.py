@@ -1,4 +1,4 @@
-"""The memory of a text's entities (section 3.2): one vector an entity, all ones until its first
+"""The memory of a text's entities (section 3.2): one vector per entity, all ones until its first
 mention has been read.
 
 Dimensions: B batch, T tokens, R = entities + 1 rows, W width.
