@@ -46,11 +46,13 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 
-bench: .venv/ready  ## speed and memory against peers, as ratios
-	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: docs/benchmarks.md
+	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	$(BIN)/python benchmarks/table.py
 
-gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.json, then every table of studies/ontogum-gpu
-	$(BIN)/python benchmarks/gpu.py --device cuda --output benchmarks/gpu.json
+gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.py, then every table of studies/ontogum-gpu
+	$(BIN)/python benchmarks/gpu.py --device cuda
+	$(BIN)/python benchmarks/table.py
 	$(BIN)/snakemake --directory studies/ontogum-gpu --cores $(CORES) --resources gpu=1 --quiet rules
 	$(BIN)/entity-transformers show-tables --tables studies/ontogum-gpu/results/report/tables
 
