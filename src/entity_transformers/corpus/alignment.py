@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -194,51 +195,94 @@ TOKEN_ARRAYS = ("tokens", "gold", "mentions", "words", "tags", "bytes")
 
 
 def align_split(
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     tokenizer: Tokenizer,
     *,
     split: str,
     policy: Nesting,
     spacing: str,
 ) -> AlignedCorpus:
-    """Encode the documents of one split and carry chains, mentions and tags over to the tokens."""
-    tag_names = tuple(sorted({tag for document in documents for tag in document.tags or ("",)}))
-    columns = [
-        _align_document(document, tokenizer, policy, spacing, tag_names) for document in documents
-    ]
+    """Encode the documents of one split, read once and not kept, and carry chains, mentions and
+    tags over to the tokens.
+    """
+    encoder, tags, names, columns = _Encoder(tokenizer), _Tags(), [], []
+    for document in documents:
+        names.append(document.id)
+        columns.append(_align_document(document, encoder, policy, spacing, tags))
     joined: dict[str, Any] = {
         name: np.concatenate([c[name] for c in columns]) if columns else np.zeros(0, np.int32)
         for name in TOKEN_ARRAYS[:-1]
     }
+    tag_names, order = tags.sorted()
+    joined["tags"] = order[joined["tags"]] if columns else joined["tags"]
     joined["bytes"] = _token_bytes(tokenizer)[joined["tokens"]]
     offsets = np.cumsum([0, *(len(c["tokens"]) for c in columns)], dtype=np.int64)
-    return AlignedCorpus(
-        split, tuple(d.id for d in documents), tag_names, offsets=offsets, **joined
-    )
+    return AlignedCorpus(split, tuple(names), tag_names, offsets=offsets, **joined)
+
+
+class _Tags:
+    """Numbers for tags by first appearance, and at the end by their order."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, document: Document) -> np.ndarray:
+        """The numbers of a document's words."""
+        if document.tags is None:
+            number = self._numbers.setdefault("", len(self._numbers))
+            return np.full(len(document.words), number, np.uint16)
+        numbers = [self._numbers.setdefault(tag, len(self._numbers)) for tag in document.tags]
+        return np.array(numbers, np.uint16)
+
+    def sorted(self) -> tuple[tuple[str, ...], np.ndarray]:
+        """The tags in order, and the place of each number's tag among them."""
+        names = sorted(self._numbers)
+        order = np.zeros(len(names), np.uint16)
+        for place, name in enumerate(names):
+            order[self._numbers[name]] = place
+        return tuple(names), order
 
 
 def _align_document(
     document: Document,
-    tokenizer: Tokenizer,
+    encoder: _Encoder,
     policy: Nesting,
     spacing: str,
-    tag_names: tuple[str, ...],
+    tags: _Tags,
 ) -> dict[str, np.ndarray]:
-    encoding = _encode(spaced_words(document, spacing), tokenizer)
-    words = np.array([-1, *cast(list[int], encoding.word_ids)], np.int32)
+    tokens, words = encoder.encode(spaced_words(document, spacing))
     entity, mention = word_labels(document, policy)
-    tag = (
-        np.searchsorted(tag_names, document.tags)
-        if document.tags
-        else np.full(len(document.words), tag_names.index(""))
-    )
     return {
-        "tokens": np.array([tokenizer.token_to_id(END), *encoding.ids], np.int32),
+        "tokens": tokens,
         "gold": np.where(words < 0, 0, entity[words]).astype(np.int32),
         "mentions": np.where(words < 0, -1, mention[words]).astype(np.int32),
         "words": words,
-        "tags": np.where(words < 0, 0, tag[words]).astype(np.uint16),
+        "tags": np.where(words < 0, 0, tags.of(document)[words]).astype(np.uint16),
     }
+
+
+class _Encoder:
+    """Encodes words, each once: what stands beside a word does not change its tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of words after ``<|endoftext|>``, and the index of each one's word; -1 for it."""
+        self._learn(sorted(set(words).difference(self._known)))
+        found = [self._known[word] for word in words]
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        end = self._tokenizer.token_to_id(END)
+        tokens = np.fromiter(chain([end], *found), np.int32, 1 + int(lengths.sum()))
+        return tokens, np.repeat(np.arange(-1, len(words), dtype=np.int32), [1, *lengths])
+
+    def _learn(self, words: list[str]) -> None:
+        encoding = _encode(words, self._tokenizer)
+        ids: list[list[int]] = [[] for _ in words]
+        for token, word in zip(encoding.ids, cast(list[int], encoding.word_ids), strict=True):
+            ids[word].append(token)
+        self._known.update(zip(words, map(tuple, ids), strict=True))
 
 
 def _encode(words: Sequence[str], tokenizer: Tokenizer) -> Encoding:

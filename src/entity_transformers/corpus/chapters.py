@@ -218,7 +218,7 @@ def _worthy(
     mine = {heading.block for heading in headings}
     sizes = _sizes([h.block for h in (*headings, *others)], blocks)
     own = [size for start, size in sizes.items() if start in mine]
-    counted = max(heading.number or 0 for heading in headings) >= 2
+    counted = max((heading.number or 0 for heading in headings), default=0) >= 2
     return headings if counted and median(own) >= _FEWEST_WORDS else []
 
 
