@@ -48,6 +48,9 @@ TOOLS = {
     "inspect-corpus": Command(
         "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
     ),
+    "inspect-overlap": Command(
+        "corpus", "compare a training text with evaluation sets; fail where it holds their text"
+    ),
     "export-model": Command("export", "a trained model as a folder to share, with a model card"),
     "show-tables": Command("report", "print the tables in the terminal"),
 }

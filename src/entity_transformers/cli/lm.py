@@ -23,7 +23,8 @@ from entity_transformers.artifacts import (
     write_text,
 )
 from entity_transformers.cli.flags import Flag
-from entity_transformers.corpus.alignment import END, AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel

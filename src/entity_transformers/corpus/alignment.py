@@ -7,21 +7,19 @@ predicted.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from tokenizers import AddedToken, Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from entity_transformers.artifacts import read_arrays
 from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.encoding import END, TagNumbers, WordEncoder
 from entity_transformers.corpus.mentions import Nesting, flatten
 
-END = "<|endoftext|>"
 QUOTES = {"``": '"', "''": '"'}
 NO_SPACE_BEFORE = frozenset(
     ", . : ; ? ! % ) ] } '' ... 's 'S 'm 'M 're 'RE 've 'VE 'd 'D 'll 'LL n't N'T '".split()
@@ -205,7 +203,7 @@ def align_split(
     """Encode the documents of one split, read once and not kept, and carry chains, mentions and
     tags over to the tokens.
     """
-    encoder, tags, names, columns = _Encoder(tokenizer), _Tags(), [], []
+    encoder, tags, names, columns = WordEncoder(tokenizer), TagNumbers(), [], []
     for document in documents:
         names.append(document.id)
         columns.append(_align_document(document, encoder, policy, spacing, tags))
@@ -214,41 +212,19 @@ def align_split(
         for name in TOKEN_ARRAYS[:-1]
     }
     tag_names, order = tags.sorted()
-    joined["tags"] = order[joined["tags"]] if columns else joined["tags"]
+    if columns:
+        joined["tags"] = np.where(joined["words"] < 0, 0, order[joined["tags"]]).astype(np.uint16)
     joined["bytes"] = _token_bytes(tokenizer)[joined["tokens"]]
     offsets = np.cumsum([0, *(len(c["tokens"]) for c in columns)], dtype=np.int64)
     return AlignedCorpus(split, tuple(names), tag_names, offsets=offsets, **joined)
 
 
-class _Tags:
-    """Numbers for tags by first appearance, and at the end by their order."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def of(self, document: Document) -> np.ndarray:
-        """The numbers of a document's words."""
-        if document.tags is None:
-            number = self._numbers.setdefault("", len(self._numbers))
-            return np.full(len(document.words), number, np.uint16)
-        numbers = [self._numbers.setdefault(tag, len(self._numbers)) for tag in document.tags]
-        return np.array(numbers, np.uint16)
-
-    def sorted(self) -> tuple[tuple[str, ...], np.ndarray]:
-        """The tags in order, and the place of each number's tag among them."""
-        names = sorted(self._numbers)
-        order = np.zeros(len(names), np.uint16)
-        for place, name in enumerate(names):
-            order[self._numbers[name]] = place
-        return tuple(names), order
-
-
 def _align_document(
     document: Document,
-    encoder: _Encoder,
+    encoder: WordEncoder,
     policy: Nesting,
     spacing: str,
-    tags: _Tags,
+    tags: TagNumbers,
 ) -> dict[str, np.ndarray]:
     tokens, words = encoder.encode(spaced_words(document, spacing))
     entity, mention = word_labels(document, policy)
@@ -259,45 +235,6 @@ def _align_document(
         "words": words,
         "tags": np.where(words < 0, 0, tags.of(document)[words]).astype(np.uint16),
     }
-
-
-class _Encoder:
-    """Encodes words, each once: what stands beside a word does not change its tokens."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._known: dict[str, tuple[int, ...]] = {}
-
-    def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of words after ``<|endoftext|>``, and the index of each one's word; -1 for it."""
-        self._learn(sorted(set(words).difference(self._known)))
-        found = [self._known[word] for word in words]
-        lengths = np.fromiter(map(len, found), np.int64, len(found))
-        end = self._tokenizer.token_to_id(END)
-        tokens = np.fromiter(chain([end], *found), np.int32, 1 + int(lengths.sum()))
-        return tokens, np.repeat(np.arange(-1, len(words), dtype=np.int32), [1, *lengths])
-
-    def _learn(self, words: list[str]) -> None:
-        encoding = _encode(words, self._tokenizer)
-        ids: list[list[int]] = [[] for _ in words]
-        for token, word in zip(encoding.ids, cast(list[int], encoding.word_ids), strict=True):
-            ids[word].append(token)
-        self._known.update(zip(words, map(tuple, ids), strict=True))
-
-
-def _encode(words: Sequence[str], tokenizer: Tokenizer) -> Encoding:
-    with spelled_out(tokenizer):
-        return tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
-
-
-@contextlib.contextmanager
-def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
-    """Inside, a word that spells ``<|endoftext|>`` is text, not the border of a document."""
-    before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
-    try:
-        yield
-    finally:
-        tokenizer.encode_special_tokens = before
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:

@@ -143,9 +143,7 @@ def _front(blocks: Sequence[Block]) -> int:
     """Where the text begins: after a list of contents, or a title page."""
     first_prose = next((i for i, block in enumerate(blocks) if _is_prose(block)), len(blocks))
     early = blocks[: max(20, len(blocks) // 10)]
-    listed = next(
-        (i for i, block in enumerate(early) if _CONTENTS.fullmatch(block.lines[0])), None
-    )
+    listed = next((i for i, block in enumerate(early) if _CONTENTS.fullmatch(block.lines[0])), None)
     if listed is not None:
         return _after_contents(blocks, listed)
     titles = [i for i, block in enumerate(blocks[: min(first_prose, 30)]) if _is_title_page(block)]
@@ -156,9 +154,7 @@ def _front(blocks: Sequence[Block]) -> int:
 
 
 def _after_contents(blocks: Sequence[Block], listed: int) -> int:
-    prose = next(
-        (i for i in range(listed + 1, len(blocks)) if _is_prose(blocks[i])), len(blocks)
-    )
+    prose = next((i for i in range(listed + 1, len(blocks)) if _is_prose(blocks[i])), len(blocks))
     found = [h for i in range(listed + 1, prose) if (h := find_heading(blocks[i], i))]
     if not found:
         return prose if prose < len(blocks) else listed + 1

@@ -14,9 +14,7 @@ from typing import Literal, NamedTuple
 Level = Literal["division", "chapter", "titled", "number", "special", "capitals"]
 
 _UNITS = "one two three four five six seven eight nine".split()
-_TEENS = (
-    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-)
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _ORDINALS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"
@@ -182,8 +180,9 @@ def find_headings(blocks: Sequence[Block]) -> list[Heading]:
     named = [heading for heading in found if heading.level in ("division", "chapter")]
     chapters = sum(heading.level == "chapter" for heading in named)
     special = [heading for heading in found if heading.level == "special"]
-    titled = _count_up([h for h in found if h.level in ("chapter", "titled")], restarts=not chapters)
-    titled = _worthy([h for h in titled if h.level == "titled"], named, blocks)
+    titled = [heading for heading in found if heading.level in ("chapter", "titled")]
+    titled = [h for h in _count_up(titled, restarts=not chapters) if h.level == "titled"]
+    titled = _worthy(titled, named, blocks)
     kept = sorted({*named, *titled})
     if chapters + len(titled) < 2:
         for style in ("digits", "roman", "words"):
