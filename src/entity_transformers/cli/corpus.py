@@ -84,7 +84,7 @@ def prepare_corpus(
         documents = map(drop_singletons, documents)
     documents = leave_out(documents, overlap, corpus.ledger)
     with ExitStack() as files:
-        write = {
+        write: dict[str, Callable[[Mapping[str, Any]], None]] = {
             split: files.enter_context(json_lines_writer(output / f"{split}.jsonl"))
             for split in SPLITS
         }

@@ -56,8 +56,13 @@ def _read_all(format: str, root: Path) -> list[Document]:
     """What can be read; what can't can't be evaluated on either."""
     corpus = read_corpus(format, root, bad_documents="skip")
     documents = list(corpus)
-    for name, reason in corpus.ledger.bad.items():
-        log.warning("%s: bad, and not compared with training: %s", name, reason)
+    if bad := corpus.ledger.bad:
+        log.warning(
+            "%s: %d bad documents are not compared with training, the first is %s",
+            format,
+            len(bad),
+            next(iter(bad.values())),
+        )
     return documents
 
 
