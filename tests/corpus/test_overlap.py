@@ -1,5 +1,5 @@
-"""What is evaluated is not trained on: passages are found by their text, cut where it ends, and what
-is left is counted and judged.
+"""What is evaluated is not trained on: passages are found by their text, cut where it ends, and
+what is left is counted and judged.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def test_the_opening_of_a_novel_of_litbank(tmp_path: Path) -> None:
     with tarfile.open(SHARED / "original.tar.bz2") as archive:
         info = next(info for info in archive if info.name == f"original/{name}.txt")
         archive.extract(info, tmp_path, filter="data")
-    rows = gzip.open(SHARED / "coref" / "conll" / f"{name}_brat.conll.gz", "rt", encoding="utf-8")
-    with rows:
+    annotated = SHARED / "coref" / "conll" / f"{name}_brat.conll.gz"
+    with gzip.open(annotated, "rt", encoding="utf-8") as rows:
         [opening] = conll2012.read_rows(rows, name)
     overlap = Overlap.of({"litbank": [opening]})
     chapters = text_reader.read(tmp_path, Ledger())
