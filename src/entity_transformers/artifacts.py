@@ -111,11 +111,21 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write one object a line; returns how many."""
     count = 0
-    with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
-            count += 1
+    with json_lines_writer(path) as write:
+        for count, row in enumerate(rows, 1):  # noqa: B007
+            write(row)
     return count
+
+
+@contextmanager
+def json_lines_writer(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """What writes one object a line; the file is there when the block ends well."""
+    with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+
+        def write(row: Mapping[str, Any]) -> None:
+            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+        yield write
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -234,8 +234,9 @@ def test_format_of_a_single_file_is_detected_and_read(
 
 
 def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
-    """A newcomer's novel is not a passage a line: what to do is said instead."""
-    path = write(tmp_path / "novel.txt", "Call me Ishmael.\nSome years ago\n")
+    """A newcomer's novel is not a passage a line; under another name what to do is said."""
+    assert detect_format(write(tmp_path / "novel.txt", "Call me Ishmael.\n"))[0] == "text"
+    path = write(tmp_path / "novel.md", "Call me Ishmael.\nSome years ago\n")
     with pytest.raises(CorpusError) as caught:
         detect_format(path)
     message = str(caught.value)

@@ -74,7 +74,7 @@ def test_a_format_costs_one_module(toy: Path, tmp_path: Path) -> None:
     assert [file["path"] for file in locate("toy", tmp_path, tmp_path / "cache")["files"]] == [
         "dev.toy"
     ]
-    with pytest.raises(CorpusError, match=r"'x', expected one of .*, sample, toy"):
+    with pytest.raises(CorpusError, match=r"'x', expected one of .*, sample, text, toy"):
         readers.find_reader("x")
     with pytest.raises(CorpusError, match=r"toy: nothing to download, .*: give a local path"):
         locate("toy", None, tmp_path)
@@ -88,7 +88,7 @@ def test_a_name_is_given_once(toy: Path) -> None:
 
 
 def test_the_formats_of_a_study_and_what_they_have() -> None:
-    assert readers.names() == ("jsonl", "litbank", "ontogum", "ontonotes", "sample")
+    assert readers.names() == ("jsonl", "litbank", "ontogum", "ontonotes", "sample", "text")
     assert set(readers.registry()) == {*readers.names(), "lambada"}
     assert {name for name in readers.registry() if "test2" in readers.splits_of(name)} == {
         "jsonl",

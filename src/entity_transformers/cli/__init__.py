@@ -51,6 +51,9 @@ TOOLS = {
     ),
     "fetch-data": Command("corpus", "download every pinned data set into one folder"),
     "annotate": Command("resolve", "find coreference chains in a text, and write it for a study"),
+    "inspect-overlap": Command(
+        "corpus", "compare a training text with evaluation sets; fail where it holds their text"
+    ),
     "export-model": Command("export", "a trained model as a folder to share, with a model card"),
     "show-tables": Command("report", "print the tables in the terminal"),
 }

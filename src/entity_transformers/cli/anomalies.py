@@ -47,7 +47,8 @@ def try_anomaly(
 
 def _gather(params: Params, corpus: Path, folder: Path) -> Material:
     from entity_transformers.cli.documents import load_documents
-    from entity_transformers.corpus.alignment import END, AlignedCorpus
+    from entity_transformers.corpus.alignment import AlignedCorpus
+    from entity_transformers.corpus.encoding import END
     from entity_transformers.tasks.anomalies.trials import Material
     from entity_transformers.train.checkpoint import CheckpointStore
 

@@ -1,24 +1,32 @@
-"""Opens the files of download-corpus, prepare-corpus, train-tokenizer, align-corpus and
-inspect-corpus.
+"""Opens the files of download-corpus, prepare-corpus, train-tokenizer, align-corpus, inspect-corpus
+and inspect-overlap.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from entity_transformers.artifacts import (
+    json_lines_writer,
     read_tokenizer,
     write_arrays,
     write_json,
-    write_json_lines,
     write_with,
 )
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import load_documents, read_documents
 from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.sources import find_listed, user_path, write_sample
+from entity_transformers.cli.sources import (
+    find_evaluated,
+    find_listed,
+    read_set,
+    user_path,
+    write_sample,
+)
 from entity_transformers.corpus.alignment import (
     align_split,
     learn_tokenizer,
@@ -28,6 +36,8 @@ from entity_transformers.corpus.alignment import (
 from entity_transformers.corpus.document import SPLITS, CorpusError, Document
 from entity_transformers.corpus.download import datasets, locate
 from entity_transformers.corpus.mentions import drop_singletons
+from entity_transformers.corpus.overlap import Overlap, format_overlap, leave_out
+from entity_transformers.corpus.pieces import join_parts
 from entity_transformers.corpus.readers import detect_format, find_reader, read_corpus
 from entity_transformers.corpus.rows import to_row
 from entity_transformers.corpus.statistics import (
@@ -46,18 +56,17 @@ log = logging.getLogger(__name__)
 def download_corpus(
     params: Params, cache: Path, output: Annotated[Path, Flag("the list (JSON)", "FILE")]
 ) -> None:
-    """The corpus' files: on disk, downloaded, or generated."""
+    """The corpus' files, and those it must not hold text of: on disk, downloaded, or generated."""
     section, reader = params.corpus, find_reader(params.corpus.format)
     if reader.generate:
         files = reader.generate(section.sample_words, section.sample_seed)
-        write_json(
-            output, write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}")
-        )
+        listed = write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}")
     else:
-        write_json(
-            output,
-            locate(section.format, user_path(section.path), cache, revision=section.revision),
-        )
+        path = user_path(section.path)
+        listed = locate(section.format, path, cache, revision=section.revision)
+    if section.evaluated:
+        listed["evaluated"] = {name: locate(name, None, cache) for name in section.evaluated}
+    write_json(output, listed)
 
 
 def prepare_corpus(
@@ -71,30 +80,50 @@ def prepare_corpus(
     corpus = read_corpus(
         section.format, listed, exclude=section.exclude, bad_documents=section.bad_documents
     )
-    splits: dict[str, list[Document]] = {split: [] for split in SPLITS}
-    for document in corpus:
-        splits[document.split].append(document if section.singletons else drop_singletons(document))
-    for split, documents in splits.items():
-        if not documents and split != "test2":
-            raise CorpusError(
-                f"{listed}: no document of split {split!r}: train, dev and test are all needed"
-            )
-        write_json_lines(output / f"{split}.jsonl", map(to_row, documents))
-    for name in ("perplexity", "embeddings"):
-        wanted = getattr(params, name).splits if params.has(name) else ()
-        if empty := [split for split in wanted if not splits[split]]:
-            raise CorpusError(
-                f"{name}.splits names {', '.join(empty)}, of which {listed} has no document: leave"
-                " it out"
-            )
-    statistics = describe(
-        (d for documents in splits.values() for d in documents), section.nested_mentions
-    )
+    overlap = Overlap.of(find_evaluated(source, cache))
+    documents = join_parts(corpus) if section.unit == "book" else iter(corpus)
+    if not section.singletons:
+        documents = map(drop_singletons, documents)
+    documents = leave_out(documents, overlap, corpus.ledger)
+    with ExitStack() as files:
+        write: dict[str, Callable[[Mapping[str, Any]], None]] = {
+            split: files.enter_context(json_lines_writer(output / f"{split}.jsonl"))
+            for split in SPLITS
+        }
+        statistics = describe(_written(documents, write), section.nested_mentions)
+        _check_splits(params, listed, statistics["splits"])
+        overlap.check()
     statistics["left_out"] = corpus.ledger.as_dict()
+    if section.evaluated:
+        statistics["overlap"] = overlap.summary()
     write_json(output / "statistics.json", statistics)
     log.info("%s", format_table(statistics))
     if section.format == "ontonotes":
         log.info("%s", format_comparison(compare_with_conll2012(statistics)))
+
+
+def _written(
+    documents: Iterable[Document], write: Mapping[str, Callable[[Mapping[str, Any]], None]]
+) -> Iterator[Document]:
+    """The documents, each of which is in its split's file when the next one is asked for."""
+    for document in documents:
+        write[document.split](to_row(document))
+        yield document
+
+
+def _check_splits(params: Params, listed: Path, found: Collection[str]) -> None:
+    for split in ("train", "dev", "test"):
+        if split not in found:
+            raise CorpusError(
+                f"{listed}: no document of split {split!r}: train, dev and test are all needed"
+            )
+    for name in ("perplexity", "embeddings"):
+        wanted = getattr(params, name).splits if params.has(name) else ()
+        if empty := [split for split in wanted if split not in found]:
+            raise CorpusError(
+                f"{name}.splits names {', '.join(empty)}, of which {listed} has no document: leave"
+                " it out"
+            )
 
 
 def train_tokenizer(
@@ -105,7 +134,7 @@ def train_tokenizer(
 ) -> None:
     """tokenizer.json: learnt, or GPT-2's own."""
     if params.tokenizer.kind == "trained":
-        documents = load_documents(corpus / "train.jsonl")
+        documents = read_documents(corpus / "train.jsonl")
         tokenizer = learn_tokenizer(documents, params.tokenizer.vocabulary, params.corpus.spacing)
     else:
         tokenizer = load_gpt2_tokenizer(
@@ -127,7 +156,7 @@ def align_corpus(
         "tokenizer": {"kind": params.tokenizer.kind, "tokens": encoder.get_vocab_size()}
     }
     for split in SPLITS:
-        documents = load_documents(corpus / f"{split}.jsonl")
+        documents = read_documents(corpus / f"{split}.jsonl")
         aligned = align_split(
             documents,
             encoder,
@@ -137,7 +166,8 @@ def align_corpus(
         )
         for name in params.corpus.resolvers:
             resolver = make_resolver(name)
-            aligned, found = add_layer(aligned, documents, resolver, params.corpus.nested_mentions)
+            again = load_documents(corpus / f"{split}.jsonl")
+            aligned, found = add_layer(aligned, again, resolver, params.corpus.nested_mentions)
             log.info("%s, %s: %s", split, name, "\n".join(found.lines()))
         write_arrays(output / f"{split}.safetensors", *aligned.arrays())
         counts[split] = summarise(aligned)
@@ -182,6 +212,25 @@ def inspect_corpus(
     print(_dump(statistics) if json else format_table(statistics))
     if "conll2012" in statistics and not json:
         print(format_comparison(statistics["conll2012"]))
+
+
+def inspect_overlap(
+    path: Annotated[Path, Flag("a file or folder to train on", positional=True)],
+    evaluation: Annotated[
+        tuple[str, ...], Flag("data sets by name (litbank), or files or folders", "SET")
+    ],
+    cache: Path,
+    json: Annotated[bool, Flag("print a JSON object instead of a table")] = False,
+) -> None:
+    """Print how much of evaluation sets stands in a training text; fail where it is too much."""
+    overlap = Overlap.of({name: read_set(name, cache) for name in evaluation})
+    corpus = read_corpus(detect_format(path)[0], path, bad_documents="skip")
+    for document in corpus:
+        if document.split == "train":
+            overlap.compare(document)
+    summary = overlap.summary()
+    print(_dump(summary) if json else "\n".join(format_overlap(summary)))
+    overlap.check()
 
 
 def _dump(value: Any) -> str:

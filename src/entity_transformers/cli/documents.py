@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError, Document
@@ -11,14 +12,18 @@ from entity_transformers.corpus.rows import from_row
 
 def load_documents(path: Path) -> list[Document]:
     """The documents of a file that prepare-corpus wrote, which checked them."""
-    documents = []
+    return list(read_documents(path))
+
+
+def read_documents(path: Path) -> Iterator[Document]:
+    """The same one by one, for corpora that are larger than the memory."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                documents.append(from_row(json.loads(line)))
+                document = from_row(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise CorpusError(
                     f"{path}, line {number}: no document as prepare-corpus writes them"
                     f" ({type(error).__name__}: {error}): run prepare-corpus again"
                 ) from None
-    return documents
+            yield document

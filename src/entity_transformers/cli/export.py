@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
-from entity_transformers.corpus.alignment import END
+from entity_transformers.corpus.encoding import END
 from entity_transformers.models.model_card import render_model_card
 from entity_transformers.models.registry import load_model
 from entity_transformers.study.params import Params

@@ -20,7 +20,8 @@ from entity_transformers.artifacts import (
 )
 from entity_transformers.cli.curve import Board, CurveFile, show
 from entity_transformers.cli.flags import Flag
-from entity_transformers.corpus.alignment import END, AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel

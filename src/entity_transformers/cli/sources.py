@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_json, write_text
-from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.download import list_files
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.download import datasets, list_files, locate
+from entity_transformers.corpus.readers import detect_format, read_corpus, registry
 from entity_transformers.digests import file_digests
 from entity_transformers.provenance import digest
+
+log = logging.getLogger(__name__)
 
 
 def user_path(name: str | None) -> Path | None:
@@ -27,7 +32,50 @@ def write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, Any
 
 def find_listed(source: Path, cache: Path | None) -> Path:
     """The root of a list of files; one that has gone or changed since raises CorpusError."""
-    listed = read_json(source)
+    return _check_files(read_json(source), source, cache)
+
+
+def find_evaluated(source: Path, cache: Path | None) -> dict[str, list[Document]]:
+    """The documents of the evaluation sets that a list names, checked as `find_listed` does."""
+    listed = read_json(source).get("evaluated", {})
+    return {
+        name: _read_all(_format(name), _check_files(files, source, cache))
+        for name, files in listed.items()
+    }
+
+
+def read_set(name: str, cache: Path) -> list[Document]:
+    """The documents of a data set's name, or of a file or folder in any format."""
+    if name in datasets():
+        return _read_all(_format(name), Path(locate(name, None, cache)["root"]))
+    path = Path(name)
+    return _read_all(detect_format(path)[0], path)
+
+
+def _read_all(format: str, root: Path) -> list[Document]:
+    """What can be read; what can't can't be evaluated on either."""
+    corpus = read_corpus(format, root, bad_documents="skip")
+    documents = list(corpus)
+    if bad := corpus.ledger.bad:
+        log.warning(
+            "%s: %d bad documents are not compared with training, the first is %s",
+            format,
+            len(bad),
+            next(iter(bad.values())),
+        )
+    return documents
+
+
+def _format(dataset: str) -> str:
+    """The format of a data set's files."""
+    return next(
+        reader.name
+        for reader in registry().values()
+        if dataset in (found.name for found in reader.data)
+    )
+
+
+def _check_files(listed: Mapping[str, Any], source: Path, cache: Path | None) -> Path:
     root = Path(listed["root"])
     paths = [root / file["path"] for file in listed["files"]]
     changed = next((path for path in paths if not path.is_file()), None)

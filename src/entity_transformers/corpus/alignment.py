@@ -7,20 +7,19 @@ predicted.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from tokenizers import AddedToken, Encoding, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from entity_transformers.artifacts import read_arrays
 from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.encoding import END, TagNumbers, WordEncoder
 from entity_transformers.corpus.mentions import Nesting, flatten
 
-END = "<|endoftext|>"
 QUOTES = {"``": '"', "''": '"'}
 NO_SPACE_BEFORE = frozenset(
     ", . : ; ? ! % ) ] } '' ... 's 'S 'm 'M 're 'RE 've 'VE 'd 'D 'll 'LL n't N'T '".split()
@@ -194,66 +193,48 @@ TOKEN_ARRAYS = ("tokens", "gold", "mentions", "words", "tags", "bytes")
 
 
 def align_split(
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     tokenizer: Tokenizer,
     *,
     split: str,
     policy: Nesting,
     spacing: str,
 ) -> AlignedCorpus:
-    """Encode the documents of one split and carry chains, mentions and tags over to the tokens."""
-    tag_names = tuple(sorted({tag for document in documents for tag in document.tags or ("",)}))
-    columns = [
-        _align_document(document, tokenizer, policy, spacing, tag_names) for document in documents
-    ]
+    """Encode the documents of one split, read once and not kept, and carry chains, mentions and
+    tags over to the tokens.
+    """
+    encoder, tags, names, columns = WordEncoder(tokenizer), TagNumbers(), [], []
+    for document in documents:
+        names.append(document.id)
+        columns.append(_align_document(document, encoder, policy, spacing, tags))
     joined: dict[str, Any] = {
         name: np.concatenate([c[name] for c in columns]) if columns else np.zeros(0, np.int32)
         for name in TOKEN_ARRAYS[:-1]
     }
+    tag_names, order = tags.sorted()
+    if columns:
+        joined["tags"] = np.where(joined["words"] < 0, 0, order[joined["tags"]]).astype(np.uint16)
     joined["bytes"] = _token_bytes(tokenizer)[joined["tokens"]]
     offsets = np.cumsum([0, *(len(c["tokens"]) for c in columns)], dtype=np.int64)
-    return AlignedCorpus(
-        split, tuple(d.id for d in documents), tag_names, offsets=offsets, **joined
-    )
+    return AlignedCorpus(split, tuple(names), tag_names, offsets=offsets, **joined)
 
 
 def _align_document(
     document: Document,
-    tokenizer: Tokenizer,
+    encoder: WordEncoder,
     policy: Nesting,
     spacing: str,
-    tag_names: tuple[str, ...],
+    tags: TagNumbers,
 ) -> dict[str, np.ndarray]:
-    encoding = _encode(spaced_words(document, spacing), tokenizer)
-    words = np.array([-1, *cast(list[int], encoding.word_ids)], np.int32)
+    tokens, words = encoder.encode(spaced_words(document, spacing))
     entity, mention = word_labels(document, policy)
-    tag = (
-        np.searchsorted(tag_names, document.tags)
-        if document.tags
-        else np.full(len(document.words), tag_names.index(""))
-    )
     return {
-        "tokens": np.array([tokenizer.token_to_id(END), *encoding.ids], np.int32),
+        "tokens": tokens,
         "gold": np.where(words < 0, 0, entity[words]).astype(np.int32),
         "mentions": np.where(words < 0, -1, mention[words]).astype(np.int32),
         "words": words,
-        "tags": np.where(words < 0, 0, tag[words]).astype(np.uint16),
+        "tags": np.where(words < 0, 0, tags.of(document)[words]).astype(np.uint16),
     }
-
-
-def _encode(words: Sequence[str], tokenizer: Tokenizer) -> Encoding:
-    with spelled_out(tokenizer):
-        return tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
-
-
-@contextlib.contextmanager
-def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
-    """Inside, a word that spells ``<|endoftext|>`` is text, not the border of a document."""
-    before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
-    try:
-        yield
-    finally:
-        tokenizer.encode_special_tokens = before
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:

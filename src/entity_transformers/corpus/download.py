@@ -55,7 +55,7 @@ def locate(
     if path is not None:
         return _local(dataset, path, cache)
     source = dataset.source() if dataset.source else None
-    if folder := _find_here(dataset):
+    if folder := _find_here(dataset, cache):
         if source:
             _verify(dataset, source, folder)
         origin = source.origin if source else "local"
@@ -120,8 +120,10 @@ def _read_local() -> Path:
     return Path(values["data"]).expanduser()
 
 
-def _find_here(dataset: Dataset) -> Path | None:
-    """The data set's folder on this machine, where it has one."""
+def _find_here(dataset: Dataset, cache: Path) -> Path | None:
+    """The data set's folder on this machine, where it has one; unpacked below the cache, where it
+    is an archive.
+    """
     here = data_folder() if dataset.folder else None
     if here is None:
         return None
@@ -129,6 +131,9 @@ def _find_here(dataset: Dataset) -> Path | None:
     if folder.is_dir() and dataset.find_files(folder):
         log.info("%s: %s", dataset.name, folder)
         return folder
+    if dataset.archive and is_archive(folder / dataset.archive):
+        log.info("%s: %s", dataset.name, folder / dataset.archive)
+        return _unpack(folder / dataset.archive, cache)[0]
     log.info("%s: not in %s, which is not there or holds others: downloading", dataset.name, folder)
     return None
 
@@ -208,13 +213,19 @@ def _local(dataset: Dataset, path: Path, cache: Path) -> dict[str, Any]:
         )
     if not is_archive(path):
         return _manifest(dataset, path, "local", cache)
-    [checksum] = file_digests([path], cache)
+    folder, checksum = _unpack(path, cache)
+    return _manifest(dataset, folder, f"local archive {path.name}, sha256 {checksum}", cache)
+
+
+def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
+    """An archive's files, unpacked once, and its checksum."""
+    [checksum] = file_digests([archive], cache)
     folder = cache / "unpacked" / checksum[:16]
     done = folder.with_name(f"{folder.name}.done")
     if not done.exists():
-        extract(path, folder)
-        done.write_text(f"{path.name} {checksum}\n", encoding="utf-8")
-    return _manifest(dataset, folder, f"local archive {path.name}, sha256 {checksum}", cache)
+        extract(archive, folder)
+        done.write_text(f"{archive.name} {checksum}\n", encoding="utf-8")
+    return folder, checksum
 
 
 def _manifest(dataset: Dataset, root: Path, origin: str, cache: Path) -> dict[str, Any]:

@@ -28,6 +28,9 @@ class Ledger:
     unmatched exclude patterns that matched nothing, known once `check_exclude` was called
     counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``,
               ``files_in_other_languages``, ...)
+    books     of running text, by name: ``split``, ``chapters``, and the characters of its file by
+              what became of them; ``file`` is the sum of the others
+    remarks   what was kept and should be looked at, each with file and line
     """
 
     policy: Policy = "strict"
@@ -36,6 +39,8 @@ class Ledger:
     bad: dict[str, str] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    books: dict[str, dict[str, Any]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
     _sources: dict[str, str] = field(default_factory=dict)
     _matched: set[str] = field(default_factory=set)
 
@@ -108,12 +113,14 @@ class Ledger:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad``, ``unmatched`` and
-        the counts by kind.
+        the counts by kind; ``books`` and ``remarks`` where there are any.
         """
+        of_books = {"books": self.books, "remarks": self.remarks}
         return {
             "documents_read": len(self._sources),
             "excluded": list(self.excluded),
             "bad": dict(self.bad),
             "unmatched": list(self.unmatched),
             "counts": dict(sorted(self.counts.items())),
+            **{key: value for key, value in of_books.items() if value},
         }

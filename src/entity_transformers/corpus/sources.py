@@ -49,6 +49,7 @@ class Dataset:
     find      its files below a root, where globs do not say
     source    gives its pinned files, read only when they are asked for
     fetch     downloads it where its files are not pinned
+    archive   a file of its folder that may hold its files packed
     """
 
     name: str
@@ -57,6 +58,7 @@ class Dataset:
     find: Callable[[Path], list[Path]] | None = None
     source: Callable[[], Source] | None = None
     fetch: Fetch | None = None
+    archive: str = ""
 
     @property
     def downloads(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.mentions import Nesting, count_covered, count_overlaps, flatten
+from entity_transformers.corpus.overlap import format_overlap
 
 _GROUPS = {
     **dict.fromkeys(("NN", "NNS"), "nouns"),
@@ -202,7 +203,15 @@ def format_table(statistics: Mapping[str, Any]) -> str:
         ]
         for label in types
     ]
-    return "\n".join([*_align(rows), *_left_out(statistics.get("left_out", {}))])
+    left_out = statistics.get("left_out", {})
+    return "\n".join(
+        [
+            *_align(rows),
+            *_left_out(left_out),
+            *format_books(left_out.get("books", {})),
+            *format_overlap(statistics.get("overlap", {})),
+        ]
+    )
 
 
 def _share(stats: Mapping[str, Any], group: str) -> str:
@@ -224,6 +233,23 @@ def _align(rows: list[list[str]]) -> list[str]:
     ]
 
 
+def format_books(books: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What became of each book's characters, a line a book, and of all of them."""
+    if not books:
+        return []
+    keys = list(dict.fromkeys(key for row in books.values() for key in row if key != "split"))
+    cells = [[f"{row.get(key, 0):,}" for key in keys] for row in books.values()]
+    total = [f"{sum(row.get(key, 0) for row in books.values()):,}" for key in keys]
+    named = [[name, str(row["split"])] for name, row in books.items()]
+    return _align(
+        [
+            ["characters of books", "split", *(key.replace("_", " ") for key in keys)],
+            *([*first, *rest] for first, rest in zip(named, cells, strict=True)),
+            ["all", "", *total],
+        ]
+    )
+
+
 def _left_out(left_out: Mapping[str, Any]) -> list[str]:
     lines = (
         [f"excluded by pattern: {len(left_out['excluded'])}"] if left_out.get("excluded") else []
@@ -235,6 +261,7 @@ def _left_out(left_out: Mapping[str, Any]) -> list[str]:
         f"exclude pattern that matches no document: {pattern}"
         for pattern in left_out.get("unmatched", [])
     ]
+    lines += [f"look at {remark}" for remark in left_out.get("remarks", [])]
     return [
         *lines,
         *(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from entity_transformers.corpus.readers import names
+from entity_transformers.corpus.readers import names, registry
 from entity_transformers.resolve.base import REGISTRY
 from entity_transformers.study.sections import Integer, PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Shown, Step
@@ -25,6 +25,21 @@ def _known_resolver(name: str) -> str:
 
 
 Resolver = Annotated[str, AfterValidator(_known_resolver)]
+
+
+def _check_evaluated(name: str) -> str:
+    if name not in EVALUATED:
+        raise ValueError(f"{name!r}, expected one of {', '.join(EVALUATED)}")
+    return name
+
+
+EVALUATED = tuple(
+    dataset.name
+    for reader in registry().values()
+    for dataset in reader.data
+    if dataset.source is not None
+)
+"""The data sets that a study can be evaluated on by name, since they need no path."""
 
 
 class CorpusParams(Section):
@@ -56,6 +71,15 @@ class CorpusParams(Section):
     bad_documents: Annotated[
         Literal["strict", "skip"],
         Field(description="strict: stop at a bad document; skip: leave it out and count it"),
+    ]
+    unit: Annotated[
+        Literal["chapter", "book"], Field(description="what a document is (format text)")
+    ]
+    evaluated: Annotated[
+        tuple[Annotated[str, AfterValidator(_check_evaluated)], ...],
+        Field(
+            description="data sets that are evaluated on, whose text is left out of train: names"
+        ),
     ]
     nested_mentions: Annotated[
         Literal["outermost", "innermost", "drop"],

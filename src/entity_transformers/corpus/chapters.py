@@ -1,0 +1,296 @@
+"""Where the chapters of a plain text begin: headings told from prose by their form, their order and
+what stands between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from statistics import median
+from typing import Literal, NamedTuple
+
+Level = Literal["division", "chapter", "titled", "number", "special", "capitals"]
+
+_UNITS = "one two three four five six seven eight nine".split()
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"
+    " fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"
+).split()
+_WORDS = {word: i for i, word in enumerate([*_UNITS, *_TEENS], 1)}
+_WORDS |= {word: 10 * i for i, word in enumerate(_TENS, 2)}
+_WORDS |= {word: i for i, word in enumerate(_ORDINALS, 1)}
+_WORDS |= {f"{word[:-1]}ieth": 10 * i for i, word in enumerate(_TENS, 2)}
+_ROMAN = re.compile("M{0,3}(CM|CD|D?C{0,4})(XC|XL|L?X{0,4})(IX|IV|V?I{0,4})")
+_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+
+_DIVISIONS = frozenset("book part volume vol phase act".split())
+_KEYWORD = re.compile(
+    r"(?P<word>(?i:chapter|chap|letter|adventure|stave|canto|episode|book|part|volume|vol|phase"
+    r"|act))\.? +(?P<the>(?i:the +))?(?P<number>[A-Za-z0-9]+(?:-[a-z]+)?(?:-[A-Z]+)?)(?P<rest>.*)"
+)
+_NUMBERED = re.compile(r"(?P<number>[A-Za-z0-9]+(?:-[A-Za-z]+)?)(?P<rest>.*)")
+_SPECIAL = re.compile(
+    r"(?i:(the )?(prologue|epilogue|conclusion|introduction|introductory|preface|finale|prelude"
+    r"|postscript|afterword|foreword|interlude))[.:]?"
+)
+_ORNAMENTS = " \t_*=[]()—–-"
+_LINES, _CHARACTERS = 4, 300
+"""A heading with its title is a block of at most so many lines and characters."""
+_FEWEST_WORDS = 150
+"""Between bare numbers that count as chapters, in the median; stanzas and lists have fewer."""
+_FEWEST_OF_TITLE = 400
+"""The same between titles in capitals without a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines between blank lines: the index of the first in the book, and the blank ones before."""
+
+    first: int
+    lines: tuple[str, ...]
+    gap: int
+
+    @property
+    def text(self) -> str:
+        """The lines as one."""
+        return " ".join(self.lines)
+
+    @property
+    def words(self) -> int:
+        """How many, by white space."""
+        return sum(len(line.split()) for line in self.lines)
+
+
+class Heading(NamedTuple):
+    """A block that may begin a chapter: its index, what it is, its number where it has one, and how
+    that is written (digits, roman or words).
+    """
+
+    block: int
+    level: Level
+    number: int | None = None
+    style: str = ""
+
+
+def split_blocks(lines: Sequence[str]) -> list[Block]:
+    """The blocks of a text, in order."""
+    blocks: list[Block] = []
+    start, gap = None, 0
+    for i, line in enumerate([*lines, ""]):
+        if line.strip():
+            start = i if start is None else start
+        elif start is None:
+            gap += 1
+        else:
+            blocks.append(Block(start, tuple(lines[start:i]), gap))
+            start, gap = None, 1
+    return blocks
+
+
+def numeral(text: str) -> int | None:
+    """The number that a text spells in digits, as a roman numeral (in one case) or in English
+    words (one, forty-seven, first); None where it is none.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 3:
+        return int(text)
+    roman = text.upper()
+    if text in (roman, text.lower()) and roman and _ROMAN.fullmatch(roman):
+        values = [_DIGITS[letter] for letter in roman]
+        pairs = zip(values, [*values[1:], 0], strict=True)
+        return sum(-value if value < after else value for value, after in pairs)
+    tens, _, unit = text.lower().partition("-")
+    if unit:
+        known = tens in _TENS and 1 <= _WORDS.get(unit, 0) <= 9
+        return _WORDS[tens] + _WORDS[unit] if known else None
+    return _WORDS.get(tens)
+
+
+def find_heading(block: Block, index: int) -> Heading | None:
+    """What a block's form says, without its neighbours."""
+    line = block.lines[0].strip(_ORNAMENTS)
+    short = len(block.lines) <= _LINES and sum(map(len, block.lines)) <= _CHARACTERS
+    if _SPECIAL.fullmatch(line) and short:
+        return Heading(index, "special")
+    if match := _KEYWORD.fullmatch(line):
+        return _with_keyword(match, block, index, short)
+    if not (match := _NUMBERED.fullmatch(line)) or not short:
+        return None
+    number = numeral(match["number"])
+    if not number:
+        return None
+    rest = match["rest"].strip(_ORNAMENTS + ".:")
+    if not rest:
+        return Heading(index, "number", number, _style(match["number"]))
+    spelled = _style(match["number"]) != "words"
+    separated = re.match(r"[.:]|\s|--|—", match["rest"])
+    if spelled and separated and len(block.lines) <= 2 and is_title(rest):
+        return Heading(index, "titled", number)
+    return None
+
+
+def _style(numeral: str) -> str:
+    roman = numeral.isupper() and _ROMAN.fullmatch(numeral)
+    return "digits" if numeral.isdigit() else "roman" if roman else "words"
+
+
+def _with_keyword(match: re.Match[str], block: Block, index: int, short: bool) -> Heading | None:
+    word, number, rest = match["word"], numeral(match["number"]), match["rest"]
+    last = bool(match["the"]) and match["number"].lower() == "last"
+    if not word[0].isupper() or not (number or last):
+        return None
+    level: Level = "division" if word.lower() in _DIVISIONS else "chapter"
+    title = rest.strip(_ORNAMENTS + ".:,")
+    if not title:
+        return Heading(index, level, number)
+    parted = re.match(r"\s*(\.|:|--|—|–|\[|\()", rest)
+    if short and (parted or (rest[0] == " " and is_title(title))):
+        return Heading(index, level, number)
+    return None
+
+
+def is_title(text: str) -> bool:
+    """Whether most of its long words have a capital, or all of its letters are, and it ends as no
+    sentence does.
+    """
+    if text.isupper():
+        return True
+    long = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) >= 4]
+    capital = sum(word[0].isupper() for word in long)
+    first = re.search(r"[^\W_]", text)
+    return bool(first and not first[0].islower() and 2 * capital >= len(long)) and text[-1] not in (
+        ",;"
+    )
+
+
+def find_headings(blocks: Sequence[Block]) -> list[Heading]:
+    """The blocks that begin a chapter or a division of a book, in order.
+
+    Words such as CHAPTER and BOOK are taken at their word; bare numbers and numbered titles must
+    count up from one and have a chapter's worth of words between them, and bare numbers are
+    chapters only where nothing else is. Titles in capitals after three blank lines are, where there
+    is no heading of any other kind.
+    """
+    found = [
+        heading for i, block in enumerate(blocks) if (heading := find_heading(block, i)) is not None
+    ]
+    named = [heading for heading in found if heading.level in ("division", "chapter")]
+    chapters = sum(heading.level == "chapter" for heading in named)
+    special = [heading for heading in found if heading.level == "special"]
+    titled = [heading for heading in found if heading.level in ("chapter", "titled")]
+    titled = [h for h in _count_up(titled, restarts=not chapters) if h.level == "titled"]
+    titled = _worthy(titled, named, blocks)
+    kept = sorted({*named, *titled})
+    if chapters + len(titled) < 2:
+        for style in ("digits", "roman", "words"):
+            mine = [h for h in found if h.level == "number" and h.style == style]
+            numbers = _count_up(mine, restarts=True)
+            kept = sorted({*kept, *_worthy(numbers, [*kept, *special], blocks)})
+    if len(kept) < 2:
+        known = {heading.block for heading in (*kept, *special)}
+        kept = sorted({*kept, *(h for h in _capitals(blocks) if h.block not in known)})
+    return sorted({*kept, *special}) if kept else []
+
+
+def _count_up(headings: Sequence[Heading], *, restarts: bool) -> list[Heading]:
+    """Those of numbers that go on from the one before; a misprint or a lost one is forgiven. One
+    begins anew only where two follows.
+    """
+    kept: list[Heading] = []
+    last = 0
+    for heading, after in zip_longest(headings, headings[1:]):
+        number = heading.number or last + 1
+        first = number == 1 and after and after.number == 2 and (restarts or not kept)
+        if heading.level == "chapter" or first or last < number <= last + 3:
+            kept.append(heading)
+            last = number
+    return kept
+
+
+def _worthy(
+    headings: list[Heading], others: Sequence[Heading], blocks: Sequence[Block]
+) -> list[Heading]:
+    """All of them where the text between them is a chapter's, else none."""
+    mine = {heading.block for heading in headings}
+    sizes = _sizes([h.block for h in (*headings, *others)], blocks)
+    own = [size for start, size in sizes.items() if start in mine]
+    counted = max((heading.number or 0 for heading in headings), default=0) >= 2
+    return headings if counted and median(own) >= _FEWEST_WORDS else []
+
+
+def _sizes(starts: Iterable[int], blocks: Sequence[Block]) -> dict[int, int]:
+    """Words from each start to the next one."""
+    order = sorted({*starts, len(blocks)})
+    return {
+        start: sum(block.words for block in blocks[start:end]) for start, end in pairwise(order)
+    }
+
+
+def _capitals(blocks: Sequence[Block]) -> list[Heading]:
+    found = [
+        i
+        for i, block in enumerate(blocks)
+        if len(block.lines) == 1
+        and (block.gap >= 3 or i == 0)
+        and block.text.isupper()
+        and len(block.text.strip()) <= 60
+        and block.text.strip()[-1] not in ",;"
+        and not is_end(block)
+    ]
+    sizes = _sizes(found, blocks).values()
+    repeated = len({blocks[i].text for i in found}) < len(found)
+    if len(sizes) < 2 or repeated or median(sizes) < _FEWEST_OF_TITLE:
+        return []
+    return [Heading(i, "capitals") for i in found]
+
+
+def is_end(block: Block) -> bool:
+    """THE END or FINIS, alone in its block."""
+    text = block.text.strip(_ORNAMENTS + ".!")
+    return text.lower() in ("the end", "finis", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks ``[start, end)`` that are one chapter, with the headings of the divisions that begin
+    with it. ``empty``: indices of headings among them that have no text of their own.
+    """
+
+    start: int
+    end: int
+    empty: tuple[int, ...] = ()
+
+
+def split_sections(blocks: Sequence[Block], headings: Sequence[Heading]) -> list[Section]:
+    """The chapters in order; they cover every block. A heading with next to nothing below it (a
+    title, a motto) begins with the chapter after it.
+    """
+    return list(_sections(blocks, headings)) if blocks else []
+
+
+def _sections(blocks: Sequence[Block], headings: Sequence[Heading]) -> Iterator[Section]:
+    starts = [heading.block for heading in headings]
+    levels: list[Level] = [heading.level for heading in headings]
+    if not starts or starts[0] > 0:
+        starts, levels = [0, *starts], ["division", *levels]
+    start, empty = 0, []
+    ends, after = [*starts[1:], len(blocks)], [*levels[1:], None]
+    pieces = list(zip(starts, ends, levels, strict=True))
+    sizes = [sum(block.words for block in blocks[first:end]) for first, end, _ in pieces]
+    left = sum(sizes)
+    for (first, end, level), size, following in zip(pieces, sizes, after, strict=True):
+        left -= size
+        least = 60 if level in ("division", "special") else 15
+        if size <= least and end < len(blocks) and left > least:
+            if level == following and level in ("chapter", "titled"):
+                empty.append(first)
+            continue
+        if end < len(blocks) and left <= 15:  # THE END below a heading of its own, or the like
+            end = len(blocks)
+        yield Section(start, end, tuple(empty))
+        start, empty = end, []
+        if start == len(blocks):
+            return

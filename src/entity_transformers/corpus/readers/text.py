@@ -1,0 +1,210 @@
+"""Running text: plain UTF-8 files, a book each, without chains. A document is a chapter of one.
+
+A document's words are spaCy's; its text is its words with the spaces of ``space_after``, which are
+the book's own. A line break is a space there: ``sentence_starts`` are the first words of paragraphs
+(and of lines of verse), which is where the book has a break.
+
+A book that lies below a folder named train, dev or test is of that split; where none does, a
+twentieth of the books is dev and another one test, by a digest of their names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from entity_transformers.corpus.archives import extract, is_archive
+from entity_transformers.corpus.books import read_book
+from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.files import SPLIT_NAMES
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import check_text, is_html, shown
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.splitting import WordSplitter
+
+LARGEST = 200_000_000
+"""Bytes of a file; a book of a million words has 6 million."""
+_ENDINGS = (".txt", ".txt.gz")
+_LITBANK = f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8"
+
+
+def read(path: Path, ledger: Ledger) -> Iterator[Document]:
+    """Chapters of a file, or of the files of a folder or archive in the order of their names."""
+    if path.is_file() and is_archive(path):
+        with tempfile.TemporaryDirectory() as folder:
+            yield from _read_files(extract(path, Path(folder)), ledger)
+    else:
+        yield from _read_files(path, ledger)
+
+
+def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
+    files = [root] if root.is_file() else find_texts(root)
+    if not files:
+        raise CorpusError(
+            f"{root}: no file matches *.txt or *.txt.gz: give a text, or a folder or archive of"
+            " texts (corpus.path)"
+        )
+    if root.is_dir():
+        others = sum(path.is_file() for path in root.rglob("*")) - len(files)
+        ledger.counts["files_that_are_no_text"] += others
+    names = name_books(files, root)
+    splits = choose_splits({name: path.relative_to(root) for path, name in names.items()})
+    splitter = WordSplitter()
+    for file, name in names.items():
+        try:
+            check_name(name, file)
+        except CorpusError as error:
+            ledger.reject(ascii(str(file)), error)
+            continue
+        if ledger.admits(name):
+            yield from ledger.accept(
+                _read_book(file, name, splits[name], splitter, ledger), str(file)
+            )
+
+
+def find_texts(root: Path) -> list[Path]:
+    """The texts of a folder, sorted by path; of LitBank's folder its novels alone."""
+    if (root / "coref").is_dir() or (root / "original").is_dir():
+        root = root / "original"
+    return sorted(path for path in root.rglob("*.txt*") if path.is_file() and _is_text(path))
+
+
+def _is_text(path: Path) -> bool:
+    return path.name.lower().endswith(_ENDINGS) and not path.name.startswith((".", "__MACOSX"))
+
+
+def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
+    """Each file's name without its ending; with its folders, where two have the same."""
+    stems = {path: _stem(path.name) for path in files}
+    often = Counter(stems.values())
+    return {
+        path: stem if often[stem] == 1 else _stem(path.relative_to(root).as_posix())
+        for path, stem in stems.items()
+    }
+
+
+def _stem(name: str) -> str:
+    ending = next((ending for ending in reversed(_ENDINGS) if name.lower().endswith(ending)), "")
+    return name[: len(name) - len(ending)] or name
+
+
+def check_name(name: str, file: Path) -> None:
+    """CorpusError for a file's name that no list of documents can hold."""
+    if not name.isprintable():
+        raise CorpusError(
+            f"{shown(str(file), 200)}: a name with characters that can't be printed or are not"
+            " UTF-8: rename the file"
+        )
+
+
+def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
+    """The split of each book: by its folders, where a folder of any names one, else by a digest of
+    its name. Fewer than three books are all train.
+    """
+    named = {
+        name: next(
+            (SPLIT_NAMES[p.lower()] for p in path.parts[-2::-1] if p.lower() in SPLIT_NAMES), None
+        )
+        for name, path in books.items()
+    }
+    if any(named.values()):
+        return {name: split or "train" for name, split in named.items()}
+    order = sorted(books, key=lambda name: hashlib.sha256(name.encode(errors="replace")).digest())
+    share = max(1, round(len(order) / 20)) if len(order) >= 3 else 0
+    held: dict[str, Split] = dict.fromkeys(order[:share], "dev")
+    held |= dict.fromkeys(order[share : 2 * share], "test")
+    return {name: held.get(name, "train") for name in books}
+
+
+def _read_book(
+    file: Path, name: str, split: Split, splitter: WordSplitter, ledger: Ledger
+) -> Iterator[Document]:
+    book = read_book(read_text(file))
+    if not book.chapters:
+        raise CorpusError(f"{file}: no text in this file, expected a book: remove it")
+    ledger.books[name] = {
+        "split": split,
+        "chapters": len(book.chapters),
+        **book.characters,
+    }
+    ledger.remarks += [f"{file}, {remark}" for remark in book.remarks]
+    for part, chapter in enumerate(book.chapters):
+        words, spaces, starts = splitter.split(chapter.lines)
+        yield Document(
+            name=name,
+            part=part,
+            split=split,
+            genre="",
+            words=tuple(words),
+            sentence_starts=tuple(starts),
+            space_after=tuple(spaces),
+        )
+
+
+def read_text(file: Path) -> str:
+    """A file's whole text, a byte-order mark included; CorpusError with the place of what is no
+    text.
+    """
+    try:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
+            data = opened.read(LARGEST + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorpusError(f"{file}: not a whole gzip file ({error}): fetch it again") from None
+    except OSError as error:
+        raise CorpusError(f"{file}: {error.strerror or error}: give a readable file") from None
+    if len(data) > LARGEST:
+        raise CorpusError(f"{file}: more than {LARGEST} bytes, expected a book: split the file")
+    text = data.decode("utf-8", errors="surrogateescape")
+    if is_html(text[:1000]):
+        raise CorpusError(
+            f"{file}, line 1: a web page ({shown(text[:60])}), expected plain text: fetch the"
+            " book's .txt file"
+        )
+    # one search for what is rare, before any line is looked at
+    if not data.isascii() or b"\0" in data:
+        for number, line in enumerate(text.splitlines(), 1):
+            check_text(line, f"{file}, line {number}", LARGEST)
+    return text
+
+
+def recognise(path: Path) -> Match | None:
+    """By its files' names, where they are not LAMBADA's."""
+    if path.is_dir():
+        found = find_texts(path)
+        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
+    if _is_text(path) and not path.name.lower().startswith("lambada"):
+        return Match(Evidence.NAME, "a file *.txt")
+    return None
+
+
+def _source() -> Source:
+    return Source(
+        origin=f"the novels of LitBank (Project Gutenberg), {_LITBANK}",
+        licence="public domain in the United States",
+        files=pinned_files("litbank-books", _LITBANK),
+    )
+
+
+READER = Reader(
+    name="text",
+    form="a text *.txt, or a folder or archive of texts",
+    read=read,
+    recognise=recognise,
+    splits=("train", "dev", "test"),
+    data=(
+        Dataset(
+            "text",
+            folder="litbank",
+            patterns=("**/*.txt", "**/*.txt.gz"),
+            find=find_texts,
+            source=_source,
+            archive="original.tar.bz2",
+        ),
+    ),
+)

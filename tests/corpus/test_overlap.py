@@ -1,0 +1,150 @@
+"""What is evaluated is not trained on: passages are found by their text, cut where it ends, and
+what is left is counted and judged.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.corpus import conll2012
+from entity_transformers.corpus.alignment import spaced_words
+from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.overlap import Overlap, find_overlap, format_overlap, leave_out
+from entity_transformers.corpus.readers import text as text_reader
+from entity_transformers.corpus.splitting import WordSplitter
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litbank"
+
+
+def number_words(first: int, last: int) -> str:
+    """A text of words that are all different."""
+    return " ".join(f"w{i}" for i in range(first, last))
+
+
+def document(text: str, name: str = "a", split: str = "train") -> Document:
+    words, spaces, starts = WordSplitter().split([text])
+    return Document(name, 0, split, "", tuple(words), tuple(starts), (), None, tuple(spaces))
+
+
+def raw(text: str, name: str = "e") -> Document:
+    """As a corpus that does not tell its spaces."""
+    return Document(name, 0, "test", "", tuple(text.split()), (0,))
+
+
+def joined(made: Document) -> str:
+    return "".join(spaced_words(made, "natural"))
+
+
+def test_shares_and_examples() -> None:
+    train = [document(number_words(0, 100))]
+    evaluation = [
+        raw(number_words(50, 70), "inside"),
+        raw(number_words(90, 110), "half"),
+        raw(number_words(200, 230), "other"),
+        raw("too short", "short"),
+    ]
+    shares = find_overlap(train, evaluation)
+    assert [(s.document, s.shingles, s.shared) for s in shares] == [
+        ("inside#0", 13, 13), ("half#0", 13, 3), ("other#0", 23, 0), ("short#0", 0, 0),
+    ]  # fmt: skip
+    assert shares[0].examples[0] == number_words(50, 58)
+    assert [share.share for share in shares[2:]] == [0, 0]
+
+
+def test_case_punctuation_and_tokenisation_make_no_difference() -> None:
+    book = document("\"I don't know,\" SAID she; it's -- well -- the cook's own dog.")
+    tokens = raw("`` I do n't know , '' said she ; it 's -- well -- the cook 's own dog .")
+    [share] = find_overlap([book], [tokens])
+    assert share.share == 1
+
+
+def test_an_opening_is_cut_where_its_text_ends() -> None:
+    heading, opening, rest = "CHAPTER I", number_words(0, 60), number_words(100, 160)
+    overlap = Overlap.of({"set": [raw(opening)]})
+    [left] = overlap.remove(document(f'{heading} "{opening}." {rest}'))
+    assert joined(left) == rest
+    assert left.name == "a"
+    assert overlap.cut["set"] == {"passages": 1, "words": 65}
+    overlap.compare(left)
+    assert overlap.shares()[0].shared == 0
+
+
+def test_a_passage_inside_leaves_two_documents() -> None:
+    before, after = number_words(200, 400), number_words(500, 600)
+    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    made = overlap.remove(
+        document(f"{before} {number_words(0, 30)} odd {number_words(31, 60)} {after}")
+    )
+    assert [joined(piece) for piece in made] == [before, after]
+    assert [piece.name for piece in made] == ["a", "a (2)"]
+
+
+def test_what_is_shared_by_chance_stays() -> None:
+    overlap = Overlap.of({"set": [raw(number_words(0, 500))]})
+    text = document(f"{number_words(600, 700)} {number_words(0, 12)} {number_words(700, 800)}")
+    assert overlap.remove(text) == [text]
+    overlap.compare(text)
+    overlap.check()
+    assert overlap.summary()["set"]["shared"] == 5
+
+
+def test_a_document_that_is_all_evaluated_goes_away() -> None:
+    overlap = Overlap.of({"set": [raw(number_words(0, 500))]})
+    assert overlap.remove(document(number_words(100, 200))) == []
+
+
+def test_too_much_fails_and_names_the_text() -> None:
+    overlap = Overlap.of({"mine": [raw(number_words(0, 100))]})
+    overlap.compare(document(number_words(0, 40)))
+    with pytest.raises(CorpusError, match=r"mine, e#0: 35.5% of its text stands in training"):
+        overlap.check()
+    assert any("35.48%" in line for line in format_overlap(overlap.summary()))
+
+
+def test_a_letter_whose_small_form_is_longer_keeps_its_place() -> None:
+    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    [left] = overlap.remove(document(f"İİİİ {number_words(0, 60)} {number_words(100, 160)}"))
+    assert joined(left) == number_words(100, 160)
+
+
+def test_documents_with_chains_are_not_cut() -> None:
+    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    words = tuple(number_words(0, 80).split())
+    with pytest.raises(CorpusError, match="chains"):
+        overlap.remove(Document("a", 0, "train", "", words, (0,), (Mention(0, 1, 1),)))
+
+
+def test_only_training_is_cut_and_its_characters_are_counted() -> None:
+    text = f"{number_words(0, 60)} {number_words(100, 160)}"
+    ledger = Ledger()
+    ledger.books["a"] = {"file": len(text), "kept": len(text)}
+    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    documents = [document(text), document(text, "b", "dev")]
+    made = list(leave_out(documents, overlap, ledger))
+    assert [len(piece.words) for piece in made] == [60, 120]
+    row = ledger.books["a"]
+    assert row["kept"] == len(joined(made[0]))
+    assert row["file"] == row["kept"] + row["evaluated"]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the novels are not here")
+def test_the_opening_of_a_novel_of_litbank(tmp_path: Path) -> None:
+    name = "1023_bleak_house"
+    with tarfile.open(SHARED / "original.tar.bz2") as archive:
+        info = next(info for info in archive if info.name == f"original/{name}.txt")
+        archive.extract(info, tmp_path, filter="data")
+    annotated = SHARED / "coref" / "conll" / f"{name}_brat.conll.gz"
+    with gzip.open(annotated, "rt", encoding="utf-8") as rows:
+        [opening] = conll2012.read_rows(rows, name)
+    overlap = Overlap.of({"litbank": [opening]})
+    chapters = text_reader.read(tmp_path, Ledger())
+    first = overlap.remove(next(chapters))
+    assert len(first) == 1
+    assert 2000 < overlap.cut["litbank"]["words"] < 2400
+    overlap.compare(first[0])
+    assert overlap.shares()[0].share < 0.01

@@ -1,0 +1,295 @@
+"""Running text: chapters, paragraphs and words of a plain book, with every character accounted for;
+and what is no text is refused with its place.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.alignment import spaced_words
+from entity_transformers.corpus.books import read_book
+from entity_transformers.corpus.chapters import find_heading, is_title, numeral, split_blocks
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.pieces import join_parts
+from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.readers.text import READER, choose_splits
+from entity_transformers.corpus.splitting import WordSplitter
+
+PROSE = "It was a bright day, and the clock struck thirteen.\nNobody had expected that of it.\n"
+LONG = (
+    "It was a bright cold day in the spring, and all the clocks of the town were\n"
+    "striking at once, as they had done for years, so that nobody looked up from the\n"
+    'work at hand. "What does it mean?" said Ada.\n\n'
+) * 6
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litbank"
+
+
+def read(path: Path, policy: str = "strict") -> tuple[list[Document], dict]:
+    corpus = read_corpus("text", path, bad_documents=policy)
+    return list(corpus), corpus.ledger.as_dict()
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def texts(book: str) -> list[str]:
+    return [chapter.text for chapter in read_book(book).chapters]
+
+
+def test_a_gutenberg_book_becomes_its_chapters() -> None:
+    book = (
+        "The Project Gutenberg eBook of Clocks\n\nTitle: Clocks\n\n"
+        "*** START OF THIS PROJECT GUTENBERG EBOOK CLOCKS ***\n\nProduced by A. Nobody\n\n"
+        "CLOCKS\n\nBy A. Writer\n\nLONDON, 1899\n\n\nCONTENTS\n\n"
+        "CHAPTER I. The First\n\nCHAPTER II. The Second\n\n\n"
+        f"CHAPTER I\n\nThe First\n\n{LONG}\n\nCHAPTER II. The Second\n\n[Illustration: a clock]\n\n"
+        f"{LONG}THE END\n\nAdvertisement of other books.\n\n"
+        "*** END OF THIS PROJECT GUTENBERG EBOOK CLOCKS ***\n\nLicence.\n"
+    )
+    made = read_book(book)
+    one, two = (chapter.lines for chapter in made.chapters)
+    assert one[:2] == ("CHAPTER I", "The First")
+    assert one[2].startswith("It was a bright cold day in the spring, and all the clocks of the")
+    assert two[0] == "CHAPTER II. The Second"
+    assert two[-1] == "THE END"
+    counts = made.characters
+    assert counts["file"] == len(book) == sum(counts.values()) - counts["file"]
+    assert all(counts[kind] > 0 for kind in ("gutenberg", "front_matter", "end_matter"))
+    assert counts["illustrations"] == len("[Illustration:aclock]")
+
+
+@pytest.mark.parametrize(
+    ("form", "level", "number"),
+    [
+        ("CHAPTER I", "chapter", 1),
+        ("Chapter 12. Death on the Moor", "chapter", 12),
+        ("_Chapter XL_", "chapter", 40),
+        ("CHAP. IV.", "chapter", 4),
+        ("CHAPTER FORTY-SEVEN", "chapter", 47),
+        ("CHAPTER THE LAST", "chapter", None),
+        ("Chapter iv.", "chapter", 4),
+        ("LETTER III [Written some months after the last]", "chapter", 3),
+        ("BOOK THE FIRST", "division", 1),
+        ("Phase the Second: Maiden No More", "division", 2),
+        ("PART ONE--The Old Buccaneer", "division", 1),
+        ("[ 16 ]", "number", 16),
+        ("_Two_", "number", 2),
+        ("XLIX.", "number", 49),
+        ("   II The Little Shop-Window", "titled", 2),
+        ("01 My Early Home", "titled", 1),
+        ("EPILOGUE", "special", None),
+    ],
+)
+def test_forms_of_headings(form: str, level: str, number: int | None) -> None:
+    heading = find_heading(split_blocks([form])[0], 0)
+    assert heading
+    assert (heading.level, heading.number) == (level, number)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Part of her was gone.",
+        "Book I read yesterday, and never again.",
+        "Act fourth displayed the despairing Roderigo on the point of stabbing",
+        "FIRST WATCH: Caught in the act.",
+        "I had this story from one who had no business to tell it to me, or to",
+        "Chapters are long.",
+    ],
+)
+def test_prose_is_no_heading(line: str) -> None:
+    assert find_heading(split_blocks([line])[0], 0) is None
+
+
+def test_numerals() -> None:
+    assert [numeral(t) for t in ("XCIX", "iv", "12", "Third", "twenty-one", "Iv", "did", "")] == (
+        [99, 4, 12, 3, 21, None, None, None]
+    )
+    assert is_title("The Return of the Native")
+    assert not is_title("read yesterday evening, at home")
+
+
+def test_stanzas_with_numbers_are_no_chapters() -> None:
+    stanzas = "".join(f"{n}.\n\n  In the greenest\n  of valleys\n\n" for n in ("I", "II", "III"))
+    assert len(texts(f"{LONG}{stanzas}{LONG}")) == 1
+
+
+def test_sections_within_chapters_do_not_cut_them() -> None:
+    sections = f"I\n\n{LONG}II\n\n{LONG}"
+    assert len(texts(f"CHAPTER I\n\n{sections}\n\nCHAPTER II\n\n{sections}")) == 2
+    assert len(texts(f"BOOK I\n\n{sections}\n\nBOOK II\n\n{sections}")) == 4
+
+
+def test_an_empty_chapter_is_reported_and_kept(tmp_path: Path) -> None:
+    book = f"CHAPTER I\n\n{LONG}CHAPTER II\n\nCHAPTER III\n\n{LONG}"
+    documents, ledger = read(write(tmp_path / "clocks.txt", book))
+    assert len(documents) == 2
+    assert documents[1].words[:4] == ("CHAPTER", "II", "CHAPTER", "III")
+    line = book[: book.index("CHAPTER II\n")].count("\n") + 1
+    assert ledger["remarks"] == [
+        f"{tmp_path / 'clocks.txt'}, line {line}: a chapter without text: 'CHAPTER II'"
+    ]
+
+
+def test_lines_are_joined_and_verse_is_not() -> None:
+    verse = "    Tyger tyger, burning bright,\n    In the forests of the night;\n"
+    wrapped = (
+        "He came to the house on the hill late in the day, as he had promised them to-\nday, and"
+        " so he had to wait for an hour or more in the cold and empty hall, so--\nhe said.\n"
+    )
+    lines = read_book(f"{PROSE}\n{verse}\n{wrapped}").chapters[0].lines
+    assert lines == (
+        PROSE.replace("\n", " ").strip(),
+        "Tyger tyger, burning bright,",
+        "In the forests of the night;",
+        wrapped.replace("-\n", "-").strip(),
+    )
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_newlines_and_a_byte_order_mark_make_no_difference(tmp_path: Path, newline: str) -> None:
+    plain = f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}"
+    data = ("\ufeff" + plain.replace("\n", newline)).encode()
+    documents, ledger = read(write(tmp_path / "a.txt", data))
+    assert [d.words for d in documents] == [
+        d.words for d in read(write(tmp_path / "b.txt", plain))[0]
+    ]
+    row = ledger["books"]["a"]
+    assert row["file"] == sum(v for k, v in row.items() if k not in ("file", "split", "chapters"))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc"))), max_size=30))
+def test_every_character_is_kept_or_counted(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    book = read_book(text)
+    assert 2 * book.characters["file"] == sum(book.characters.values())
+    splitter = WordSplitter()
+    for chapter in book.chapters:
+        words, spaces, starts = splitter.split(chapter.lines)
+        document = Document("a", 0, "train", "", tuple(words), tuple(starts), (), None,
+                            tuple(spaces))  # fmt: skip
+        assert "".join(spaced_words(document, "natural")) == chapter.text
+        assert len(starts) == len(chapter.lines)
+        assert all(word.split() == [word] for word in words)
+
+
+def test_words_are_spacys() -> None:
+    import spacy
+
+    line = "He didn't--\"no,\" said Mr. O'Brien (at 5 p.m.)--go to the U.S.A., e.g. by the_sea_."
+    tokens = spacy.blank("en")(line)
+    words, spaces, _ = WordSplitter().split([line])
+    assert words == [token.text for token in tokens]
+    assert spaces[:-1] == [bool(token.whitespace_) for token in tokens][:-1]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
+        (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
+        ("Ein Text".encode("utf-16"), "UTF-16"),
+        (b"<!DOCTYPE html><html>", "a web page"),
+        (b" \n\n", "no text in this file"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_place(
+    tmp_path: Path, data: bytes, message: str
+) -> None:
+    write(tmp_path / "good.txt", LONG)
+    bad = write(tmp_path / "bad.txt", data)
+    with pytest.raises(CorpusError, match=message) as caught:
+        read(tmp_path)
+    assert str(caught.value).startswith(str(bad))
+    documents, ledger = read(tmp_path, "skip")
+    assert [document.name for document in documents] == ["good"]
+    assert list(ledger["bad"]) == [str(bad)]
+
+
+def test_folders_and_archives(tmp_path: Path) -> None:
+    files = {"train/a.txt": LONG, "dev/b.txt": LONG, "test/c.txt": LONG, "dev/notes.pdf": "%PDF"}
+    for name, text in files.items():
+        write(tmp_path / "books" / name, text)
+    write(tmp_path / "books" / "test" / "d.txt.gz", gzip.compress(LONG.encode()))
+    wanted, ledger = read(tmp_path / "books")
+    assert {(d.name, d.split) for d in wanted} == {
+        ("a", "train"), ("b", "dev"), ("c", "test"), ("d", "test"),
+    }  # fmt: skip
+    assert ledger["counts"]["files_that_are_no_text"] == 1
+    with tarfile.open(tmp_path / "books.tar.bz2", "w:bz2") as archive:
+        archive.add(tmp_path / "books", "books")
+    with zipfile.ZipFile(tmp_path / "books.zip", "w") as packed:
+        for path in sorted((tmp_path / "books").rglob("*.*")):
+            packed.write(path, path.relative_to(tmp_path))
+    for name in ("books.tar.bz2", "books.zip"):
+        assert read(tmp_path / name)[0] == wanted
+    assert detect_format(tmp_path / "books")[0] == "text"
+
+
+def test_strange_names(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "out.tar", "w") as archive:
+        info = tarfile.TarInfo("../evil.txt")
+        info.size = 4
+        archive.addfile(info, io.BytesIO(b"text"))
+    with pytest.raises(CorpusError, match="would leave the folder"):
+        read(tmp_path / "out.tar")
+    write(tmp_path / "books" / "a\nb.txt", LONG)
+    write(tmp_path / "books" / "fine name.txt", LONG)
+    documents, ledger = read(tmp_path / "books", "skip")
+    assert {document.name for document in documents} == {"fine name"}
+    assert "rename the file" in next(iter(ledger["bad"].values()))
+
+
+def test_each_book_is_in_one_split_by_its_name() -> None:
+    names = {f"book-{i}": Path(f"book-{i}.txt") for i in range(40)}
+    splits = choose_splits(names)
+    assert [list(splits.values()).count(s) for s in ("train", "dev", "test")] == [36, 2, 2]
+    assert choose_splits(dict(reversed(names.items()))) == splits
+
+
+def test_a_book_is_its_chapters(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}")
+    chapters, _ = read(path)
+    [book] = join_parts(chapters)
+    assert book.words == chapters[0].words + chapters[1].words
+    text = " ".join("".join(spaced_words(chapter, "natural")) for chapter in chapters)
+    assert "".join(spaced_words(book, "natural")) == text
+
+
+def test_the_pinned_novels() -> None:
+    source = READER.data[0].source
+    assert source
+    files = source().files
+    assert len(files) == 100
+    assert sum(file.bytes for file in files) == 61_604_666
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the novels are not here")
+def test_a_novel_of_litbank(tmp_path: Path) -> None:
+    with tarfile.open(SHARED / "original.tar.bz2") as archive:
+        names = (
+            "original/11_alices_adventures_in_wonderland.txt",
+            "original/1064_the_masque_of_the_red_death.txt",
+        )
+        for info in archive:  # read to the last one that is wanted only
+            if info.name in names:
+                archive.extract(info, tmp_path, filter="data")
+            if info.name == names[0]:
+                break
+    documents, ledger = read(tmp_path)
+    counts = {name: row["chapters"] for name, row in ledger["books"].items()}
+    assert counts["11_alices_adventures_in_wonderland"] == 12
+    alice = [document for document in documents if document.name.startswith("11_")]
+    assert alice[1].words[:7] == ("CHAPTER", "II", ".", "The", "Pool", "of", "Tears")
