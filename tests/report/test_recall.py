@@ -12,6 +12,7 @@ import pytest
 
 from entity_transformers.report.cells import Number
 from entity_transformers.report.recall import build_recall, describe_models
+from entity_transformers.report.recall_figure import draw_recall
 
 MODELS: dict[str, dict[str, Any]] = {
     "gpt2": {"kind": "gpt2"},
@@ -142,3 +143,19 @@ def test_a_gradient_that_never_turned_on_is_explained(build: Callable[..., Any])
 
 def test_nothing_trained_is_no_table(build: Callable[..., Any]) -> None:
     assert build().rows == ()
+
+
+def test_the_figure_has_a_point_per_run_and_chance(study: Callable[..., Any]) -> None:
+    runs = [make_run("gpt2", 1, 0.1), make_run("keys-gradient", 1, 0.9)]
+    runs.append(make_run("keys-gradient", 2, 0.7))
+    files = {"recall/accuracy.json": {"runs": runs}}
+    figure = draw_recall(study(("gpt2",), recall=MODELS, files=files))
+    (axes,) = figure.axes  # type: ignore[union-attr]
+    points = [p.tolist() for c in axes.collections[:2] for p in c.get_offsets()]
+    assert points == [[0.1, 0.0], [0.9, 1.0], [0.7, 1.0]]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
+        ROWS["gpt2"],
+        ROWS["keys-gradient"],
+    ]
+    assert set(axes.get_lines()[0].get_xdata()) == {0.1}
+    assert draw_recall(study(("gpt2",), recall=MODELS, files={})) is None

@@ -90,6 +90,7 @@ def test_models_are_what_their_entries_say(full: Results, entries: dict[str, Mod
     assert full.proposed is entries["gpt2e"]
     assert [entry.name for entry in full.controls] == [name for name in entries if "-" in name]
     assert {name: write_label(entry) for name, entry in entries.items()} == {
+        "lstm": "LSTM",
         "gpt2": "GPT2",
         "gpt2e": "GPT2E",
         "gpt2e-unlabelled": "GPT2E unlabelled",
