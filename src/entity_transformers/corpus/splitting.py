@@ -14,7 +14,8 @@ class WordSplitter:
     """Splits text as ``spacy.blank("en")`` does.
 
     Its rules look at what stands between two spaces, so that each such piece is split once, by
-    itself, and then remembered.
+    itself, and then remembered. Only a few runs of apostrophes come out otherwise than within a
+    sentence (``' ''Tis``).
     """
 
     def __init__(self) -> None:
