@@ -9,6 +9,7 @@ import io
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.books import read_book
 from entity_transformers.corpus.chapters import find_heading, is_title, numeral, split_blocks
 from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.ledger import Policy
 from entity_transformers.corpus.pieces import join_parts
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.corpus.readers.text import READER, choose_splits
@@ -32,7 +34,7 @@ LONG = (
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litbank"
 
 
-def read(path: Path, policy: str = "strict") -> tuple[list[Document], dict]:
+def read(path: Path, policy: Policy = "strict") -> tuple[list[Document], dict[str, Any]]:
     corpus = read_corpus("text", path, bad_documents=policy)
     return list(corpus), corpus.ledger.as_dict()
 
