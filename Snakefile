@@ -4,6 +4,7 @@ needs, reads and writes: src/entity_transformers/study/steps."""
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/runs.smk"
+include: "workflow/rules/studies.smk"
 
 
 for step in PLAN.steps:

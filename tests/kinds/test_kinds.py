@@ -131,9 +131,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "models.a.matched_to: 'matched', expected an entry without matched_to: other",
     ),
     (
-        {"kind": "gpt2", "matched_to": "other", "initial_weights": "folder"},
-        "models.a: Value error, matched_to widens feed-forward layers, which initial_weights then"
-        " do not fit: leave one of them out",
+        {"kind": "gpt2", "initial_weights": "study:books/gpt2"},
+        "models.a.initial_weights: Value error, 'study:books/gpt2', expected study:NAME/MODEL/SEED,"
+        " as in study:books/gpt2/1",
     ),
 ]
 

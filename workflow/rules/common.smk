@@ -52,7 +52,9 @@ def reads(step):
 
     def find(wildcards):
         PARAMS.require(wildcards.model, step)
-        return inputs(STEPS[step], wildcards.model, wildcards.seed)
+        files = inputs(STEPS[step], wildcards.model, wildcards.seed)
+        taken = PLAN.taken(STEPS[step], wildcards.model)
+        return files | ({"taken": taken} if taken else {})
 
     return find
 

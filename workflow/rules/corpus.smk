@@ -46,7 +46,8 @@ rule prepare_corpus:
 rule train_tokenizer:
     """Learn a byte-pair encoder from the training split, or take GPT-2's own."""
     input:
-        train="results/corpus/train.jsonl",
+        "results/corpus/train.jsonl",
+        PLAN.taken(STEPS["corpus"]),
     output:
         "results/corpus/tokenizer.json",
     log:

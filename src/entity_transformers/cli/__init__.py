@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.cli.flags import add_flags, add_overrides
+from entity_transformers.study.origin import place
 from entity_transformers.study.params import PATHS, Params, parse
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
@@ -135,16 +136,16 @@ def read_params(path: Path, arguments: dict[str, Any]) -> Params:
         value = arguments.pop(name)
         if isinstance(held, dict):  # `parse` tells what else it is
             held[key] = value
-    return parse(_place(values, path.parent), str(path))
+    return parse(_place(values, path.parent, str(values.get("root", "."))), str(path))
 
 
-def _place(value: Any, folder: Path) -> Any:
-    """``value`` with the paths in it relative to ``folder``."""
+def _place(value: Any, folder: Path, root: str) -> Any:
+    """``value`` with the paths in it relative to ``folder``, those of studies below ``root``."""
     if not isinstance(value, dict):
         return value
     return {
-        key: str(folder / Path(item).expanduser())
+        key: place(key, item, folder, root)
         if key in PATHS and key != "root" and isinstance(item, str)
-        else _place(item, folder)
+        else _place(item, folder, root)
         for key, item in value.items()
     }

@@ -132,14 +132,15 @@ def train_tokenizer(
     cache: Path,
     output: Annotated[Path, Flag("tokenizer.json", "FILE")],
 ) -> None:
-    """tokenizer.json: learnt, or GPT-2's own."""
+    """tokenizer.json: learnt, GPT-2's own, or another study's."""
+    path = user_path(params.tokenizer.path)
     if params.tokenizer.kind == "trained":
         documents = read_documents(corpus / "train.jsonl")
         tokenizer = learn_tokenizer(documents, params.tokenizer.vocabulary, params.corpus.spacing)
+    elif params.tokenizer.kind == "study" and path is not None:
+        tokenizer = read_tokenizer(path)
     else:
-        tokenizer = load_gpt2_tokenizer(
-            Path(locate("gpt2-bpe", user_path(params.tokenizer.path), cache)["root"])
-        )
+        tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", path, cache)["root"]))
     write_with(output, lambda path: tokenizer.save(str(path)))
     log.info("%d tokens", tokenizer.get_vocab_size())
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import (
     copy_file,
-    read_json,
     read_tokenizer,
     write_json,
 )
 from entity_transformers.cli.curve import Board, CurveFile, show
 from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.state import finish, hold, is_whole
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.hub import find_weights, list_weights
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
@@ -37,7 +37,6 @@ from entity_transformers.train.progress import CurveRow
 from entity_transformers.train.streams import memory_errors
 
 log = logging.getLogger(__name__)
-DIGESTS = "sha256.json"  # written last: without it a run is not finished
 OUTPUTS = (
     "config.json",
     "model.safetensors",
@@ -68,7 +67,8 @@ def train_lm(
     """
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
     entry = params.model(model)
-    inputs += provenance.list_files(entry.lm.initial_weights)
+    weights = find_weights(entry.lm.initial_weights)
+    inputs += list_weights(weights)
     key = provenance.digest(
         json.dumps(_reading(entry)),
         *(find_code(name) for name in Plan(params).code_keys(STEPS["lm"], model)),
@@ -83,9 +83,10 @@ def train_lm(
             if tensorboard is not None and world.main
             else None
         )
-        if world.any(not _is_whole(state)):
-            with _hold(state, world):
-                stopped = _train(params, entry, corpus, seed, state, inputs, world, board)
+        if world.any(not is_whole(state, OUTPUTS)):
+            with hold(state, world):
+                begin = _starting_from(entry, weights)
+                stopped = _train(params, begin, corpus, seed, state, inputs, world, board)
         elif world.main:
             log.info("finished before: restored from %s", state)
             show(board, CurveFile(state / "curve.csv").read())
@@ -96,71 +97,10 @@ def train_lm(
         raise SystemExit(runtime.STOPPED)
 
 
-def _is_whole(state: Path) -> bool:
-    """Has the run finished, and are its outputs still as they were written?
-
-    A damaged curve raises ValueError, because the checkpoints can give the other files again but
-    not that one.
-    """
-    if not (state / DIGESTS).exists():
-        return False
-    damaged = _find_damaged(state)
-    if "curve.csv" in damaged:
-        raise ValueError(
-            f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
-            f" {state} to train again"
-        )
-    if damaged:
-        log.warning(
-            "%s: %s not as written: writing all again from the last checkpoint",
-            state,
-            ", ".join(damaged),
-        )
-    return not damaged
-
-
-def _find_damaged(state: Path) -> list[str]:
-    try:
-        digests = read_json(state / DIGESTS)
-    except ValueError:
-        return [DIGESTS]
-    return [
-        name
-        for name in OUTPUTS
-        if not (state / name).exists() or provenance.file_digest(state / name) != digests.get(name)
-    ]
-
-
-@contextlib.contextmanager
-def _hold(state: Path, world: World) -> Iterator[None]:
-    """Keep other runs out of ``state``: the main process locks it, and the kernel unlocks it
-    however the process ends.
-
-    Where another run has it: ValueError in all processes.
-    """
-    with contextlib.ExitStack() as stack:
-        if world.any(world.main and not _lock(state, stack)):
-            raise ValueError(f"another run is training in {state}: wait for its end, or stop it")
-        yield
-
-
-def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
-    """Lock ``state`` until ``stack`` is closed; False if another process has. A file system without
-    locks counts as locked.
-    """
-    state.mkdir(parents=True, exist_ok=True)
-    file = stack.enter_context((state / "lock").open("w"))
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        log.warning(
-            "%s can't be locked (%s): take care that no other run trains in it",
-            state,
-            error.strerror,
-        )
-    return True
+def _starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
+    """The entry with the folder that its weights were found in."""
+    folder = None if weights is None else str(weights)
+    return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
 def _reading(entry: ModelEntry) -> dict[str, Any]:
@@ -298,7 +238,7 @@ def _write_outputs(
         state / "manifest.json",
         provenance.manifest(params=_reading(entry), inputs=inputs, started=started, device=device),
     )
-    write_json(state / DIGESTS, {name: provenance.file_digest(state / name) for name in OUTPUTS})
+    finish(state, OUTPUTS)
 
 
 def _metrics(training: Training, entry: ModelEntry) -> dict[str, Any]:

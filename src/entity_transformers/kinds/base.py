@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, StrictBool, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    ValidationError,
+    model_validator,
+)
 
+from entity_transformers.study.origin import check_weights
 from entity_transformers.study.sections import Integer, NonNegative, Number, PositiveInt, Section
 
 Role = Literal["baseline", "proposed", "control", "other"]
@@ -33,7 +41,14 @@ class LmParams(Section):
     """What every kind of language model has: its shape and its training (sections 3 and 4.1)."""
 
     initial_weights: Annotated[
-        str | None, Field(description="folder of a checkpoint to start from; null: random")
+        str | None,
+        AfterValidator(check_weights),
+        Field(
+            description=(
+                "weights to start from: a folder, a study's model (study:NAME/MODEL/SEED) or one"
+                " of the hub (hub:NAME or hub:NAME@COMMIT); null: random"
+            )
+        ),
     ]
     layers: Annotated[PositiveInt, Field(description="layers, in a transformer its blocks")]
     heads: Annotated[PositiveInt, Field(description="attention heads of a layer that has any")]
@@ -145,6 +160,7 @@ class Kind:
     home    the module with ``build(entry, vocabulary, end, seed)`` and ``load(folder)``
     extra   numbers per layer beyond a GPT-2 of the same shape, by its params: what a
             parameter-matched GPT-2 gets in its feed-forward layers
+    also    other kinds whose weights it can start from
     """
 
     name: str
@@ -153,6 +169,7 @@ class Kind:
     can: frozenset[str]
     home: str
     extra: Callable[[Any], int] = lambda params: 0
+    also: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if unknown := self.can - CAPABILITIES.keys():

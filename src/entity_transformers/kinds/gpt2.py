@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.kinds.base import Kind, LmParams
 
@@ -21,15 +21,6 @@ class GPT2Params(LmParams):
             )
         ),
     ] = None
-
-    @model_validator(mode="after")
-    def _loads(self) -> GPT2Params:
-        if self.matched_to is not None and self.initial_weights is not None:
-            raise ValueError(
-                "matched_to widens feed-forward layers, which initial_weights then do not fit:"
-                " leave one of them out"
-            )
-        return self
 
 
 KIND = Kind(

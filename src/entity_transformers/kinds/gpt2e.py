@@ -68,4 +68,5 @@ KIND = Kind(
     can=frozenset({"encode", "causal", "attend", "entities", "state"}),
     home="entity_transformers.models.gpt2e.lm",
     extra=count_extra,
+    also=frozenset({"gpt2"}),
 )

@@ -29,8 +29,14 @@ def list_figures(steps: Iterable[str]) -> dict[str, str]:
         name: builder
         for step in steps
         if step in CATALOGUE
-        for name, builder in CATALOGUE[step].figures.items()
+        for name, (builder, _) in CATALOGUE[step].figures.items()
     }
+
+
+def list_captions() -> dict[str, str]:
+    """What stands below each figure, by name."""
+    shown = CATALOGUE.values()
+    return {name: text for one in shown for name, (_, text) in one.figures.items()}
 
 
 def find(name: str) -> Any:

@@ -7,10 +7,16 @@ from typing import Any
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
-from entity_transformers.report.cells import Cell, Number, Table, show
+from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.frame import Key, Row, write_condition
 from entity_transformers.report.measures import Tree, write_machine
-from entity_transformers.report.results import Results, Statistic, summarise, write_label
+from entity_transformers.report.results import (
+    Results,
+    Statistic,
+    has_entities,
+    summarise,
+    write_label,
+)
 
 UNITS = {
     "loss": "nats per token",
@@ -81,13 +87,15 @@ def build_models(results: Results) -> Table:
         )
         timed = (show(read_timing(results, model, name), digits) for name, digits in _TIMED)
         seeds = len(results.by_seed(model, Key(STEP, "parameters")))
-        return (write_label(model), Number(seeds, 0), *trained, *timed)
+        labels = model.labels if has_entities(model) else MISSING
+        return (write_label(model), labels, Number(seeds, 0), *trained, *timed)
 
     return Table(
         name="models",
         title="The models and their training",
         columns=(
             "Model",
+            "Labels",
             "Seeds",
             "Parameters",
             "Steps",
@@ -100,7 +108,10 @@ def build_models(results: Results) -> Table:
         ),
         rows=tuple(row(model) for model in results.measured(STEP)),
         measures=(
-            "Controls are GPT2E trained without labels (unlabelled), with labels permuted among a"
+            "Labels: the layer of entity labels that the model is trained on, and that it reads in"
+            " table 2, the probe and the calibration where entities are on; in table 4 every model"
+            " reads the gold layer, in tables 3 and 5 none."
+            " Controls are GPT2E trained without labels (unlabelled), with labels permuted among a"
             " document's mentions (shuffled) or without a label on first mentions (first-only), and"
             " GPT2 with as many parameters as GPT2E (parameter-matched)."
         ),

@@ -227,7 +227,7 @@ def build_ner_overall(results: Results) -> Table:
         rows.append((write_pair(ours, theirs), difference, *dashes))
     return Table(
         name="ner_overall",
-        title="Named entity recognition, every model",
+        title="Table 5, every model: overall scores",
         columns=("Model", *headings, "Paper F1"),
         rows=tuple(rows),
         measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",

@@ -12,10 +12,9 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from entity_transformers.report.catalogue import CATALOGUE
+from entity_transformers.report.catalogue import CATALOGUE, list_captions
 from entity_transformers.report.cells import Table, render_html
 from entity_transformers.report.claims import judge_claims
-from entity_transformers.report.figures import CAPTIONS
 from entity_transformers.report.headline import write_headline
 from entity_transformers.report.results import Results, write_label
 from entity_transformers.report.spans import draw_spans, list_chains
@@ -48,7 +47,7 @@ def render(results: Results, tables: Mapping[str, Table], images: Mapping[str, b
         tables=tables,
         table_html={name: render_html(table) for name, table in tables.items()},
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
-        captions=CAPTIONS,
+        captions=list_captions(),
         example=_example(results),
         models=[write_label(model) for model in results.trained],
         seeds=results.seeds,

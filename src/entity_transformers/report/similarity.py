@@ -225,7 +225,7 @@ def build_similarity_models(results: Results) -> Table:
 
     return Table(
         name="similarity_models",
-        title="Similarity of mentions, every model",
+        title="Table 4, every model: similarity of mentions",
         columns=("Model", "Context", *(f"{group}: {short[measure]}" for group, measure in keys)),
         rows=tuple(
             row(column, context)

@@ -25,6 +25,7 @@ from entity_transformers.kinds import (
     resolve,
 )
 from entity_transformers.kinds.base import RESOLVER
+from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.anomalies import AnomaliesParams
@@ -41,6 +42,8 @@ from entity_transformers.study.values import ParamsError, read_values
 
 ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
 """Sections that every study has; the others it has where one of its steps reads them."""
+SHAPE = ("layers", "heads", "width", "window")
+"""What of a model's parameters its weights fix."""
 PATHS = ("root", "path", "initial_weights")
 """Keys whose value names a file or folder, relative to the params.yaml."""
 
@@ -272,5 +275,62 @@ def _told(problem: Any) -> str:
 
 
 def load(path: Path) -> Params:
-    """Read a params.yaml; anything wrong with it raises ParamsError."""
-    return parse(read_values(path), str(path))
+    """Read a params.yaml; anything wrong with it, or with the studies whose weights or encoder it
+    names, raises ParamsError.
+    """
+    params = parse(read_values(path), str(path))
+    check_origins(params, path)
+    return params
+
+
+def check_origins(params: Params, path: Path, above: tuple[str, ...] = ()) -> None:
+    """Refuse weights and encoders of other studies that are not there or do not fit; ``path`` is
+    that of the params.yaml, ``above`` are the studies that name this one.
+    """
+    wanted = read_tokenizer_origin(params.tokenizer.path)
+    others: dict[str, Params] = {}
+
+    def open_study(name: str, key: str) -> Params:
+        if name in above:
+            raise ParamsError(f"{path}: {key}: circular: {' -> '.join((*above, name))}")
+        if name not in others:
+            file = path.parent / params.root / "studies" / name / "params.yaml"
+            if not file.is_file():
+                raise ParamsError(f"{path}: {key}: no study {name}: {file} is not there")
+            others[name] = parse(read_values(file), str(file))
+            check_origins(others[name], file, (*above, name))
+        return others[name]
+
+    if wanted is not None:
+        open_study(wanted, "tokenizer.path")
+    for entry in params.entries():
+        if (origin := read_origin(entry.lm.initial_weights)) is not None:
+            key = f"models.{entry.name}: initial_weights {entry.lm.initial_weights}"
+            other = open_study(origin.study, key)
+            encoder = read_tokenizer_origin(other.tokenizer.path) or origin.study
+            if wanted not in (origin.study, encoder):
+                raise ParamsError(
+                    f"{path}: {key}: its tokens are those of study {origin.study}: set tokenizer to"
+                    f" {{kind: study, path: study:{origin.study}}}"
+                )
+            if problem := _misfit(entry, other, origin):
+                raise ParamsError(f"{path}: {key}: {problem}")
+
+
+def _misfit(entry: ModelEntry, other: Params, origin: Origin) -> str:
+    """Why an entry can't start from a model of another study; "" if it can."""
+    if origin.model not in other.models or "lm" not in other.study.steps:
+        return f"study {origin.study} trains {', '.join(other.models)}"
+    if origin.seed not in other.study.seeds:
+        seeds = ", ".join(map(str, other.study.seeds))
+        return f"study {origin.study} trains seeds {seeds}"
+    found = other.model(origin.model)
+    if found.kind.name not in {entry.kind.name, *entry.kind.also}:
+        return f"it is of kind {found.kind.name}, from which kind {entry.kind.name} can't start"
+    shapes = [{name: getattr(one.lm, name) for name in SHAPE} for one in (entry, found)]
+    wrong = [
+        f"{k} {v} here, {shapes[1][k]} there" for k, v in shapes[0].items() if v != shapes[1][k]
+    ]
+    if entry.kind.name == found.kind.name and entry.extra != found.extra:
+        wrong.append(f"{entry.extra} matched numbers per layer here, {found.extra} there")
+    return "; ".join(wrong)

@@ -5,6 +5,7 @@ stages.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -14,7 +15,14 @@ from entity_transformers.digests import file_digests
 from entity_transformers.kinds import KINDS, param_keys
 from entity_transformers.provenance import list_files
 from entity_transformers.study.code import digest_modules, reach
-from entity_transformers.study.params import PATHS, Params
+from entity_transformers.study.origin import (
+    Origin,
+    is_own_path,
+    read_origin,
+    read_tokenizer_origin,
+    tokenizer_file,
+)
+from entity_transformers.study.params import PATHS, Params, load
 from entity_transformers.study.steps import STEPS, Step
 
 WORK = Path("work")  # of the study; digests of its user's files are kept there
@@ -42,8 +50,9 @@ def outputs(step: Step, model: object = None, seed: object = None) -> list[str]:
 class Plan:
     """The plan of a study."""
 
-    def __init__(self, params: Params) -> None:
-        self.params = params
+    def __init__(self, params: Params, home: Path | None = None) -> None:
+        """``home``: the study's folder, if it is not the one that this process runs in."""
+        self.params, self.home = params, home or Path()
         self.steps = [STEPS[name] for name in params.study.steps]
 
     def runs(self, step: Step) -> list[tuple[str, int]]:
@@ -126,12 +135,50 @@ class Plan:
         return self._text([f"{step.name}.{kind}"], own)
 
     def _text(self, code: Iterable[str], values: Mapping[str, Any]) -> str:
-        files = [file for path in _named_paths(values) for file in list_files(path)]
+        files = [file for path in _named_paths(values) for file in list_files(self.home / path)]
         parts = {
             "code": {key: find_code(key) for key in code},
             "files": file_digests(files, WORK),
             "values": values,
         }
+        return json.dumps(parts, sort_keys=True)
+
+    @cached_property
+    def origins(self) -> dict[str, Origin]:
+        """The model of another study that an entry starts from, by entry."""
+        found = {e.name: read_origin(e.lm.initial_weights) for e in self.params.entries()}
+        return {name: origin for name, origin in found.items() if origin is not None}
+
+    def taken(self, step: Step, model: str | None = None) -> list[str]:
+        """The files of other studies that a step, or a run of it, reads, relative to this one."""
+        files: tuple[str, ...] = ()
+        encoder = read_tokenizer_origin(self.params.tokenizer.path)
+        if step.name == "corpus" and encoder is not None:
+            files = (tokenizer_file(encoder),)
+        if step.builds and model in self.origins:
+            files = self.origins[model].files
+        return [os.path.normpath(f"{self.params.root}/{file}") for file in files]
+
+    def studies(self) -> dict[str, list[str]]:
+        """The files that this study takes from each other one, relative to that one."""
+        found: dict[str, list[str]] = {}
+        if (encoder := read_tokenizer_origin(self.params.tokenizer.path)) is not None:
+            found[encoder] = [tokenizer_file(encoder)]
+        for origin in self.origins.values():
+            found.setdefault(origin.study, []).extend(origin.files)
+        return {
+            name: [file.removeprefix(f"studies/{name}/") for file in dict.fromkeys(files)]
+            for name, files in found.items()
+        }
+
+    def digest_study(self, name: str) -> str:
+        """All that the files taken from another study depend on, as one text."""
+        home = self.home / self.params.root / "studies" / name
+        other = Plan(load(home / "params.yaml"), home)
+        models = {origin.model for origin in self.origins.values() if origin.study == name}
+        parts = {"corpus": other.digest(STEPS["corpus"])}
+        parts |= {model: other.digest(STEPS["lm"], model) for model in sorted(models)}
+        parts |= {study: other.digest_study(study) for study in other.studies()}
         return json.dumps(parts, sort_keys=True)
 
     def user_files(self, step: Step) -> list[str]:
@@ -208,4 +255,4 @@ def _plain(value: Any) -> Any:
 
 def _named_paths(values: Mapping[str, Any]) -> list[str]:
     sections = [section for section in values.values() if isinstance(section, Mapping)]
-    return [section[key] for section in sections for key in PATHS if section.get(key)]
+    return [section[key] for section in sections for key in PATHS if is_own_path(section.get(key))]

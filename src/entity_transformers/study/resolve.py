@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from yaml.representer import SafeRepresenter
 
+from entity_transformers.study.origin import is_own_path
 from entity_transformers.study.params import PATHS, ParamsError, parse, sections_of
 from entity_transformers.study.values import read_values
 
@@ -103,7 +104,7 @@ def _moved(values: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     def move(key: str, value: Any) -> Any:
         if isinstance(value, Mapping):
             return {name: move(name, item) for name, item in value.items()}
-        is_relative = key in PATHS and isinstance(value, str) and value[:1] not in "/~"
+        is_relative = key in PATHS and is_own_path(value) and value[:1] not in "/~"
         return os.path.relpath(old / value, new) if is_relative else value
 
     return {key: move(key, value) for key, value in values.items()}

@@ -19,6 +19,7 @@ HEADER = """\
 # Written by `make generate` from params.yaml and the steps of src/entity_transformers/study/steps.
 """
 CODE = "${root}/code.yaml"
+TOKENIZER = "results/corpus/tokenizer.json"
 MODEL, SEED, KIND = "${item.model}", "${item.seed}", "${item.kind}"
 
 
@@ -85,10 +86,12 @@ def _stage(plan: Plan, step: Step) -> dict[str, Any]:
         if step.summary:
             reads = plan.measured()
         values, code = plan.value_keys(step), plan.code_keys(step)
-        return _body(step, values, code, [*reads, *plan.user_files(step)])
+        return _body(step, values, code, [*reads, *plan.taken(step), *plan.user_files(step)])
     runs, models = plan.runs(step), plan.params.models
     values, also = _share({m: plan.value_keys(step, m) for m, _ in runs}, models)
     code, code_also = _share({m: plan.code_keys(step, m) for m, _ in runs}, models)
+    taken = {model: plan.taken(step, model) for model, _ in runs}
+    most = max(map(len, taken.values()))
     items = {}
     for model, seed in runs:
         item = _OneLine(model=model, seed=seed, kind=models[model]["kind"])
@@ -96,10 +99,14 @@ def _stage(plan: Plan, step: Step) -> dict[str, Any]:
             item["values"] = also[model]
         if code_also[model]:
             item["code"] = code_also[model]
+        if most:
+            # DVC puts no list in the place of a list, so a model with less names a file twice
+            item["taken"] = (taken[model] + [TOKENIZER] * most)[:most]
         items[f"{model}-{seed}"] = item
     values += [f"${{item.values[{i}]}}" for i in range(len(also[runs[0][0]]))]
     code += [f"${{item.code[{i}]}}" for i in range(len(code_also[runs[0][0]]))]
     reads = [file for files in inputs(step, MODEL, SEED).values() for file in files]
+    reads += [f"${{item.taken[{i}]}}" for i in range(most)]
     return {"foreach": items, "do": _body(step, values, code, reads)}
 
 

@@ -21,14 +21,14 @@ class Shown:
     title    heading of that section
     measure  from the step's files to rows of measures.csv; "" where the page shows none
     tables   builder of each table by the name of its file, in the order of the page
-    figures  the same for figures
+    figures  the same for figures, each with its caption
     own      its models are entries of the step's own section, not of section models
     """
 
     title: str
     measure: str = ""
     tables: Mapping[str, str] = field(default_factory=dict)
-    figures: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     own: bool = False
 
 

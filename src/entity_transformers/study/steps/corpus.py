@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import AfterValidator, Field, StrictBool, model_validator
 
 from entity_transformers.corpus.readers import names, registry
 from entity_transformers.resolve.base import REGISTRY
+from entity_transformers.study.origin import read_tokenizer_origin
 from entity_transformers.study.sections import Integer, PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Shown, Step
 
@@ -113,14 +114,20 @@ class TokenizerParams(Section):
     """The byte-pair encoder (section 4.1)."""
 
     kind: Annotated[
-        Literal["gpt2", "trained"],
-        Field(description="gpt2: GPT-2's own files; trained: learnt from the training split"),
+        Literal["gpt2", "trained", "study"],
+        Field(
+            description=(
+                "gpt2: GPT-2's own files; trained: learnt from the training split; study: that of"
+                " another study, whose weights the models start from"
+            )
+        ),
     ]
     path: Annotated[
         str | None,
         Field(
             description=(
-                "folder with GPT-2's vocabulary and merges, relative to the study; null: download"
+                "kind gpt2: folder with GPT-2's vocabulary and merges, relative to the study, null:"
+                " download; kind study: study:NAME"
             )
         ),
     ]
@@ -130,6 +137,16 @@ class TokenizerParams(Section):
             ge=257, description="tokens of a trained encoder, 256 bytes and <|endoftext|> included"
         ),
     ]
+
+    @model_validator(mode="after")
+    def _found(self) -> TokenizerParams:
+        named = read_tokenizer_origin(self.path) is not None
+        if self.path is None if self.kind == "study" else named:
+            raise ValueError(
+                f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"
+                " study:NAME"
+            )
+        return self
 
 
 STEP = Step(

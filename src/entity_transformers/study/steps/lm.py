@@ -25,8 +25,20 @@ STEP = Step(
             "models": "report.lm:build_models",
         },
         figures={
-            "figure2": "report.curves:draw_training",
-            "figure3": "report.curves:draw_validation",
+            "figure2": (
+                "report.curves:draw_training",
+                (
+                    "Figure 2: training loss, the mean in nats per token since the previous "
+                    "point, with dropout on."
+                ),
+            ),
+            "figure3": (
+                "report.curves:draw_validation",
+                (
+                    "Figure 3: validation loss in nats per token; dashed: the same model "
+                    "without entities."
+                ),
+            ),
         },
     ),
 )

@@ -46,9 +46,23 @@ STEP = Step(
             "table2": "report.perplexity:build_table2",
             "controls": "report.controls:build_controls",
             "perplexity_by_class": "report.perplexity:build_classes",
+            "scaling": "report.scaling:build_scaling",
         },
         figures={
-            "perplexity_by_class": "report.classes:draw_classes",
+            "perplexity_by_class": (
+                "report.classes:draw_classes",
+                (
+                    "Perplexity of the tokens outside mentions, in an entity's first mention "
+                    "and in later ones."
+                ),
+            ),
+            "scaling": (
+                "report.scaling:draw_scaling",
+                (
+                    "Test loss against training tokens, a colour per width: models (points), "
+                    "the fitted line, and beyond the last model (dotted) what it says."
+                ),
+            ),
         },
     ),
 )

@@ -67,7 +67,14 @@ STEP = Step(
             "probe": "report.probe:build_probe",
         },
         figures={
-            "probe": "report.heads:draw_heads",
+            "probe": (
+                "report.heads:draw_heads",
+                (
+                    "How often each head attends most to an earlier mention of the chain, in %; "
+                    "white: as often as the nearest earlier mention is one, blue: more often, "
+                    "orange: less; framed: the head chosen on the other split."
+                ),
+            ),
         },
     ),
 )

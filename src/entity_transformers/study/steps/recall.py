@@ -93,7 +93,13 @@ STEP = Step(
             "recall": "report.recall:build_recall",
         },
         figures={
-            "recall": "report.recall_figure:draw_recall",
+            "recall": (
+                "report.recall_figure:draw_recall",
+                (
+                    "Synthetic recall: the share of facts answered beyond the window that "
+                    "stated them, one point per seed; dashed: chance."
+                ),
+            ),
         },
         own=True,
     ),

@@ -40,9 +40,24 @@ STEP = Step(
             "similarity_models": "report.similarity:build_similarity_models",
         },
         figures={
-            "embeddings_proposed": "report.clouds:draw_proposed",
-            "embeddings_baseline": "report.clouds:draw_baseline",
-            "embeddings_both": "report.clouds:draw_both",
+            "embeddings_proposed": (
+                "report.clouds:draw_proposed",
+                (
+                    "Appendix: mentions of the most-mentioned entities in GPT2E's space: head "
+                    "words in their document, entities given."
+                ),
+            ),
+            "embeddings_baseline": (
+                "report.clouds:draw_baseline",
+                ("Appendix: the same mentions in GPT2's space."),
+            ),
+            "embeddings_both": (
+                "report.clouds:draw_both",
+                (
+                    "Appendix: both models' vectors in one projection (unit length, each "
+                    "model's mean removed)."
+                ),
+            ),
         },
     ),
 )

@@ -1,0 +1,88 @@
+"""The folder of a training's resumable state: held by one run at a time, whole or damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.digests import file_digest
+from entity_transformers.train.distributed import World
+
+log = logging.getLogger(__name__)
+DIGESTS = "sha256.json"  # written last: without it a run is not finished
+
+
+def finish(state: Path, outputs: Sequence[str]) -> None:
+    """Note the outputs as they are now: the run is whole."""
+    write_json(state / DIGESTS, {name: file_digest(state / name) for name in outputs})
+
+
+def is_whole(state: Path, outputs: Sequence[str]) -> bool:
+    """Has the run finished, and are its outputs still as they were written?
+
+    A damaged curve raises ValueError, because the checkpoints can give the other files again but
+    not that one.
+    """
+    if not (state / DIGESTS).exists():
+        return False
+    damaged = _find_damaged(state, outputs)
+    if "curve.csv" in damaged:
+        raise ValueError(
+            f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
+            f" {state} to train again"
+        )
+    if damaged:
+        log.warning(
+            "%s: %s not as written: writing all again from the last checkpoint",
+            state,
+            ", ".join(damaged),
+        )
+    return not damaged
+
+
+def _find_damaged(state: Path, outputs: Sequence[str]) -> list[str]:
+    try:
+        digests = read_json(state / DIGESTS)
+    except ValueError:
+        return [DIGESTS]
+    return [
+        name
+        for name in outputs
+        if not (state / name).exists() or file_digest(state / name) != digests.get(name)
+    ]
+
+
+@contextlib.contextmanager
+def hold(state: Path, world: World) -> Iterator[None]:
+    """Keep other runs out of ``state``: the main process locks it, and the kernel unlocks it
+    however the process ends.
+
+    Where another run has it: ValueError in all processes.
+    """
+    with contextlib.ExitStack() as stack:
+        if world.any(world.main and not _lock(state, stack)):
+            raise ValueError(f"another run is training in {state}: wait for its end, or stop it")
+        yield
+
+
+def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
+    """Lock ``state`` until ``stack`` is closed; False if another process has. A file system without
+    locks counts as locked.
+    """
+    state.mkdir(parents=True, exist_ok=True)
+    file = stack.enter_context((state / "lock").open("w"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        log.warning(
+            "%s can't be locked (%s): take care that no other run trains in it",
+            state,
+            error.strerror,
+        )
+    return True
