@@ -5,32 +5,33 @@ What `snakemake --dry-run --printshellcmds` prints, but in an order in which it 
 folders of the logs, and ending at the first command that fails.
 
     python workflow/commands.py studies/ontogum-gpu > commands.sh
-    PYTHONPATH=src bash commands.sh    # at the root of the repository, where the package's own
-                                       requirements are installed
+    bash commands.sh    # at the root of the repository, where the package's requirements are there
 """
 
 from __future__ import annotations
 
 import argparse
 import graphlib
+import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FIELD = re.compile(r"^ {4}(input|output|log): (.+)$", re.MULTILINE)
 COMMAND = re.compile(r"^Shell command: (?!None$)(.+)$", re.MULTILINE)
+OTHER = re.compile(r"snakemake --snakefile \S+ --directory (\S+) .* -- (.+?) 2>&1")
+"""A study that this one starts from (workflow/rules/studies.smk)."""
 HEADER = """\
 #!/usr/bin/env bash
 # The {count} commands of {study} that had still to run, in order; written by workflow/commands.py.
 set -euo pipefail
-cd {study}
-export PYTHONUNBUFFERED=1
+export PYTHONUNBUFFERED=1 PYTHONPATH="$PWD/src${{PYTHONPATH:+:$PYTHONPATH}}"
 entity-transformers() {{ "${{PYTHON:-python3}}" -m entity_transformers "$@"; }}
-mkdir -p {folders}
 """
 
 
@@ -64,13 +65,44 @@ def sort_jobs(jobs: list[Job]) -> list[Job]:
     return list(graphlib.TopologicalSorter(needs).static_order())
 
 
-def write_script(study: str, jobs: list[Job]) -> str:
-    """The jobs as a script that is run at the root of the repository."""
-    folders = sorted({str(Path(log).parent) for job in jobs for log in job.logs} or {"logs"})
-    header = HEADER.format(
-        count=len(jobs), study=shlex.quote(study), folders=" ".join(map(shlex.quote, folders))
+def list_commands(study: Path, targets: Sequence[str]) -> list[str]:
+    """The commands in order, those of a study that it starts from before its own; run at the root
+    of the repository.
+    """
+    jobs = sort_jobs(read_jobs(dry_run(study, targets)))
+    logs = sorted({str(Path(log).parent) for job in jobs for log in job.logs} or {"logs"})
+    own, lines = [], []
+    for job in jobs:
+        if other := OTHER.search(job.command):
+            home = Path(os.path.normpath(study / other[1]))
+            lines += list_commands(home, shlex.split(other[2]))
+        else:
+            own.append(job.command)
+    lines += [f"cd {shlex.quote(str(study))}", f"mkdir -p {' '.join(map(shlex.quote, logs))}"]
+    return [*lines, *own, 'cd "$OLDPWD"']
+
+
+def dry_run(study: Path, targets: Sequence[str]) -> str:
+    """What Snakemake says that it would run."""
+    snakemake = [
+        str(Path(sys.executable).parent / "snakemake"),
+        "--directory",
+        str(study),
+        "--dry-run",
+        "--printshellcmds",
+    ]
+    done = subprocess.run(
+        [*snakemake, "--", *targets], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return header + "".join(f"{job.command}\n" for job in jobs)
+    if done.returncode:
+        sys.exit(f"snakemake --dry-run failed on {study}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def write_script(study: str, commands: Sequence[str]) -> str:
+    """The commands as a script that is run at the root of the repository."""
+    count = sum(line.startswith("entity-transformers ") for line in commands)
+    return HEADER.format(count=count, study=shlex.quote(study)) + "\n".join([*commands, ""])
 
 
 def main() -> None:
@@ -85,19 +117,8 @@ def main() -> None:
         help="files or rules to make, as Snakemake takes them; left out: the report",
     )
     options = parser.parse_args()
-    snakemake = [
-        str(Path(sys.executable).parent / "snakemake"),
-        "--directory",
-        options.study,
-        "--dry-run",
-        "--printshellcmds",
-    ]
-    done = subprocess.run(
-        [*snakemake, "--", *options.targets], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"snakemake --dry-run failed on {options.study}:\n{done.stdout}{done.stderr}")
-    print(write_script(options.study, sort_jobs(read_jobs(done.stdout))), end="")
+    commands = list_commands(Path(options.study), options.targets)
+    print(write_script(options.study, commands), end="")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ for study, files in PLAN.studies().items():
         params:
             digest=PLAN.digest_study(study),
             home=str(home),
-            snakefile=workflow.snakefile,
+            snakefile=workflow.main_snakefile,
             files=files,
         shell:
             "snakemake --snakefile {params.snakefile:q} --directory {params.home:q}"

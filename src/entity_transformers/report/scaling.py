@@ -65,14 +65,7 @@ def fit_line(weights: Sequence[float], tokens: Sequence[float], losses: Sequence
         terms = np.stack([np.full_like(n, e), a - alpha * n, b - beta * d])
         return np.logaddexp.reduce(terms, axis=0) - observed
 
-    starts = [
-        (e, a, alpha, b, beta)
-        for e in (-1.0, 0.5, 1.0)
-        for a in (0.0, 5.0)
-        for alpha in (0.2, 0.5)
-        for b in (0.0, 5.0)
-        for beta in (0.2, 0.5)
-    ]
+    starts = [(0.5, a, 0.3, b, 0.3) for a in (0.0, 5.0) for b in (0.0, 5.0)]
     found = min(
         (least_squares(residuals, start, loss="huber", f_scale=1e-3) for start in starts),
         key=lambda one: float(one.cost),
