@@ -29,6 +29,7 @@ def make_training(
     corpus: AlignedCorpus | None = None,
     checkpoint_every: int = 5,
     max_minutes: float | None = None,
+    device: str = "cpu",
     **changes: Any,
 ) -> Training:
     """A training in ``folder``, gone on with where it has checkpoints; ``changes`` are of the
@@ -42,7 +43,7 @@ def make_training(
         return mean_loss(model, dev if labels else unlabelled, window=entry.lm.window)
 
     return Training(
-        build_model(entry, VOCABULARY, 0, seed=1),
+        build_model(entry, VOCABULARY, 0, seed=1).to(device),
         give(corpus or tiny_corpus(), entry.labels, 1),
         validate,
         entry.lm,
@@ -51,7 +52,7 @@ def make_training(
         checkpoint_every,
         CurveFile(folder / "curve.csv").write_row,
         max_minutes=max_minutes,
-        world=world or World(),
+        world=world or World(device=device),
     )
 
 

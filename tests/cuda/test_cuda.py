@@ -1,0 +1,160 @@
+"""The models, their training and their evaluation on a GPU against the CPU, in float32.
+
+Skipped where torch sees no GPU. ENTITY_TRANSFORMERS_TEST_DEVICE=cpu runs them against the CPU
+itself, to see that they run (`make rehearse`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
+from torch import Tensor
+from trainings import gradients, make_training, weights
+
+from entity_transformers import runtime
+from entity_transformers.corpus.labels import give
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.train.loop import TrainingStopped
+
+DEVICE = os.environ.get("ENTITY_TRANSFORMERS_TEST_DEVICE", "cuda")
+pytestmark = pytest.mark.skipif(
+    DEVICE == "cuda" and not torch.cuda.is_available(), reason="needs a CUDA device"
+)
+SWITCHES: list[dict[str, Any]] = [
+    {},
+    {"entity_values": "both"},
+    {"entity_values": "entity", "memory_write": "mean"},
+    {"entity_gate": "zero", "entity_layer_norm": True},
+    {"memory_gradient_windows": 2},
+    {"memory_life": "epochs"},
+    {"gradient_checkpointing": True},
+    {"accumulation": 2},
+]
+CLOSE = {"rtol": 1e-3, "atol": 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def plain_arithmetic() -> None:
+    """Float32 as the package sets it before any work: no TF32."""
+    runtime.start(DEVICE, torch.get_num_threads(), 1)
+
+
+def windows(model: LanguageModel, device: str) -> list[Batch]:
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(3):
+        tokens = torch.randint(1, 40, (3, 8), generator=generator)
+        labels = torch.randint(0, 5, (3, 8), generator=generator)
+        given = labels.to(device) if model.can("entities") else None
+        found.append(Batch(tokens.to(device), given))
+    return found
+
+
+def read(model: LanguageModel, device: str) -> list[Tensor]:
+    """Hidden states of three windows in a row, and the state that the last one leaves."""
+    model = model.to(device)
+    state, found = model.start(3, 4), []
+    with torch.no_grad():
+        for batch in windows(model, device):
+            hidden, state = model.encode(batch, state)
+            found.append(hidden.cpu())
+    return [*found, *(tensor.cpu() for _, tensor in sorted(state.tensors().items()))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_reads_what_it_reads_on_the_cpu(kind: str) -> None:
+    expected, found = (read(lively_model(kind), device) for device in ("cpu", DEVICE))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_every_token_gets_its_nats(kind: str, split: str) -> None:
+    entry, model = tiny_entry(kind), lively_model(kind)
+    corpus = give(tiny_corpus(5, seed=3, split=split), entry.labels, 1)
+    how = {"window": 8, "stride": 4 if model.context else 8, "batch": 2}
+    expected = score_corpus(model, corpus, **how)
+    found = score_corpus(model.to(DEVICE), corpus, **how)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
+def test_gradients_of_gpt2e_are_those_of_the_cpu(switches: dict[str, Any], tmp_path: Path) -> None:
+    how = {"kind": "gpt2e", "dropout": 0.0, **switches}
+    expected = gradients(make_training(tmp_path / "cpu", **how))
+    found = gradients(make_training(tmp_path / "device", device=DEVICE, **how))
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient.cpu(), expected[name], rtol=1e-2, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_ends_where_it_ends_on_the_cpu(kind: str, tmp_path: Path) -> None:
+    """Twenty steps; after a stop in the middle it goes on from its checkpoint."""
+    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 20}
+    whole = make_training(tmp_path / "cpu", **how)
+    whole.run()
+    first = make_training(tmp_path / "device", device=DEVICE, max_minutes=1e-9, **how)
+    with pytest.raises(TrainingStopped):
+        first.run()
+    training = make_training(tmp_path / "device", device=DEVICE, **how)
+    training.run()
+    assert training.device.type == torch.device(DEVICE).type
+    torch.testing.assert_close(weights(training).cpu(), weights(whole), rtol=5e-2, atol=2e-3)
+    again = make_training(tmp_path / "device", device=DEVICE, **how)
+    assert again.progress.step == 20
+    assert torch.equal(weights(again), weights(training))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"kind": kind, "dropout": 0.0}
+    one = make_training(tmp_path / "a", device=DEVICE, **how)
+    half = make_training(tmp_path / "b", device=DEVICE, precision="bfloat16", **how)
+    for training in (one, half):
+        for _ in range(5):
+            training.train_step()
+    assert half.progress.take_train_loss() == pytest.approx(
+        one.progress.take_train_loss(), rel=0.02
+    )
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="compiling for the CPU is tested elsewhere")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
+def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6}
+    eager, compiled = (
+        make_training(tmp_path / "a", device=DEVICE, **how),
+        make_training(tmp_path / "b", device=DEVICE, compile=mode, **how),
+    )
+    for training in (eager, compiled):
+        for _ in range(6):
+            training.train_step()
+    torch.testing.assert_close(weights(compiled), weights(eager), rtol=5e-2, atol=2e-3)
+
+
+def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
+    """Equal seeds give equal losses there, another seed other ones."""
+    losses = []
+    for folder in ("a", "b"):
+        training = make_training(tmp_path / folder, device=DEVICE, kind="gpt2e", dropout=0.3)
+        for _ in range(3):
+            training.train_step()
+        losses.append(training.progress.take_train_loss())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_tiny_models_fit_where_they_are_put() -> None:
+    model = tiny_model("gpt2e").to(DEVICE)
+    assert model.device.type == torch.device(DEVICE).type
+    assert all(tensor.device == model.device for tensor in model.start(2, 3).tensors().values())
