@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import graphlib
+import itertools
 import os
 import re
 import shlex
@@ -65,24 +66,32 @@ def sort_jobs(jobs: list[Job]) -> list[Job]:
     return list(graphlib.TopologicalSorter(needs).static_order())
 
 
-def list_commands(study: Path, targets: Sequence[str]) -> list[str]:
-    """The commands in order, those of a study that it starts from before its own; run at the root
-    of the repository.
+def list_jobs(study: Path, targets: Sequence[str], root: Path = ROOT) -> list[tuple[Path, Job]]:
+    """The jobs in order with the studies that they belong to, those of a study that this one starts
+    from first; studies are relative to the root of the repository.
     """
-    jobs = sort_jobs(read_jobs(dry_run(study, targets)))
-    logs = sorted({str(Path(log).parent) for job in jobs for log in job.logs} or {"logs"})
-    own, lines = [], []
-    for job in jobs:
+    first, own = [], []
+    for job in sort_jobs(read_jobs(dry_run(study, targets, root))):
         if other := OTHER.search(job.command):
             home = Path(os.path.normpath(study / other[1]))
-            lines += list_commands(home, shlex.split(other[2]))
+            first += list_jobs(home, shlex.split(other[2]), root)
         else:
-            own.append(job.command)
-    lines += [f"cd {shlex.quote(str(study))}", f"mkdir -p {' '.join(map(shlex.quote, logs))}"]
-    return [*lines, *own, 'cd "$OLDPWD"']
+            own.append((study, job))
+    return first + own
 
 
-def dry_run(study: Path, targets: Sequence[str]) -> str:
+def write_commands(jobs: Sequence[tuple[Path, Job]]) -> list[str]:
+    """The jobs as lines of a script that is run at the root of the repository."""
+    lines = []
+    for study, group in itertools.groupby(jobs, key=lambda pair: pair[0]):
+        own = [job for _, job in group]
+        logs = sorted({str(Path(log).parent) for job in own for log in job.logs} or {"logs"})
+        lines += [f"cd {shlex.quote(str(study))}", f"mkdir -p {' '.join(map(shlex.quote, logs))}"]
+        lines += [*(job.command for job in own), 'cd "$OLDPWD"']
+    return lines
+
+
+def dry_run(study: Path, targets: Sequence[str], root: Path = ROOT) -> str:
     """What Snakemake says that it would run."""
     snakemake = [
         str(Path(sys.executable).parent / "snakemake"),
@@ -92,7 +101,7 @@ def dry_run(study: Path, targets: Sequence[str]) -> str:
         "--printshellcmds",
     ]
     done = subprocess.run(
-        [*snakemake, "--", *targets], cwd=ROOT, capture_output=True, text=True, check=False
+        [*snakemake, "--", *targets], cwd=root, capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"snakemake --dry-run failed on {study}:\n{done.stdout}{done.stderr}")
@@ -117,7 +126,7 @@ def main() -> None:
         help="files or rules to make, as Snakemake takes them; left out: the report",
     )
     options = parser.parse_args()
-    commands = list_commands(Path(options.study), options.targets)
+    commands = write_commands(list_jobs(Path(options.study), options.targets))
     print(write_script(options.study, commands), end="")
 
 

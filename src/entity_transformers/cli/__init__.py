@@ -109,8 +109,7 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
         ),
         epilog=EXIT_CODES,
     )
-    version = importlib.metadata.version("entity-transformers")
-    parser.add_argument("--version", action="version", version=f"entity-transformers {version}")
+    parser.add_argument("--version", action="version", version=f"entity-transformers {_version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         sub = commands.add_parser(name, help=command.help, description=command.help)
@@ -119,6 +118,14 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
             for section in command.sections:
                 add_overrides(sub, section)
     return parser
+
+
+def _version() -> str:
+    """The installed version; a checkout on PYTHONPATH has none."""
+    try:
+        return importlib.metadata.version("entity-transformers")
+    except importlib.metadata.PackageNotFoundError:
+        return "of a checkout that is not installed"
 
 
 def read_params(path: Path, arguments: dict[str, Any]) -> Params:
