@@ -30,9 +30,9 @@ report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from wh
 	../../$(BIN)/entity-transformers $${command%:*} --results results --output results/report/$${command#*:} || exit 1; done
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
-generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.yaml
+generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
 	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done
-	$(BIN)/entity-transformers write-code --output code.yaml
+	$(BIN)/entity-transformers write-code --output code.json
 
 test: .venv/ready  ## the tests that one runs while working
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow'
@@ -53,6 +53,7 @@ bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle mac
 gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.py, then every table of studies/ontogum-gpu
 	$(BIN)/python benchmarks/gpu.py --device cuda
 	$(BIN)/python benchmarks/table.py
+	$(BIN)/python -m pytest -q tests/cuda
 	$(BIN)/snakemake --directory studies/ontogum-gpu --cores $(CORES) --resources gpu=1 --quiet rules
 	$(BIN)/entity-transformers show-tables --tables studies/ontogum-gpu/results/report/tables
 

@@ -37,9 +37,10 @@ LIMIT = 64 * 2**20
 WHEELS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions"),
     *("seqeval", "threadpoolctl", "pytest", "pluggy", "iniconfig", "pytest-timeout"),
-    *("hypothesis", "sortedcontainers"),
+    *("pygments", "hypothesis", "sortedcontainers"),
 )
 """What the commands and tests import and such a machine was seen to lack, or may lack."""
+SOURCES = ("seqeval",)
 
 
 def list_targets(study: Path) -> list[list[str]]:
@@ -107,15 +108,22 @@ def pack_files(files: Sequence[Path], root: Path, target: Path) -> None:
 
 
 def fetch_wheels(names: Sequence[str], target: Path) -> None:
-    """The wheels for Python 3.12 on Linux, in the versions of this environment."""
+    """The wheels for Python 3.12 on Linux, in the versions of this environment; one that is only
+    published as source, and is pure Python, is built.
+    """
     from importlib.metadata import version
 
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary", ":all:", "--python-version", "3.12", "--dest", str(target)]
+    pip = [sys.executable, "-m", "pip"]
+    fetch = [*pip, "download", "--quiet", "--no-deps", "--dest", str(target)]
+    fetch += ["--only-binary", ":all:", "--python-version", "3.12"]
     for platform in ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "any"):
-        command += ["--platform", platform]
-    pinned = [f"{name}=={version(name)}" for name in names]
-    subprocess.run([*command, *pinned], check=True)
+        fetch += ["--platform", platform]
+    build = [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", str(target)]
+    published = [f"{name}=={version(name)}" for name in names if name not in SOURCES]
+    subprocess.run([*fetch, *published], check=True)
+    for name in names:
+        if name in SOURCES:
+            subprocess.run([*build, f"{name}=={version(name)}"], check=True)
 
 
 def weigh(folder: Path) -> str:

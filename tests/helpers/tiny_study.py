@@ -100,8 +100,11 @@ def stages_of_jobs(jobs: set[str]) -> set[str]:
 def expand_stages(params: Params) -> dict[str, dict[str, Any]]:
     """Each stage of a study's dvc.yaml by DVC's name for it, its templates filled in."""
     found = {}
-    for name, stage in yaml.safe_load(render_stages(params))["stages"].items():
-        for key, item in stage.get("foreach", {None: {}}).items():
+    written = yaml.safe_load(render_stages(params))
+    shared = next((one["runs"] for one in written.get("vars", [])), {})
+    for name, stage in written["stages"].items():
+        items = stage.get("foreach", {None: {}})
+        for key, item in (shared if items == "${runs}" else items).items():
             text = yaml.safe_dump(stage.get("do", stage)).replace("${root}", params.root)
             for _ in range(2):  # an item's key may have a template itself
                 text = re.sub(
@@ -141,7 +144,7 @@ def stale(folder: Path) -> set[str]:
     return {
         stage
         for stage, causes in status.items()
-        if "params.yaml" in json.dumps(causes) or "code.yaml" in json.dumps(causes)
+        if "params.yaml" in json.dumps(causes) or "code.json" in json.dumps(causes)
     }
 
 
@@ -161,6 +164,6 @@ def copy_checkout(folder: Path) -> Path:
     """A copy of what Snakemake reads of the checkout, to be edited."""
     for name in ("src", "workflow", "profiles"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Snakefile", "code.yaml"):
+    for name in ("Snakefile", "code.json"):
         shutil.copy(ROOT / name, folder / name)
     return folder

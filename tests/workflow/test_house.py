@@ -38,19 +38,19 @@ def test_dvc_yaml_is_what_the_steps_come_to(study: Path) -> None:
     assert not (study / "dvc.yaml").is_symlink()
 
 
-def test_code_yaml_is_the_digest_of_the_code() -> None:
+def test_code_json_is_the_digest_of_the_code() -> None:
     """Else: make generate. The same in every supported version of Python."""
-    assert (ROOT / "code.yaml").read_text() == render_code()
+    assert (ROOT / "code.json").read_text() == render_code()
 
 
 def test_a_stale_file_is_told_in_a_line(tmp_path: Path) -> None:
     assert find_stale(STUDIES[1], ROOT) == []
-    (tmp_path / "code.yaml").write_text("lm: 1\n")
+    (tmp_path / "code.json").write_text("lm: 1\n")
     base = ROOT / "studies" / "sample" / "study.yaml"
     (tmp_path / "study.yaml").write_text(f"base: {base}\nlm: {{layers: 1}}\n")
     (tmp_path / "params.yaml").write_text((ROOT / "studies/sample/params.yaml").read_text())
     told = find_stale(tmp_path, tmp_path)
-    assert [line.split()[0] for line in told] == ["params.yaml", "code.yaml"]
+    assert [line.split()[0] for line in told] == ["params.yaml", "code.json"]
     assert all(line.endswith("make generate") for line in told)
 
 

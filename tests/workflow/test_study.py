@@ -208,7 +208,7 @@ def test_edited_code_re_runs_what_reaches_it(
         direct = {name for name in found if name.partition("@")[0] in steps.split()}
         assert stages_of_jobs(planned(study, checkout)) == follow(found, direct)
         told = snakemake(study, "--dry-run", root=checkout)
-        assert ("code.yaml is older than the code" in told) == bool(steps)
+        assert ("code.json is older than the code" in told) == bool(steps)
     finally:
         path.write_text(before)
 
@@ -307,7 +307,7 @@ def test_git_s_versions_of_a_study_are_compared(study: Path, tmp_path: Path) -> 
         path.write_text(path.read_text().replace(old, new, 1))
 
     def diff(kind: str) -> Any:
-        # the first line; then a warning, since code.yaml lies outside this repository
+        # the first line; then a warning, since code.json lies outside this repository
         printed = run("dvc", kind, "diff", "--json", "HEAD", folder=tmp_path)
         return json.loads(printed.splitlines()[0])
 

@@ -46,7 +46,7 @@ TOOLS = {
     "check-params": Command("study", "check a params.yaml and print it, every value typed"),
     "resolve-study": Command("study", "write a study's params.yaml from its study.yaml"),
     "write-study": Command("study", "the same, and its dvc.yaml"),
-    "write-code": Command("study", "write code.yaml, a digest of each step's code"),
+    "write-code": Command("study", "write code.json, a digest of each step's code"),
     "inspect-corpus": Command(
         "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
     ),

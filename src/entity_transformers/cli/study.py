@@ -1,4 +1,4 @@
-"""Writes what is generated: a study's params.yaml and dvc.yaml, and code.yaml."""
+"""Writes what is generated: a study's params.yaml and dvc.yaml, and code.json."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def write_study(study: Path) -> None:
     write_text(study / "dvc.yaml", render_stages(load(study / "params.yaml")))
 
 
-def write_code(output: Annotated[Path, Flag("code.yaml", "FILE")]) -> None:
-    """code.yaml: a digest of each step's code."""
+def write_code(output: Annotated[Path, Flag("code.json", "FILE")]) -> None:
+    """code.json: a digest of each step's code."""
     write_text(output, render_code())

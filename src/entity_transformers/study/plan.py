@@ -96,7 +96,7 @@ class Plan:
         return keys
 
     def code_keys(self, step: Step, model: str | None = None) -> list[str]:
-        """The keys of code.yaml that a step, or a run of it, depends on."""
+        """The keys of code.json that a step, or a run of it, depends on."""
         if not loads_models(step):
             return [step.name]
         if model is None:
@@ -201,7 +201,7 @@ def loads_models(step: Step) -> bool:
 
 
 def list_code() -> dict[str, Any]:
-    """code.yaml: the digest of each step's code, by kind where it builds or loads models, and that
+    """code.json: the digest of each step's code, by kind where it builds or loads models, and that
     of each kind's parameters.
     """
     found: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def list_code() -> dict[str, Any]:
 
 @cache
 def find_code(key: str) -> str:
-    """The digest of a key of code.yaml: STEP, STEP.KIND or kinds.KIND."""
+    """The digest of a key of code.json: STEP, STEP.KIND or kinds.KIND."""
     name, _, kind = key.partition(".")
     start: list[str] = []
     if kind:

@@ -1,10 +1,12 @@
 """What DVC reads: the dvc.yaml of a study, a stage per step with the files, values and code that
-Snakemake's rules have, and code.yaml with the digests of the code.
+Snakemake's rules have, and code.json with the digests of the code.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from entity_transformers.study.steps import STEPS, Step
 HEADER = """\
 # Written by `make generate` from params.yaml and the steps of src/entity_transformers/study/steps.
 """
-CODE = "${root}/code.yaml"
+CODE = "${root}/code.json"
 TOKENIZER = "results/corpus/tokenizer.json"
 MODEL, SEED, KIND = "${item.model}", "${item.seed}", "${item.kind}"
 
@@ -28,19 +30,34 @@ def render_stages(params: Params) -> str:
     plan = Plan(params)
     stages = {step.name: _stage(plan, step) for step in plan.steps}
     return HEADER + yaml.dump(
-        {"stages": stages}, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True
+        _share_runs(stages), Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True
     )
 
 
-CODE_HEADER = """\
-# Digests of the code of each step, without comments and docstrings; by kind of model where it
-# builds or loads some. Written by `make generate`; DVC compares them, Snakemake computes its own.
-"""
+def _share_runs(stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The stages with the runs of most of them listed once: DVC reads every study of a repository
+    whenever it is called, and slowly.
+    """
+    foreach = {name: stage["foreach"] for name, stage in stages.items() if "foreach" in stage}
+    lists = [tuple(items) for items in foreach.values()]
+    common = max(lists, key=lists.count, default=())
+    if lists.count(common) < 2:
+        return {"stages": stages}
+    runs: dict[str, _OneLine] = {run: _OneLine() for run in common}
+    for name, items in foreach.items():
+        if tuple(items) == common:
+            stages[name]["foreach"] = "${runs}"
+            for run, item in items.items():
+                runs[run].update(item)
+    return {"vars": [{"runs": runs}], "stages": stages}
 
 
 def render_code() -> str:
-    """The text of code.yaml."""
-    return CODE_HEADER + yaml.safe_dump(list_code())
+    """The text of code.json: digests of the code of each step, without comments and docstrings, by
+    kind of model where it builds or loads some. DVC compares them, Snakemake computes its own.
+    (JSON: DVC reads it once per stage, YAML costs it twenty times the time.)
+    """
+    return json.dumps(list_code(), indent=1, sort_keys=True) + "\n"
 
 
 def find_stale(study: Path, root: Path) -> list[str]:
@@ -52,9 +69,9 @@ def find_stale(study: Path, root: Path) -> list[str]:
         study / "params.yaml", lambda: resolve_study(study)
     ):
         found.append(f"params.yaml is not what {DIFFERENCES} comes to: make generate")
-    if _differs(root / "code.yaml", render_code):
+    if _differs(root / "code.json", render_code):
         found.append(
-            "code.yaml is older than the code, so DVC would re-run too little: make generate"
+            "code.json is older than the code, so DVC would re-run too little: make generate"
         )
     return found
 
@@ -95,19 +112,17 @@ def _stage(plan: Plan, step: Step) -> dict[str, Any]:
     items = {}
     for model, seed in runs:
         item = _OneLine(model=model, seed=seed, kind=models[model]["kind"])
-        if also[model]:
-            item["values"] = also[model]
-        if code_also[model]:
-            item["code"] = code_also[model]
-        if most:
-            # DVC puts no list in the place of a list, so a model with less names a file twice
-            item["taken"] = (taken[model] + [TOKENIZER] * most)[:most]
+        # DVC puts no list in the place of a list, so a model with less names a file twice
+        own = [*also[model], *code_also[model], *(taken[model] + [TOKENIZER] * most)[:most]]
+        if own:
+            item[step.name] = own
         items[f"{model}-{seed}"] = item
-    values += [f"${{item.values[{i}]}}" for i in range(len(also[runs[0][0]]))]
-    code += [f"${{item.code[{i}]}}" for i in range(len(code_also[runs[0][0]]))]
+    count = len(also[runs[0][0]]), len(code_also[runs[0][0]]), most
+    places = iter(f"${{item.{step.name}[{i}]}}" for i in range(sum(count)))
+    values += islice(places, count[0])
+    code += islice(places, count[1])
     reads = [file for files in inputs(step, MODEL, SEED).values() for file in files]
-    reads += [f"${{item.taken[{i}]}}" for i in range(most)]
-    return {"foreach": items, "do": _body(step, values, code, reads)}
+    return {"foreach": items, "do": _body(step, values, code, [*reads, *places])}
 
 
 def _share(
