@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
 from argparse import Namespace
@@ -233,6 +234,56 @@ def test_inspect_corpus_counts_a_users_json_lines(
     assert (total["documents"], total["words"], total["chains"], total["mentions"]) == (1, 5, 1, 2)
     main(["inspect-corpus", str(tmp_path / "mine.jsonl")])
     assert "mentions" in capsys.readouterr().out
+
+
+def write_text_and_set(folder: Path, first: int, last: int) -> list[str]:
+    """A training text of 400 different words and a document with those from ``first`` on; the
+    arguments that compare them.
+    """
+    (folder / "book.txt").write_text(" ".join(f"w{i}" for i in range(400)))
+    row = {"name": "e", "split": "test", "words": [f"w{i}" for i in range(first, last)]}
+    (folder / "set.jsonl").write_text(json.dumps(row) + "\n")
+    places = ["--evaluation", str(folder / "set.jsonl"), "--cache", str(folder / "cache")]
+    return ["inspect-overlap", str(folder / "book.txt"), *places]
+
+
+def test_inspect_overlap_fails_where_what_is_evaluated_is_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(write_text_and_set(tmp_path, 100, 200))
+    assert stopped.value.code == 2
+    printed = capsys.readouterr()
+    assert "100.00%" in printed.out
+    assert re.search(r"set\.jsonl, e#0: 100\.0% of its text .* expected at most 5%", printed.err)
+
+
+def test_inspect_overlap_counts_as_json_what_is_shared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*write_text_and_set(tmp_path, 390, 800), "--json"])  # ten words: three runs of eight
+    [found] = json.loads(capsys.readouterr().out).values()
+    assert (found["documents"], found["shingles"], found["shared"]) == (1, 403, 3)
+
+
+BOOKS: list[tuple[str, bytes, str]] = [
+    ("a.txt", bytes(range(256)) * 8, "UTF-8"),
+    ("b.txt", "caf\u00e9 ".encode("latin-1") * 200, "UTF-8"),
+    ("c.txt", b"<!DOCTYPE html><html><body>" + b"word " * 200, "web page"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "message"), BOOKS, ids=[row[0] for row in BOOKS])
+def test_a_book_that_is_no_text_is_named_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(SystemExit) as stopped:
+        main(["inspect-corpus", str(tmp_path), "--format", "text", "--bad-documents", "strict"])
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert name in error
+    assert message in error
 
 
 def test_every_command_imports_without_snakemake_and_dvc() -> None:
