@@ -29,6 +29,7 @@ from entity_transformers.study.origin import Origin, read_origin, read_tokenizer
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.anomalies import AnomaliesParams
+from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
 from entity_transformers.study.steps.ner import NerParams
@@ -74,6 +75,7 @@ class Params(Section):
     similarity: SimilarityParams
     probe: ProbeParams
     ner: NerParams
+    cache: CacheParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams

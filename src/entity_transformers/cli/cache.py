@@ -1,0 +1,49 @@
+"""Opens the files of score-cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from entity_transformers.artifacts import write_csv, write_json
+from entity_transformers.cli.trained import open_model
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.study.params import Params
+from entity_transformers.tasks.cache import (
+    DOCUMENT_COLUMNS,
+    compare_sizes,
+    document_rows,
+    read_scores,
+)
+
+
+def score_cache(
+    params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
+) -> None:
+    """The loss of the split cache.report with a cache of each size, theta and lambda chosen on
+    cache.choose, and the nats of each document.
+    """
+    entry, trained = open_model(params, lm, model, seed)
+    found = {}
+    for split in (params.cache.choose, params.cache.report):
+        gold = AlignedCorpus.load(corpus / f"{split}.safetensors")
+        if not len(gold):
+            raise ValueError(
+                f"section cache names {split!r}, of which the corpus has no document: name another"
+            )
+        found[split] = (
+            gold,
+            read_scores(
+                trained,
+                gold,
+                sizes=params.cache.sizes,
+                window=entry.lm.window,
+                stride=min(params.perplexity.stride, entry.lm.window),
+                batch=params.perplexity.batch,
+            ),
+        )
+    chosen, (judged, scores) = found[params.cache.choose][1], found[params.cache.report]
+    sizes = compare_sizes(chosen, scores, params.cache.sizes)
+    facts = {"model": model, "seed": seed, "labels": "none", "split": params.cache.report}
+    write_json(output / "cache.json", facts | {"tokens": len(scores.model), "sizes": sizes})
+    rows = document_rows(judged, scores, sizes)
+    write_csv(output / "documents.csv", rows, DOCUMENT_COLUMNS)

@@ -1,0 +1,223 @@
+"""A continuous cache around a language model: the strongest cheap memory, which knows no entities
+(Grave, Joulin and Usunier, 2017, "Improving neural language models with a continuous cache",
+https://arxiv.org/abs/1612.04426).
+
+Of the last n tokens of the document the cache holds the state h_i before each and the token x_i+1
+that came. With theta and lambda chosen on other text,
+
+    p_cache(w) ∝ sum over i of [w = x_i+1] exp(theta h_t · h_i)             (equation 3)
+    p(w) = (1 - lambda) p_LM(w) + lambda p_cache(w)                         (equation 5)
+
+States are divided by their lengths, so theta has one scale for every model. Where the cache is
+still empty p is p_LM. Dimensions: T tokens of a document, W width, S sizes, A thetas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.models.base import LanguageModel
+
+THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
+DOCUMENT_COLUMNS = ("split", "document", "size", "tokens", "nll")
+ROWS = 256
+"""Predictions that are compared with all earlier states at once."""
+
+
+@dataclass(frozen=True)
+class CacheScores:
+    """What a model and caches of several sizes give to the tokens that came.
+
+    model   float64 [N]        p_LM of each predicted token
+    cache   float64 [S, A, N]  p_cache of it, by size and theta
+    filled  bool [N]           does the cache hold anything yet?
+    lengths int64 [D]          predicted tokens of each document; N in all
+    """
+
+    model: np.ndarray
+    cache: np.ndarray
+    filled: np.ndarray
+    lengths: np.ndarray
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is chosen for one size: theta's index, lambda, and the loss there in nats per token."""
+
+    theta: int
+    weight: float
+    loss: float
+
+
+@torch.inference_mode()
+def read_scores(
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    *,
+    sizes: Sequence[int],
+    window: int,
+    stride: int,
+    batch: int,
+    thetas: Sequence[float] = THETAS,
+) -> CacheScores:
+    """Probabilities of every token but the leading ``<|endoftext|>``, no labels given; windows and
+    errors as of `read_windows`. The cache begins anew with each document.
+    """
+    plain, caches, lengths = [], [], []
+    reads = {"window": window, "stride": stride, "batch": batch}
+    for states, targets in read_documents(model, give(corpus, "none"), **reads):
+        nats = compute_token_losses(model, states, targets)
+        plain.append(np.exp(-nats.astype(np.float64)))
+        caches.append(recall_targets(states, targets, sizes, thetas))
+        lengths.append(len(targets))
+    empty = np.zeros((len(sizes), len(thetas), 0))
+    filled = [np.arange(length) > 0 for length in lengths]
+    return CacheScores(
+        np.concatenate(plain or [np.zeros(0)]),
+        np.concatenate(caches, axis=2) if caches else empty,
+        np.concatenate(filled or [np.zeros(0, bool)]),
+        np.array(lengths, np.int64),
+    )
+
+
+def read_documents(
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
+) -> Iterator[tuple[Tensor, np.ndarray]]:
+    """The state before each predicted token [T, W] and those tokens [T], document by document."""
+    for d in range(len(corpus)):
+        place = corpus.document(d)
+        alone = _cut(corpus, d)
+        states = torch.zeros(place.stop - place.start, model.width, device=model.device)
+        for reading in read_windows(model, alone, window=window, stride=stride, batch=batch):
+            valid = torch.from_numpy(reading.valid).to(model.device)
+            states[torch.from_numpy(reading.where[reading.valid])] = reading.hidden[valid].float()
+        yield states[:-1], corpus.tokens[place][1:]
+
+
+def _cut(corpus: AlignedCorpus, document: int) -> AlignedCorpus:
+    """One document as a corpus."""
+    place = corpus.document(document)
+    none = np.zeros(place.stop - place.start, np.int32)
+    return AlignedCorpus(
+        corpus.split,
+        (corpus.names[document],),
+        corpus.tag_names,
+        tokens=corpus.tokens[place],
+        gold=none,
+        mentions=none - 1,
+        words=corpus.words[place],
+        tags=corpus.tags[place],
+        bytes=corpus.bytes[place],
+        offsets=np.array([0, len(none)], np.int64),
+    )
+
+
+def recall_targets(
+    states: Tensor, targets: np.ndarray, sizes: Sequence[int], thetas: Sequence[float]
+) -> np.ndarray:
+    """p_cache of each target [S, A, T] from the states before them [T, W]; 0 for the first one,
+    before which the cache is empty.
+    """
+    unit = torch.nn.functional.normalize(states.float(), dim=-1)
+    following = torch.from_numpy(targets.astype(np.int64)).to(states.device)
+    found = np.zeros((len(sizes), len(thetas), len(targets)))
+    for start in range(0, len(targets), ROWS):
+        end = min(start + ROWS, len(targets))
+        # entry i was made when token i came: at t the entries before t are there
+        similar = (unit[start:end] @ unit[:end].T).double()
+        age = torch.arange(start, end, device=unit.device)[:, None] - torch.arange(
+            end, device=unit.device
+        )
+        same = following[start:end, None] == following[:end]
+        for a, theta in enumerate(thetas):
+            weight = torch.exp(theta * (similar - 1)) * (age > 0)
+            for s, size in enumerate(sizes):
+                near = weight * (age <= size)
+                total = near.sum(-1)
+                hit = (near * same).sum(-1)
+                found[s, a, start:end] = (hit / total.clamp_min(1e-300)).cpu().numpy()
+    return found
+
+
+def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray:
+    """Nats of each token under the mixture, float64 [N]."""
+    share = np.where(scores.filled, weight, 0.0)
+    mixed = (1 - share) * scores.model + share * scores.cache[size, theta]
+    return -np.log(np.maximum(mixed, 1e-300))
+
+
+def choose(scores: CacheScores, size: int) -> Choice:
+    """The theta and lambda of the lowest loss: every theta of the grid, for each the best lambda,
+    which is found by expectation maximisation (the loss is convex in it).
+    """
+    best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()) if len(scores.model) else 0.0)
+    for theta in range(scores.cache.shape[1]):
+        weight = fit_weight(scores.model[scores.filled], scores.cache[size, theta][scores.filled])
+        loss = float(mix(scores, size, theta, weight).mean()) if len(scores.model) else 0.0
+        if loss < best.loss:
+            best = Choice(theta, weight, loss)
+    return best
+
+
+def fit_weight(plain: np.ndarray, cache: np.ndarray, rounds: int = 200) -> float:
+    """The lambda that gives the tokens, of p_LM and p_cache [n], the highest likelihood; 0 for
+    none.
+    """
+    weight = 0.1 if len(plain) else 0.0
+    for _ in range(rounds if len(plain) else 0):
+        part = weight * cache
+        new = float((part / np.maximum(part + (1 - weight) * plain, 1e-300)).mean())
+        if abs(new - weight) < 1e-7:
+            break
+        weight = new
+    return weight
+
+
+def compare_sizes(
+    chosen: CacheScores, judged: CacheScores, sizes: Sequence[int], thetas: Sequence[float] = THETAS
+) -> list[dict[str, Any]]:
+    """An entry per size, 0 first (the model alone): theta and lambda chosen on one text, the loss
+    on another in nats per token.
+    """
+    alone = float(-np.log(judged.model).mean()) if len(judged.model) else None
+    found: list[dict[str, Any]] = [{"size": 0, "theta": None, "weight": 0.0, "loss": alone}]
+    for s, size in enumerate(sizes):
+        choice = choose(chosen, s)
+        nats = mix(judged, s, choice.theta, choice.weight)
+        loss = float(nats.mean()) if len(nats) else None
+        entry = {"theta": thetas[choice.theta], "weight": choice.weight, "loss": loss}
+        found.append({"size": size, **entry})
+    return found
+
+
+def document_rows(
+    corpus: AlignedCorpus,
+    scores: CacheScores,
+    sizes: Sequence[Mapping[str, Any]],
+    thetas: Sequence[float] = THETAS,
+) -> list[dict[str, Any]]:
+    """Rows of documents.csv: the nats of each document with a cache of each size of
+    `compare_sizes`, for bootstraps over documents.
+    """
+    rows = []
+    for place, entry in enumerate(sizes):
+        nats = (
+            mix(scores, place - 1, thetas.index(entry["theta"]), entry["weight"])
+            if entry["size"]
+            else -np.log(scores.model)
+        )
+        ends = np.cumsum(scores.lengths)
+        totals = np.diff(np.concatenate([[0.0], np.cumsum(nats)])[np.concatenate([[0], ends])])
+        for name, tokens, total in zip(corpus.names, scores.lengths, totals, strict=True):
+            row = {"split": corpus.split, "document": name, "size": entry["size"]}
+            rows.append(row | {"tokens": int(tokens), "nll": float(total)})
+    return rows

@@ -1,0 +1,149 @@
+"""The continuous cache against its formula, token by token; what it may see; how it is tuned."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, lively_model, tiny_corpus
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.tasks.cache import (
+    THETAS,
+    CacheScores,
+    choose,
+    compare_sizes,
+    document_rows,
+    fit_weight,
+    mix,
+    read_documents,
+    read_scores,
+    recall_targets,
+)
+from entity_transformers.tasks.perplexity import score_corpus
+
+SIZES = (1, 3, 8, 1000)
+HOW = {"window": 8, "stride": 8, "batch": 2}
+
+
+def distribution(states: Tensor, tokens: list[int], t: int, size: int, theta: float) -> list[float]:
+    """Equation 3 as it stands: p_cache of each word of the vocabulary at t."""
+    unit = states / states.norm(dim=-1, keepdim=True)
+    mass = [0.0] * VOCABULARY
+    for i in range(max(0, t - size), t):
+        mass[tokens[i]] += math.exp(theta * (float(unit[t] @ unit[i]) - 1))
+    total = sum(mass)
+    return [one / total for one in mass]
+
+
+def test_it_is_the_formula() -> None:
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn(20, 6, generator=generator, dtype=torch.float64)
+    tokens = torch.randint(0, 5, (20,), generator=generator).tolist()
+    found = recall_targets(states, np.array(tokens), SIZES, THETAS)
+    for s, size in enumerate(SIZES):
+        for a, theta in enumerate(THETAS):
+            assert found[s, a, 0] == 0
+            for t in range(1, 20):
+                whole = distribution(states, tokens, t, size, theta)
+                assert sum(whole) == pytest.approx(1)
+                assert found[s, a, t] == pytest.approx(whole[tokens[t]], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
+def test_the_model_alone_is_what_perplexity_scores(kind: str) -> None:
+    model, corpus = lively_model(kind), tiny_corpus(4, seed=2)
+    scores = read_scores(model, corpus, sizes=SIZES, **HOW)
+    nats = score_corpus(model, corpus, **HOW)
+    first = np.isin(np.arange(len(nats)), corpus.offsets)
+    np.testing.assert_allclose(-np.log(scores.model), nats[~first], rtol=1e-4, atol=1e-5)
+    assert scores.lengths.tolist() == (np.diff(corpus.offsets) - 1).tolist()
+
+
+def change(corpus: AlignedCorpus, place: int) -> AlignedCorpus:
+    tokens = corpus.tokens.copy()
+    tokens[place] = tokens[place] % (VOCABULARY - 1) + 1
+    arrays = {
+        name: getattr(corpus, name) for name in ("gold", "mentions", "words", "tags", "bytes")
+    }
+    return AlignedCorpus(
+        corpus.split, corpus.names, corpus.tag_names, tokens, offsets=corpus.offsets, **arrays
+    )
+
+
+def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
+    model, corpus = lively_model("gpt2"), tiny_corpus(2, seed=4, shortest=25, longest=30)
+    place = int(corpus.offsets[0]) + 15
+    before, after = (
+        read_scores(model, one, sizes=SIZES, **HOW) for one in (corpus, change(corpus, place))
+    )
+    same = place - 1  # the token at `place` is prediction place - 1
+    np.testing.assert_array_equal(before.cache[..., :same], after.cache[..., :same])
+    first = int(before.lengths[0])
+    np.testing.assert_array_equal(before.cache[..., first:], after.cache[..., first:])
+    assert (before.cache[..., same:first] != after.cache[..., same:first]).any()
+
+
+def test_states_are_those_before_the_tokens() -> None:
+    model, corpus = lively_model("gpt2"), tiny_corpus(3, seed=5)
+    for d, (states, targets) in enumerate(read_documents(model, corpus, **HOW)):
+        place = corpus.document(d)
+        assert targets.tolist() == corpus.tokens[place][1:].tolist()
+        assert states.shape == (len(targets), model.width)
+
+
+def random_scores(seed: int, tokens: int = 400) -> CacheScores:
+    generator = np.random.default_rng(seed)
+    cache = generator.random((2, len(THETAS), tokens)) ** 4
+    return CacheScores(
+        generator.random(tokens), cache, np.arange(tokens) > 0, np.array([tokens], np.int64)
+    )
+
+
+def test_lambda_is_the_best_of_all() -> None:
+    scores = random_scores(1)
+    plain, cache = scores.model[1:], scores.cache[0, 2][1:]
+    weight = fit_weight(plain, cache, rounds=5000)
+    grid = np.linspace(0, 1, 2001)[:-1]
+    losses = [-np.log((1 - w) * plain + w * cache).mean() for w in grid]
+    assert weight == pytest.approx(grid[int(np.argmin(losses))], abs=2e-3)
+
+
+def test_what_is_chosen_is_the_lowest_of_the_grid() -> None:
+    scores = random_scores(2)
+    found = choose(scores, 1)
+    for theta in range(len(THETAS)):
+        for weight in np.linspace(0, 0.99, 50):
+            assert found.loss <= mix(scores, 1, theta, weight).mean() + 1e-6
+
+
+def test_a_cache_that_does_not_help_is_not_used() -> None:
+    scores = random_scores(3)
+    useless = CacheScores(scores.model, scores.cache * 0, scores.filled, scores.lengths)
+    found = choose(useless, 0)
+    assert found.weight == pytest.approx(0.0, abs=1e-4)
+    assert found.loss == pytest.approx(-np.log(scores.model).mean(), abs=1e-4)
+
+
+def test_the_tables_numbers_add_up() -> None:
+    model, corpus = lively_model("gpt2"), tiny_corpus(4, seed=6)
+    scores = read_scores(model, corpus, sizes=SIZES, **HOW)
+    sizes = compare_sizes(scores, scores, SIZES)
+    assert [entry["size"] for entry in sizes] == [0, *SIZES]
+    losses = [entry["loss"] for entry in sizes]
+    assert all(loss <= losses[0] + 1e-9 for loss in losses)
+    rows = document_rows(corpus, scores, sizes)
+    for entry in sizes:
+        own = [row for row in rows if row["size"] == entry["size"]]
+        assert [row["document"] for row in own] == list(corpus.names)
+        total = sum(row["nll"] for row in own) / sum(row["tokens"] for row in own)
+        assert total == pytest.approx(entry["loss"])
+
+
+def test_a_corpus_without_documents_has_no_loss() -> None:
+    none = tiny_corpus(2).head(0)
+    scores = read_scores(lively_model("gpt2"), none, sizes=SIZES, **HOW)
+    assert [entry["loss"] for entry in compare_sizes(scores, scores, SIZES)] == [None] * 5
