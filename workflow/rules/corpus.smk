@@ -17,7 +17,7 @@ rule download_corpus:
         "logs/corpus/download_corpus.log",
     benchmark:
         "logs/corpus/download_corpus.tsv"
-    priority: 1  # a corpus that is missing stops the study before anything else is fetched
+    priority: 9  # a corpus that is missing or bad stops the study before anything else is done
     params:
         digest=digest("corpus"),
     shell:
@@ -36,6 +36,7 @@ rule prepare_corpus:
         "logs/corpus/prepare_corpus.log",
     benchmark:
         "logs/corpus/prepare_corpus.tsv"
+    priority: 9
     params:
         digest=digest("corpus"),
     shell:
@@ -54,6 +55,7 @@ rule train_tokenizer:
         "logs/corpus/train_tokenizer.log",
     benchmark:
         "logs/corpus/train_tokenizer.tsv"
+    priority: 9
     params:
         digest=digest("corpus"),
     shell:
@@ -73,6 +75,7 @@ rule align_corpus:
         "logs/corpus/align_corpus.log",
     benchmark:
         "logs/corpus/align_corpus.tsv"
+    priority: 9
     params:
         digest=digest("corpus"),
     shell:

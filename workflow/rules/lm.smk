@@ -16,7 +16,7 @@ rule train_lm:
         f"logs/lm/train_lm/{RUN}.log",
     benchmark:
         f"logs/lm/train_lm/{RUN}.tsv"
-    priority: 2  # the longest jobs first, or a core waits for the last of them
+    priority: 5  # the longest jobs first, or a core waits for the last of them
     threads: PARAMS.run.threads
     resources:
         gpu=1,

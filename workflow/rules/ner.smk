@@ -15,7 +15,7 @@ rule train_ner:
         f"logs/ner/train_ner/{RUN}.log",
     benchmark:
         f"logs/ner/train_ner/{RUN}.tsv"
-    priority: 1  # longer than the other steps of a model
+    priority: 3  # longer than the other steps of a model
     threads: PARAMS.run.threads
     resources:
         gpu=1,
