@@ -26,8 +26,7 @@ study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
-	cd studies/$(STUDY) && for command in build-tables:tables build-figures:figures build-report:report.html; do \
-	../../$(BIN)/entity-transformers $${command%:*} --results results --output results/report/$${command#*:} || exit 1; done
+	cd studies/$(STUDY) && ../../$(BIN)/entity-transformers build-report --results results --output results/report
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json

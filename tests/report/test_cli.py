@@ -40,7 +40,7 @@ def test_the_committed_tables_are_made_again_byte_for_byte(committed: Path) -> N
     tables = results / "report/tables"
     before = files(tables)
     (tables / "planted.csv").write_text("of an earlier version")
-    report.build_tables(load(committed / "params.yaml"), results, tables)
+    report.build_report(load(committed / "params.yaml"), results, results / "report")
     assert files(tables) == before
 
 
@@ -53,10 +53,9 @@ def test_a_page_is_made_of_what_is_committed(committed: Path) -> None:
     figures = results / "report/figures"
     kept = {name: (figures / f"{name}.png").read_bytes() for name in CLOUDS}
     (figures / "planted.png").write_text("of an earlier version")
-    report.build_figures(params, results, figures)
+    report.build_report(params, results, results / "report")
     assert {name: (figures / f"{name}.png").read_bytes() for name in CLOUDS} == kept
     assert not (figures / "planted.png").exists()
-    report.build_report(params, results, results / "report/report.html")
     page = (results / "report/report.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 7
     assert "Not part of this study: What the memory can carry (step recall); Anomalies" in page
@@ -74,11 +73,11 @@ def test_a_clone_cannot_overwrite_its_measures(committed: Path) -> None:
 def test_without_measures_the_file_is_named(root: Path, tmp_path: Path) -> None:
     params = load(root / "studies/controls/params.yaml")
     with pytest.raises(FileNotFoundError, match=r"measures\.csv"):
-        report.build_tables(params, tmp_path, tmp_path / "tables")
+        report.build_report(params, tmp_path, tmp_path)
     (tmp_path / "report").mkdir()
     (tmp_path / "report/measures.csv").write_text("a,b\n")
     with pytest.raises(FrameError, match=r"measures\.csv: the columns are a,b"):
-        report.build_tables(params, tmp_path, tmp_path / "tables")
+        report.build_report(params, tmp_path, tmp_path)
 
 
 def prepare(small: Any, root: Path, results: Path) -> Params:
@@ -128,9 +127,7 @@ def test_from_the_steps_files_to_the_page(small: Any, root: Path, tmp_path: Path
     assert files(made) == first
     shutil.rmtree(results / "embeddings")
     shutil.rmtree(results / "corpus")
-    report.build_tables(params, results, made / "tables")
-    report.build_figures(params, results, made / "figures")
-    report.build_report(params, results, made / "report.html")
+    report.build_report(params, results, made)
     assert {f"{name}.png" for name in CLOUDS} <= set(files(made / "figures"))
     assert (made / "tables/table1.csv").read_text().startswith(",1,2,3")
     text = (made / "report.html").read_text()

@@ -25,48 +25,14 @@ rule collect_measures:
         "entity-transformers collect-measures --params params.yaml --results results --output results/report 2>&1 | tee {log:q}"
 
 
-rule build_tables:
-    """Every table as Markdown and CSV."""
+rule build_report:
+    """Every table as Markdown and CSV, every figure as PNG, and what they show on one page."""
     input:
         rules.collect_measures.output,
         RECORDS,
     output:
         directory("results/report/tables"),
-    log:
-        "logs/report/build_tables.log",
-    benchmark:
-        "logs/report/build_tables.tsv"
-    params:
-        digest=digest("report"),
-    shell:
-        "entity-transformers build-tables --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"
-
-
-rule build_figures:
-    """Every figure as PNG."""
-    input:
-        rules.collect_measures.output,
-        RECORDS,
-    output:
         directory("results/report/figures"),
-    log:
-        "logs/report/build_figures.log",
-    benchmark:
-        "logs/report/build_figures.tsv"
-    params:
-        digest=digest("report"),
-    shell:
-        "entity-transformers build-figures --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"
-
-
-rule build_report:
-    """Tables, figures and what they show on one page."""
-    input:
-        rules.collect_measures.output,
-        RECORDS,
-        rules.build_tables.output,
-        rules.build_figures.output,
-    output:
         "results/report/report.html",
     log:
         "logs/report/build_report.log",
@@ -75,4 +41,4 @@ rule build_report:
     params:
         digest=digest("report"),
     shell:
-        "entity-transformers build-report --params params.yaml --results results --output {output:q} 2>&1 | tee {log:q}"
+        "entity-transformers build-report --params params.yaml --results results --output results/report 2>&1 | tee {log:q}"

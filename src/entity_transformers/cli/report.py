@@ -1,13 +1,13 @@
-"""Opens the files of collect-measures, build-tables, build-figures, build-report and show-tables.
+"""Opens the files of collect-measures, build-report and show-tables.
 
-The first makes measures.csv and pictures.json from what the steps left; the others read only these
+The first makes measures.csv and pictures.json from what the steps left; the second reads only these
 two, manifest.json and the CSV files, all of which are committed with a study.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,9 +57,19 @@ def collect_measures(params: Params, results: Path, output: Path) -> None:
     write_text(output / "pictures.json", text + "\n")
 
 
-def build_tables(params: Params, results: Path, output: Path) -> None:
-    """Every table that has rows as Markdown, CSV and plain text; others in ``output`` go."""
-    built = tables.build_all(gather(params, results))
+def build_report(params: Params, results: Path, output: Path) -> None:
+    """Every table and figure that the results allow, and both on one HTML page: ``output``/tables,
+    figures and report.html. Files of tables and figures that are no longer built go.
+    """
+    gathered = gather(params, results)
+    built = tables.build_all(gathered)
+    _write_tables(built, output / "tables")
+    images = _write_figures(gathered, output / "figures")
+    write_text(output / "report.html", page.render(gathered, built, images))
+
+
+def _write_tables(built: Mapping[str, tables.Table], output: Path) -> None:
+    """Every table as Markdown and CSV; what a run prints when it ends as plain text."""
     files = {f"{name}.md": tables.render_markdown(table) for name, table in built.items()}
     files |= {f"{name}.csv": tables.render_csv(table) for name, table in built.items()}
     terminal = [tables.render_text(built[name]) for name in tables.TERMINAL if name in built]
@@ -69,17 +79,16 @@ def build_tables(params: Params, results: Path, output: Path) -> None:
     _remove_others(output, files)
 
 
-def build_figures(params: Params, results: Path, output: Path) -> None:
-    """Every figure that the results allow as PNG; others in ``output`` go, but for those that
-    pictures.json keeps.
-    """
-    gathered = gather(params, results)
+def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
+    """Every figure as PNG; those that there are then, the ones that pictures.json keeps too."""
     built = figures.build_all(gathered)
     output.mkdir(parents=True, exist_ok=True)
     for name, figure in built.items():
         with atomic(output / f"{name}.png") as temporary:
             temporary.write_bytes(figures.render_png(figure))
     _remove_others(output, [f"{name}.png" for name in (*built, *gathered.pictures.kept)])
+    files = {name: output / f"{name}.png" for name in list_figures(gathered.shown)}
+    return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
 
 
 def _remove_others(folder: Path, names: Iterable[str]) -> None:
@@ -87,15 +96,6 @@ def _remove_others(folder: Path, names: Iterable[str]) -> None:
     for file in folder.iterdir():
         if file.suffix in (".md", ".csv", ".txt", ".png") and file.name not in kept:
             file.unlink()
-
-
-def build_report(params: Params, results: Path, output: Path) -> None:
-    """One HTML page; the figures are those that build-figures left."""
-    gathered = gather(params, results)
-    folder = results / "report" / "figures"
-    files = {name: folder / f"{name}.png" for name in list_figures(gathered.shown)}
-    images = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
-    write_text(output, page.render(gathered, tables.build_all(gathered), images))
 
 
 def show_tables(tables: Path) -> None:
