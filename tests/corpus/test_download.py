@@ -25,12 +25,13 @@ from typing import Any
 
 import pytest
 
+from entity_transformers.corpus import download
 from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import fetch_source, find_dataset, list_files, locate
 from entity_transformers.corpus.hub import fetch_conll2012
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.sources import RemoteFile, Source, read_checksums
+from entity_transformers.corpus.sources import Dataset, RemoteFile, Source, read_checksums
 from entity_transformers.corpus.transfer import DownloadError, fetch
 
 BODY = bytes(range(256)) * 1000
@@ -284,6 +285,55 @@ def test_a_source_is_fetched_file_by_file(
     fetch_source(Source("here", "none", files), folder)
     assert len(server.ranges) == 3
     fetch_source(Source("here", "none", files), folder, offline=True)
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files whose bytes were hashed, in order."""
+    names: list[str] = []
+
+    def count(path: Path) -> str:
+        names.append(path.name.removesuffix(".part"))
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    for module in ("digests", "corpus.transfer"):
+        monkeypatch.setattr(f"entity_transformers.{module}.file_digest", count)
+    monkeypatch.setattr("pooch.core.hash_matches", lambda name, known, **more: known is None)
+    return names
+
+
+def one_file(url: str) -> Dataset:
+    """A data set of one pinned file."""
+    file = RemoteFile(url, "file.bin", len(BODY), SHA)
+    source = Source("here", "none", (file,))
+    return Dataset(name="one", folder="one", patterns=("*.bin",), source=lambda: source)
+
+
+def test_a_file_is_hashed_once_in_the_call_that_fetches_it(
+    server: Script, tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers = [answer()]
+    monkeypatch.setattr(download, "find_dataset", lambda kind: one_file(server.url))
+    monkeypatch.setattr(download, "data_folder", lambda: None)
+    listed = locate("one", None, tmp_path, offline=False)
+    assert [row["sha256"] for row in listed["files"]] == [SHA]
+    assert hashed == ["file.bin"]
+
+
+def test_a_file_of_this_machine_is_hashed_once_and_then_known(
+    tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "find_dataset", lambda kind: one_file("http://none/file.bin"))
+    monkeypatch.setattr(download, "data_folder", lambda: tmp_path)
+    place = tmp_path / "one" / "file.bin"
+    place.parent.mkdir()
+    place.write_bytes(BODY)
+    first = locate("one", None, tmp_path / "cache")
+    assert hashed == ["file.bin"]
+    place.write_bytes(BODY[:-1] + b"x")
+    with pytest.raises(CorpusError, match="missing or others than the pinned ones"):
+        locate("one", None, tmp_path / "cache")
+    assert [row["sha256"] for row in first["files"]] == [SHA]
 
 
 def test_sources_are_pinned_and_their_checksums_are_those_of_the_real_files(

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -56,10 +56,9 @@ def locate(
         return _local(dataset, path, cache)
     source = dataset.source() if dataset.source else None
     if folder := _find_here(dataset, cache):
-        if source:
-            _verify(dataset, source, folder)
+        known = _verify(dataset, source, folder, cache) if source else {}
         origin = source.origin if source else "local"
-        return _manifest(dataset, _root_of(source, folder), origin, cache)
+        return _manifest(dataset, _root_of(source, folder), origin, cache, known)
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in _TRUE if offline is None else offline
     if dataset.fetch:
         folder, origin = dataset.fetch(cache, revision=revision, offline=offline)
@@ -68,7 +67,8 @@ def locate(
         able = ", ".join(name for name, found in datasets().items() if found.downloads)
         raise CorpusError(f"{kind}: nothing to download, expected one of {able}: give a local path")
     folder = fetch_source(source, cache / dataset.folder, offline=offline, **settings)
-    return _manifest(dataset, _root_of(source, folder), source.origin, cache)
+    known = {folder / file.path: file.sha256 for file in source.files}
+    return _manifest(dataset, _root_of(source, folder), source.origin, cache, known)
 
 
 def datasets() -> dict[str, Dataset]:
@@ -138,18 +138,26 @@ def _find_here(dataset: Dataset, cache: Path) -> Path | None:
     return None
 
 
-def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
-    """Refuse a folder whose files, unpacked where they end in .gz, are not the pinned ones."""
+def _verify(dataset: Dataset, source: Source, folder: Path, cache: Path) -> dict[Path, str]:
+    """Refuse a folder whose files, unpacked where they end in .gz, are not the pinned ones; the
+    sha256 of those that are not packed.
+    """
     found = {path.relative_to(folder).as_posix(): path for path in dataset.find_files(folder)}
     wanted = [
         file
         for file in source.files
         if any(PurePosixPath(file.path).match(pattern) for pattern in dataset.patterns)
     ]
+    plain = [found[file.path] for file in wanted if file.path in found]
+    known = dict(zip(plain, file_digests(plain, cache), strict=True))
     wrong = []
     for file in wanted:
         copies = [found[name] for name in (file.path, f"{file.path}.gz") if name in found]
-        if not copies or not all(_is_pinned(path, file) for path in copies):
+        right = [
+            known[path] == file.sha256 if path in known else _is_pinned(path, file)
+            for path in copies
+        ]
+        if not copies or not all(right):
             wrong.append(file.path)
     if wrong:
         raise CorpusError(
@@ -157,11 +165,13 @@ def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
             f" ones of {source.origin}, the first is {wrong[0]}: mend or remove the folder to have"
             " those, or name it by a path in params.yaml to read it as it is"
         )
+    return known
 
 
 def _is_pinned(path: Path, file: RemoteFile) -> bool:
+    """Is a packed file, unpacked, the pinned one?"""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
+        with gzip.open(path) as opened:
             data = opened.read(file.bytes + 1)  # one more is another file
     except (OSError, EOFError, zlib.error):
         return False
@@ -228,7 +238,9 @@ def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
     return folder, checksum
 
 
-def _manifest(dataset: Dataset, root: Path, origin: str, cache: Path) -> dict[str, Any]:
+def _manifest(
+    dataset: Dataset, root: Path, origin: str, cache: Path, known: Mapping[Path, str] | None = None
+) -> dict[str, Any]:
     found = [root] if root.is_file() else dataset.find_files(root)
     if not found:
         root = find_root(root)
@@ -238,7 +250,7 @@ def _manifest(dataset: Dataset, root: Path, origin: str, cache: Path) -> dict[st
             f"{root}: no file matches {', '.join(dataset.patterns)}: is this the folder of"
             f" {dataset.name}?"
         )
-    return list_files(root, found, origin, cache)
+    return list_files(root, found, origin, cache, known)
 
 
 def list_files(
@@ -246,17 +258,21 @@ def list_files(
     files: Iterable[Path] | None = None,
     origin: str = "local",
     cache: Path | None = None,
+    known: Mapping[Path, str] | None = None,
 ) -> dict[str, Any]:
     """Manifest of some files below a folder, sorted by path; of every file, where none are named.
-    ``cache`` keeps their checksums (`file_digests`).
+    ``cache`` keeps their checksums (`file_digests`); those of ``known`` were computed just now.
     """
     found = sorted(find_files(root, ("*",)) if files is None else files)
+    digests = dict(known or {})
+    others = [file for file in found if file not in digests]
+    digests |= zip(others, file_digests(others, cache), strict=True)
     rows = [
         {
             "path": file.relative_to(root).as_posix(),
             "bytes": file.stat().st_size,
-            "sha256": digest,
+            "sha256": digests[file],
         }
-        for file, digest in zip(found, file_digests(found, cache), strict=True)
+        for file in found
     ]
     return {"root": str(root), "origin": origin, "files": rows}

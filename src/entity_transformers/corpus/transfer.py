@@ -1,8 +1,9 @@
-"""Fetching pinned files over HTTP, with pooch: it looks into the cache, tries again after a while,
-checks the sha256 and moves what is whole to its place.
+"""Fetching pinned files over HTTP, with pooch: it tries again after a while and moves what is whole
+to its place.
 
 Ours is what no downloader of pooch does: to go on where a transfer broke off, to stop at a web page
-or at more bytes than expected, and not to ask again where the answer can't change.
+or at more bytes than expected, and not to ask again where the answer can't change. The sha256 is
+ours alone, so that a file is read for it once.
 """
 
 from __future__ import annotations
@@ -65,15 +66,23 @@ def fetch(
 
     pooch.get_logger().setLevel("WARNING")
     part = target.with_name(f"{target.name}.part")
-    transfer = _Transfer(part, size, sha256, timeout, offline, advance)
+    transfer = _Transfer(part, size, sha256, timeout, advance)
     store = pooch.create(
         path=target.parent,
         base_url="",
-        registry={target.name: sha256},
+        registry={target.name: None},
         urls={target.name: url},
         retry_if_failed=retries,
     )
+    if target.is_file():
+        if file_digest(target) == sha256:
+            advance(size)
+            return target
+        if not offline:  # pooch keeps what is there
+            target.unlink()
     try:
+        if offline:
+            transfer.refuse(url)
         store.fetch(target.name, downloader=transfer)
     except _RefusedError as error:
         raise DownloadError(str(error)) from None
@@ -81,32 +90,24 @@ def fetch(
         raise DownloadError(
             f"{url}: {error}, after {retries + 1} tries: check the network, or give a local path"
         ) from None
-    if not transfer.tries:
-        advance(size)
     return target
 
 
 @dataclass
 class _Transfer:
     """A downloader for pooch: completes ``part`` and hands it over. ``tries``: how often pooch
-    called it, never where the file is in the cache.
+    called it.
     """
 
     part: Path
     size: int
     sha256: str
     timeout: float
-    offline: bool
     advance: Callable[[int], object]
     tries: int = 0
 
     def __call__(self, url: str, output_file: str, pooch: object) -> None:
         self.tries += 1
-        if self.offline:
-            raise _RefusedError(
-                f"{self.part.with_suffix('')}: not in the cache, and downloads are off: run once"
-                f" with a network, or give a local path ({url})"
-            )
         if not url.startswith(("http://", "https://")):
             raise _RefusedError(f"{shown(url)}: expected an http(s) address")
         have = self._have()
@@ -116,6 +117,13 @@ class _Transfer:
             self._complete(url, have)
         self._verify(url, resumed=have > 0)
         self.part.replace(output_file)
+
+    def refuse(self, url: str) -> None:
+        """What is said where downloads are off."""
+        raise _RefusedError(
+            f"{self.part.with_suffix('')}: not in the cache, and downloads are off: run once with a"
+            f" network, or give a local path ({url})"
+        )
 
     def _have(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0
