@@ -204,11 +204,18 @@ def test_the_real_data_sets_are_found_and_are_the_pinned_ones(
     """What lies there packed is compared unpacked: the pinned checksums are of upstream files."""
     monkeypatch.undo()  # the data sets as they are
     monkeypatch.setenv(VARIABLE, str(shared_data))
-    compared = []
-    is_pinned = download._is_pinned
+    compared: list[Path] = []
+    is_pinned, verify = download._is_pinned, download._verify
+
+    def check(*arguments: Any) -> dict[Path, str]:
+        known = verify(*arguments)
+        compared.extend(known)
+        return known
+
     monkeypatch.setattr(
         download, "_is_pinned", lambda path, file: compared.append(path) or is_pinned(path, file)
     )
+    monkeypatch.setattr(download, "_verify", check)
     root, files, checked = KINDS[kind]
     listed = locate(kind, None, tmp_path)
     assert (listed["root"], len(listed["files"])) == (str(shared_data / root), files)
