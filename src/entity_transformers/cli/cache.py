@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from entity_transformers.artifacts import write_csv, write_json
-from entity_transformers.cli.trained import open_model
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.cache import (
     DOCUMENT_COLUMNS,
@@ -25,11 +24,7 @@ def score_cache(
     entry, trained = open_model(params, lm, model, seed)
     found = {}
     for split in (params.cache.choose, params.cache.report):
-        gold = AlignedCorpus.load(corpus / f"{split}.safetensors")
-        if not len(gold):
-            raise ValueError(
-                f"section cache names {split!r}, of which the corpus has no document: name another"
-            )
+        gold = open_split(corpus, split, "section cache")
         found[split] = (
             gold,
             read_scores(

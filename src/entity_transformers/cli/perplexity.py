@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import write_csv, write_json
-from entity_transformers.cli.trained import open_model
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.corpus.labels import give
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.perplexity import (
@@ -31,12 +30,7 @@ def score_perplexity(
     splits: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     for split in params.perplexity.splits:
-        gold = AlignedCorpus.load(corpus / f"{split}.safetensors")
-        if not len(gold):
-            raise ValueError(
-                f"perplexity.splits names {split!r}, of which the corpus has no document: leave"
-                " it out"
-            )
+        gold = open_split(corpus, split, "perplexity.splits")
         scores = score_modes(trained, give(gold, entry.labels, seed), **how, seed=seed)
         splits[split] = summarise_split(gold, scores, params.similarity.groups)
         rows += document_rows(gold, scores)

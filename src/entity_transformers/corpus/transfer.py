@@ -78,11 +78,14 @@ def fetch(
         if file_digest(target) == sha256:
             advance(size)
             return target
-        if not offline:  # pooch keeps what is there
-            target.unlink()
+        if not offline:
+            target.unlink()  # pooch keeps what is there
+    if offline:
+        raise DownloadError(
+            f"{target}: not in the cache, and downloads are off: run once with a network, or give"
+            f" a local path ({url})"
+        )
     try:
-        if offline:
-            transfer.refuse(url)
         store.fetch(target.name, downloader=transfer)
     except _RefusedError as error:
         raise DownloadError(str(error)) from None
@@ -117,13 +120,6 @@ class _Transfer:
             self._complete(url, have)
         self._verify(url, resumed=have > 0)
         self.part.replace(output_file)
-
-    def refuse(self, url: str) -> None:
-        """What is said where downloads are off."""
-        raise _RefusedError(
-            f"{self.part.with_suffix('')}: not in the cache, and downloads are off: run once with a"
-            f" network, or give a local path ({url})"
-        )
 
     def _have(self) -> int:
         return self.part.stat().st_size if self.part.exists() else 0

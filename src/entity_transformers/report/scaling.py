@@ -75,8 +75,8 @@ def fit_line(weights: Sequence[float], tokens: Sequence[float], losses: Sequence
 
 
 def list_points(results: Results) -> list[Point]:
-    """The models that form the largest group of one kind, depth, labels and seed-independent
-    settings, whose widths and tokens vary; empty where there are fewer than `LEAST`.
+    """The models that form the largest group of one kind, depth, labels and initial
+    weights, whose widths and tokens vary; empty where there are fewer than `LEAST`.
     """
     groups: dict[tuple[object, ...], list[Point]] = {}
     for entry in results.measured("perplexity"):
