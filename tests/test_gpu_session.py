@@ -74,6 +74,18 @@ def test_what_is_too_large_is_said_part_by_part(
         pack.weigh(tmp_path)
 
 
+def test_what_only_this_machine_can_do_does_not_travel() -> None:
+    def job(name: str) -> object:
+        return pack.Job(f"entity-transformers {name} --params params.yaml", (), (), ())
+
+    pack.check_prepared([(Path("studies/a"), job("train-lm")), (Path("studies/a"), job("tag-x"))])
+    for name in ("download-corpus", "align-corpus", "tag-lambada"):
+        with pytest.raises(ValueError, match=rf"studies/a: still to be run here: .* {name}: "):
+            pack.check_prepared(
+                [(Path("studies/a"), job("train-lm")), (Path("studies/a"), job(name))]
+            )
+
+
 def fake_commands(folder: Path, monkeypatch: pytest.MonkeyPatch, codes: list[int]) -> list[str]:
     """Commands that end with these codes, and the list of those that were run."""
     ran: list[str] = []

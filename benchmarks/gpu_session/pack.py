@@ -31,6 +31,7 @@ from commands import Job, list_jobs  # noqa: E402
 
 from entity_transformers.study.params import load  # noqa: E402
 from entity_transformers.study.plan import Plan  # noqa: E402
+from entity_transformers.study.steps import STEPS  # noqa: E402
 
 STUDIES = ("books-gpu", "ontogum-gpu")
 LIMIT = 64 * 2**20
@@ -77,6 +78,18 @@ def prepare(study: str, root: Path) -> None:
     subprocess.run(
         [*command, "--directory", f"studies/{study}", "--", *targets], cwd=root, check=True
     )
+
+
+def check_prepared(jobs: Iterable[tuple[Path, Job]]) -> None:
+    """Refuse jobs that a machine without network and corpora can't do: ValueError."""
+    rules = [rule for step in ("corpus", "passages") for rule in STEPS[step].rules]
+    early = {f"entity-transformers {rule.replace('_', '-')}" for rule in rules}
+    for home, job in jobs:
+        if " ".join(job.command.split()[:2]) in early:
+            raise ValueError(
+                f"{home}: still to be run here: {job.command.split(' --')[0]}: values or code have"
+                " changed since it was prepared; pack again"
+            )
 
 
 def list_files(jobs: Iterable[tuple[Path, Job]], root: Path) -> list[Path]:
@@ -147,6 +160,7 @@ def pack(
     for study in studies:
         prepare(study, root)
         found = [one for one in plan_study(study, root) if one not in jobs]
+        check_prepared(found)
         jobs += found
         parts.append(
             {"study": study, "commands": [[str(home), job.command] for home, job in found]}

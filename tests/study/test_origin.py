@@ -165,18 +165,16 @@ def test_the_files_are_inputs_of_the_runs_and_of_the_encoder(make: Make) -> None
     assert not any("first" in file for file in stages["lm@new-1"]["deps"])
     assert encoder in stages["corpus"]["deps"]
     assert plan.studies() == {
-        "first": [
-            "results/corpus/tokenizer.json",
-            *(f[len("../../studies/first/") :] for f in weights),
-        ]
+        ("first", "encoder"): ["results/corpus/tokenizer.json"],
+        ("first", "weights"): [file[len("../../studies/first/") :] for file in weights],
     }
 
 
 def test_what_the_other_study_depends_on_is_part_of_the_digest(make: Make) -> None:
-    def digest(**sections: Any) -> str:
+    def digest(part: str = "weights", **sections: Any) -> str:
         make("first", **sections)
         params = load(path)
-        return Plan(params, path.parent).digest_study("first")
+        return Plan(params, path.parent).digest_study("first", part)
 
     make("first")
     path = make("next", models=takes("study:first/gpt2/1"), tokenizer=TAKES)
@@ -186,6 +184,10 @@ def test_what_the_other_study_depends_on_is_part_of_the_digest(make: Make) -> No
     assert digest(corpus={"sample_seed": 9}) != before
     assert digest(perplexity={"batch": 3}) == before
     assert digest(run={"threads": 2}) == before
+    encoder = digest("encoder")
+    assert encoder != before
+    assert digest("encoder", lm={"learning_rate": 0.5}) == encoder  # it needs no training
+    assert digest("encoder", corpus={"sample_seed": 9}) != encoder
 
 
 def test_a_study_based_on_another_one_keeps_the_name(make: Make, tmp_path: Path) -> None:

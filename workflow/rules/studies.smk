@@ -3,21 +3,25 @@
 out: files of other studies, which that study's rules write; here they are never deleted
 """
 
-for study, files in PLAN.studies().items():
+for (study, part), files in PLAN.studies().items():
     home = Path(PARAMS.root, "studies", study)
+    encoder = PLAN.studies().get((study, "encoder"), [])
 
     rule:
         name:
-            f"study_{study}".replace("-", "_").replace(".", "_")
+            f"study_{study}_{part}".replace("-", "_").replace(".", "_")
+        input:
+            # one after the other: Snakemake locks a study that it runs
+            [str(home / file) for file in encoder if part == "weights"],
         output:
             [update(str(home / file)) for file in files],
         log:
-            f"logs/studies/{study}.log",
+            f"logs/studies/{study}_{part}.log",
         threads: workflow.cores
         resources:
             gpu=1,
         params:
-            digest=PLAN.digest_study(study),
+            digest=PLAN.digest_study(study, part),
             home=str(home),
             snakefile=workflow.main_snakefile,
             files=files,

@@ -159,26 +159,30 @@ class Plan:
             files = self.origins[model].files
         return [os.path.normpath(f"{self.params.root}/{file}") for file in files]
 
-    def studies(self) -> dict[str, list[str]]:
-        """The files that this study takes from each other one, relative to that one."""
-        found: dict[str, list[str]] = {}
+    def studies(self) -> dict[tuple[str, str], list[str]]:
+        """The files that this study takes from each other one, relative to that one, by (study,
+        "encoder" or "weights"): an encoder is there long before weights.
+        """
+        found: dict[tuple[str, str], list[str]] = {}
         if (encoder := read_tokenizer_origin(self.params.tokenizer.path)) is not None:
-            found[encoder] = [tokenizer_file(encoder)]
+            found[encoder, "encoder"] = [tokenizer_file(encoder)]
         for origin in self.origins.values():
-            found.setdefault(origin.study, []).extend(origin.files)
+            found.setdefault((origin.study, "weights"), []).extend(origin.files)
         return {
-            name: [file.removeprefix(f"studies/{name}/") for file in dict.fromkeys(files)]
-            for name, files in found.items()
+            (name, part): [file.removeprefix(f"studies/{name}/") for file in dict.fromkeys(files)]
+            for (name, part), files in found.items()
         }
 
-    def digest_study(self, name: str) -> str:
+    def digest_study(self, name: str, part: str) -> str:
         """All that the files taken from another study depend on, as one text."""
         home = self.home / self.params.root / "studies" / name
         other = Plan(load(home / "params.yaml"), home)
         models = {origin.model for origin in self.origins.values() if origin.study == name}
         parts = {"corpus": other.digest(STEPS["corpus"])}
-        parts |= {model: other.digest(STEPS["lm"], model) for model in sorted(models)}
-        parts |= {study: other.digest_study(study) for study in other.studies()}
+        if part == "weights":
+            parts |= {model: other.digest(STEPS["lm"], model) for model in sorted(models)}
+        below = [key for key in other.studies() if part in ("weights", key[1])]
+        parts |= {"/".join(key): other.digest_study(*key) for key in below}
         return json.dumps(parts, sort_keys=True)
 
     def user_files(self, step: Step) -> list[str]:
