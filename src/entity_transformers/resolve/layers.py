@@ -107,7 +107,8 @@ def add_layer(
     corpus: AlignedCorpus, documents: Sequence[Document], resolver: Resolver, policy: Nesting
 ) -> tuple[AlignedCorpus, Summary]:
     """The aligned split with the labels of ``resolver:NAME`` beside gold's, made in the same way:
-    entities numbered 1.. by first appearance in the document, by the same nesting policy.
+    entities numbered 1.. by first appearance in the document, by the same nesting policy; and with
+    the numbers of its mentions, ``mentions:NAME``.
 
     ``documents`` are those that the split was aligned from, in that order; others raise
     ResolverError.
@@ -125,6 +126,7 @@ def add_layer(
             )
     summary = Summary()
     labels = np.zeros(len(corpus.tokens), np.int32)
+    spans = np.full(len(corpus.tokens), -1, np.int32)
     for d, document in enumerate(annotate(documents, resolver, policy, summary)):
         part = corpus.document(d)
         words = corpus.words[part]
@@ -133,6 +135,9 @@ def add_layer(
                 f"split {corpus.split!r}, document {document.id}: {words.max(initial=-1) + 1} words"
                 f" are aligned, {len(document.words)} given: align it again"
             )
-        labels[part] = np.where(words < 0, 0, word_labels(document, policy)[0][words])
-    layers = {**corpus.layers, f"resolver:{resolver.name}": labels}
+        entity, mention = word_labels(document, policy)
+        labels[part] = np.where(words < 0, 0, entity[words])
+        spans[part] = np.where(words < 0, -1, mention[words])
+    found = {f"resolver:{resolver.name}": labels, f"mentions:{resolver.name}": spans}
+    layers = {**corpus.layers, **found}
     return replace(corpus, layers=layers), summary

@@ -32,6 +32,7 @@ from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
+from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.study.steps.passages import LambadaParams
 from entity_transformers.study.steps.perplexity import PerplexityParams
@@ -76,6 +77,7 @@ class Params(Section):
     probe: ProbeParams
     ner: NerParams
     cache: CacheParams
+    memory: MemoryParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
@@ -154,13 +156,15 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
-        for name in self.models:
-            labels = self.model(name).labels
+        given = {f"models.{name}.labels": self.model(name).labels for name in self.models}
+        if self.has("memory"):
+            given["memory.labels"] = self.memory.labels
+        for key, labels in given.items():
             resolver = labels.removeprefix(RESOLVER)
             if resolver != labels and resolver not in self.corpus.resolvers:
                 raise ValueError(
-                    f"models.{name}.labels: {labels!r}, but corpus.resolvers does not name"
-                    f" {resolver}: add it there"
+                    f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it"
+                    " there"
                 )
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
@@ -170,8 +174,7 @@ class Params(Section):
         reader = find_reader(self.corpus.format)
         if strange := sorted(splits - {*reader.splits}):
             raise ValueError(
-                "perplexity.splits, embeddings.splits or probe names"
-                f" {', '.join(strange)}, which format {reader.name} does not have"
+                f"{', '.join(_SPLIT_KEYS)}: no split {', '.join(strange)} in format {reader.name}"
             )
         if reader.needs_path and self.corpus.path is None:
             raise ValueError(
@@ -183,7 +186,8 @@ class Params(Section):
                 f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
                 " reads no file: name the file's format, or set path to null"
             )
-        if self.has("perplexity") and self.perplexity.stride > self.lm.window:
+        reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
+        if reads and self.perplexity.stride > self.lm.window:
             raise ValueError(
                 f"perplexity.stride {self.perplexity.stride} is more than lm.window"
                 f" {self.lm.window}"
@@ -195,6 +199,8 @@ _SPLIT_KEYS = {
     "perplexity": ("splits",),
     "embeddings": ("splits",),
     "probe": ("choose", "report"),
+    "cache": ("choose", "report"),
+    "memory": ("choose", "report"),
 }
 
 

@@ -1,0 +1,161 @@
+"""Memories of several policies and sizes compared, each with a pointer of its own: trained on
+train, its learning rate chosen on one split, scored on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from entity_transformers.logs import log_progress
+from entity_transformers.tasks.memory.entries import POLICIES, Entries
+from entity_transformers.tasks.memory.pointer import Pointer
+from entity_transformers.tasks.memory.training import ReadText, score_text, train_pointer
+
+NUMBER = 4
+"""Bytes of a token id, place, entity or count."""
+CLASSES = ("outside", "first", "near", "far")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How every pointer is trained: section memory's values."""
+
+    width: int
+    forms: int
+    steps: int
+    learning_rates: Sequence[float]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What the model read: of train, of the split to choose on and of the one to report."""
+
+    train: Sequence[ReadText]
+    choose: Sequence[ReadText]
+    report: Sequence[ReadText]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A memory's pointer on the split to report.
+
+    rate    the learning rate that was chosen
+    chosen  its loss on the split to choose on, nats per token
+    held    the most entries that it held there at once, over the documents
+    nll     nats of each token, an array per document
+    """
+
+    policy: str
+    size: int
+    rate: float
+    chosen: float
+    held: int
+    nll: Sequence[np.ndarray]
+
+
+def compare_memories(
+    texts: Texts, policies: Sequence[str], sizes: Sequence[int], setting: Setting
+) -> Iterator[Outcome]:
+    """An outcome per policy and size, each with as many trials."""
+    pairs = [(policy, size) for size in sizes for policy in policies]
+    for policy, size in log_progress(pairs, "memories"):
+        train, choose, report = (
+            [keep(policy, text, size, setting) for text in part]
+            for part in (texts.train, texts.choose, texts.report)
+        )
+        trials = []
+        for rate in setting.learning_rates:
+            pointer = train_pointer(
+                texts.train,
+                train,
+                width=setting.width,
+                steps=setting.steps,
+                learning_rate=rate,
+                seed=setting.seed,
+            )
+            trials.append((mean(score_all(pointer, texts.choose, choose)), rate, pointer))
+        chosen, rate, pointer = min(trials, key=lambda trial: trial[0])
+        held = max((entries.most() for entries in report), default=0)
+        nll = score_all(pointer, texts.report, report)
+        yield Outcome(policy, size, rate, chosen, held, nll)
+
+
+def keep(policy: str, text: ReadText, size: int, setting: Setting) -> Entries:
+    """The document's entries under a policy."""
+    return POLICIES[policy](text, size, setting.forms, setting.seed)
+
+
+def score_all(
+    pointer: Pointer, texts: Sequence[ReadText], memories: Sequence[Entries]
+) -> list[np.ndarray]:
+    """Nats of each token, an array per document."""
+    return [score_text(pointer, text, memory) for text, memory in zip(texts, memories, strict=True)]
+
+
+def mean(nll: Sequence[np.ndarray]) -> float:
+    """Nats per token; NaN for none."""
+    return float(np.concatenate(nll).mean()) if sum(map(len, nll)) else float("nan")
+
+
+def classify(text: ReadText, window: int) -> np.ndarray:
+    """The class of each token, an index of CLASSES [T]: outside mentions; in an entity's first one;
+    in a later one, whose entity's latest mention ended within the last ``window`` tokens (near) or
+    before (far).
+    """
+    found = np.zeros(len(text.tokens), np.int64)
+    ends: dict[int, int] = {}
+    for mention in text.mentions:
+        last = ends.get(mention.entity)
+        name = "first" if last is None else "near" if mention.start - last <= window else "far"
+        found[mention.start : mention.end] = CLASSES.index(name)
+        ends[mention.entity] = mention.end
+    return found
+
+
+def summarise(
+    outcomes: Sequence[Outcome], texts: Sequence[ReadText], setting: Setting, window: int
+) -> list[dict[str, Any]]:
+    """Entries of memory.json: the model alone first (policy none), then every memory, each with its
+    loss in nats per token over all tokens and over those of each class, the nats of each document,
+    and its bytes.
+    """
+    classes = np.concatenate([classify(text, window) for text in texts])
+    alone = Outcome("none", 0, 0.0, 0.0, 0, [-text.plain.double().numpy() for text in texts])
+    return [
+        {
+            "policy": one.policy,
+            "size": one.size,
+            "held": one.held,
+            "bytes": one.size * entry_bytes(one.policy, setting.width),
+            "learning_rate": one.rate or None,
+            "chosen": one.chosen or None,
+            **_sum(np.concatenate(one.nll), classes),
+            "documents": [float(nll.sum()) for nll in one.nll],
+        }
+        for one in (alone, *outcomes)
+    ]
+
+
+def _sum(nll: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+    parts = {name: nll[classes == place] for place, name in enumerate(CLASSES)}
+    found = {
+        name: {"tokens": len(part), "loss": float(part.mean()) if len(part) else None}
+        for name, part in parts.items()
+    }
+    return {"loss": float(nll.mean()), "classes": found}
+
+
+def entry_bytes(policy: str, width: int) -> float:
+    """Of an entry: a key of half precision, the token and its place; where it belongs to an entity
+    also which, when last seen and how often.
+    """
+    plain = 2 * width + 2 * NUMBER
+    named = plain + 3 * NUMBER
+    if policy == "recent":
+        return plain
+    return (plain + named) / 2 if policy.startswith("half-") else named

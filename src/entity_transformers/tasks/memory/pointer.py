@@ -1,0 +1,91 @@
+"""A pointer that copies from a memory's entries, around a language model that stays as it is.
+
+With h_t the model's state before token t, and entry i keeping state k_i and token x_i, the score of
+an entry and of the model itself are
+
+    s_i = Q h_t · K k_i / sqrt(D) + a[age of i] + b[i's entity not seen for] + c[its mentions]
+          + d[tokens before x_i that are those before t, 3 at most]
+    s_0 = u · h_t + v
+
+and one softmax decides between what the model says and everything that can be copied, as in a
+pointer sentinel mixture (Merity et al., 2017, https://arxiv.org/abs/1609.07843, equations 3 to 6):
+
+    p(w) = (exp(s_0) p_LM(w) + sum over i of [x_i = w] exp(s_i)) / (exp(s_0) + sum of exp(s_i))
+
+It sums to 1, and with an empty memory it is p_LM. Ages and counts enter as the integer part of
+their binary logarithm, up to the largest that training text of some thousand tokens has.
+Dimensions: T predictions, E entries, W the model's width, D the pointer's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+AGES = 14
+COUNTS = 8
+MATCHES = 3
+SENTINEL = 4.0
+"""v before training: p is nearly p_LM."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a prediction knows of an entry besides its state.
+
+    there  bool [T, E]   may the prediction use it?
+    age    int64 [T, E]  tokens since the entry's own
+    seen   int64 [T, E]  tokens since its entity's latest mention
+    count  int64 [E]     mentions of its entity so far; 0: it belongs to none
+    match  int64 [T, E]  how many tokens before both are the same, 0 to 3
+    """
+
+    there: Tensor
+    age: Tensor
+    seen: Tensor
+    count: Tensor
+    match: Tensor
+
+
+class Pointer(nn.Module):
+    """Q, K, u, v, a, b, c, d: all that is learnt."""
+
+    def __init__(self, width: int, size: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, size, bias=False)
+        self.key = nn.Linear(width, size, bias=False)
+        self.model = nn.Linear(width, 1)
+        self.age = nn.Parameter(torch.zeros(AGES))
+        self.seen = nn.Parameter(torch.zeros(AGES))
+        self.count = nn.Parameter(torch.zeros(COUNTS))
+        self.match = nn.Parameter(torch.zeros(MATCHES + 1))
+        nn.init.constant_(self.model.bias, SENTINEL)
+
+    def forward(self, states: Tensor, kept: Tensor, facts: Facts) -> tuple[Tensor, Tensor]:
+        """Logarithms of the model's share [T] and of each entry's [T, E], which sum to 1; states
+        [T, W], kept [E, W].
+        """
+        scores = self.query(states) @ self.key(kept).T / math.sqrt(self.key.out_features)
+        scores = scores + self.age[bucket(facts.age, AGES)] + self.match[facts.match]
+        named = self.seen[bucket(facts.seen, AGES)] * (facts.count > 0)
+        scores = scores + named + self.count[bucket(facts.count, COUNTS)]
+        scores = scores.masked_fill(~facts.there, -math.inf)
+        alone = self.model(states)
+        total = torch.logsumexp(torch.cat([alone, scores], dim=1), dim=1, keepdim=True)
+        return (alone - total)[:, 0], scores - total
+
+
+def bucket(values: Tensor, buckets: int) -> Tensor:
+    """The integer part of log2(1 + value), int64; the last bucket for all above."""
+    return (1 + values.clamp_min(0)).double().log2().long().clamp_max(buckets - 1)
+
+
+def mix(plain: Tensor, share: Tensor, shares: Tensor, same: Tensor) -> Tensor:
+    """log p of a token at each prediction [T]: ``plain`` its log p_LM [T], ``share`` and ``shares``
+    as of `Pointer`, ``same`` bool [T, E]: does the entry keep that token?
+    """
+    copied = shares.masked_fill(~same, -math.inf)
+    return torch.logsumexp(torch.cat([(share + plain)[:, None], copied], dim=1), dim=1)

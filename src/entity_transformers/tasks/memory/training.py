@@ -1,0 +1,175 @@
+"""A pointer is trained and scored on documents that a model has read once.
+
+Dimensions: T predicted tokens of a document, W the model's width.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import get_cosine_schedule_with_warmup
+
+from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.cache import read_documents
+from entity_transformers.tasks.memory.entries import Entries, Text, find_mentions
+from entity_transformers.tasks.memory.pointer import MATCHES, Facts, Pointer, mix
+
+ROWS = 256
+"""Predictions that are made at once."""
+PARTS = 4
+"""Parts of so many predictions, of any documents, in a training step."""
+WARMUP = 0.1
+
+
+@dataclass(frozen=True)
+class ReadText(Text):
+    """A document, and what the model made of it.
+
+    states  float16 [T, W]  the state before each predicted token
+    plain   float32 [T]     log p_LM of each
+    labels  int32 [T]       the entity of each
+    """
+
+    name: str
+    states: Tensor
+    plain: Tensor
+    labels: np.ndarray
+
+
+@torch.inference_mode()
+def read_texts(
+    model: LanguageModel, corpus: AlignedCorpus, layer: str, *, window: int
+) -> list[ReadText]:
+    """Every document of the split, read in windows that follow one another and without labels; its
+    mentions are those of ``layer``, ``gold`` or ``resolver:NAME``.
+    """
+    labels, spans = find_layer(corpus, layer)
+    found = []
+    reads = {"window": window, "stride": window, "batch": 1}
+    documents = read_documents(model, give(corpus, "none"), **reads)
+    for d, (states, targets) in enumerate(documents):
+        place = corpus.document(d)
+        own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
+        mentions = find_mentions(labels[own], spans[own], corpus.words[own], targets)
+        found.append(
+            ReadText(
+                mentions,
+                np.asarray(corpus.words[own]),
+                targets.astype(np.int64),
+                corpus.names[d],
+                states.half(),
+                -torch.from_numpy(compute_token_losses(model, states, targets)),
+                np.asarray(labels[own]),
+            )
+        )
+    return found
+
+
+def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
+    """Entities and mention numbers int32 [N] of ``gold`` or ``resolver:NAME``; a layer that the
+    split lacks raises ValueError.
+    """
+    if layer == "gold":
+        return corpus.gold, corpus.mentions
+    spans = layer.replace("resolver:", "mentions:")
+    if layer not in corpus.layers or spans not in corpus.layers:
+        raise ValueError(
+            f"split {corpus.split!r} has no mentions {layer!r}: name the resolver in"
+            " corpus.resolvers and run align-corpus again"
+        )
+    return corpus.layers[layer], corpus.layers[spans]
+
+
+def cut_documents(corpus: AlignedCorpus, tokens: int) -> AlignedCorpus:
+    """The split with the first ``tokens`` predicted tokens of each document."""
+    lengths = np.minimum(np.diff(corpus.offsets), tokens + 1)
+    kept = np.concatenate(
+        [start + np.arange(n) for start, n in zip(corpus.offsets, lengths, strict=False)]
+        or [np.zeros(0, np.int64)]
+    )
+    columns = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
+    layers = {name: layer[kept] for name, layer in corpus.layers.items()}
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return replace(corpus, offsets=offsets, layers=layers, given=None, layer="none", **columns)
+
+
+def train_pointer(
+    texts: Sequence[ReadText],
+    memories: Sequence[Entries],
+    *,
+    width: int,
+    steps: int,
+    learning_rate: float,
+    seed: int,
+) -> Pointer:
+    """A pointer of ``width`` after ``steps`` of AdamW with linear warm-up and cosine, the parts of
+    the texts in random order; the model's weights are not touched.
+    """
+    torch.manual_seed(seed)
+    pointer = Pointer(texts[0].states.shape[1], width)
+    optimiser = torch.optim.AdamW(pointer.parameters(), lr=learning_rate, weight_decay=0.0)
+    schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
+    parts = _draw_parts(texts, seed)
+    for _ in range(steps):
+        for _ in range(PARTS):
+            d, start = next(parts)
+            loss = -predict(pointer, texts[d], memories[d], start).mean() / PARTS
+            loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        schedule.step()
+    return pointer.eval()
+
+
+def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[int, int]]:
+    """Document and first prediction of every part in random order, pass after pass."""
+    parts = [(d, s) for d, text in enumerate(texts) for s in range(0, len(text.tokens), ROWS)]
+    generator = random.Random(seed)
+    while True:
+        generator.shuffle(parts)
+        yield from parts
+
+
+def predict(pointer: Pointer, text: ReadText, memory: Entries, start: int) -> Tensor:
+    """log p of the ``ROWS`` tokens from ``start`` on, or of those that are left."""
+    end = min(start + ROWS, len(text.tokens))
+    entries = memory.between(start, end)
+    where = torch.from_numpy(entries.where)
+    tokens = torch.from_numpy(text.tokens)
+    share, shares = pointer(
+        text.states[start:end].float(),
+        text.states[where].float(),
+        find_facts(tokens, entries, start, end),
+    )
+    return mix(text.plain[start:end], share, shares, tokens[start:end, None] == tokens[where])
+
+
+def find_facts(tokens: Tensor, entries: Entries, start: int, end: int) -> Facts:
+    """What predictions [start, end) know of the entries; ``tokens`` int64 are the document's."""
+    at = torch.arange(start, end)[:, None]
+    where, born, gone, seen, count = map(torch.from_numpy, entries.arrays())
+    same = torch.ones(end - start, len(where), dtype=torch.bool)
+    match = torch.zeros(end - start, len(where), dtype=torch.int64)
+    for back in range(1, MATCHES + 1):
+        # what is before the document's first token matches nothing
+        before = torch.where(at >= back, tokens[(at - back).clamp_min(0)], -1)
+        there = torch.where(where >= back, tokens[(where - back).clamp_min(0)], -2)
+        same &= before == there
+        match += same
+    return Facts((born <= at) & (at < gone), at - where, at - seen, count, match)
+
+
+@torch.inference_mode()
+def score_text(pointer: Pointer, text: ReadText, memory: Entries) -> np.ndarray:
+    """Nats of each token, float64 [T]."""
+    starts = range(0, len(text.tokens), ROWS)
+    parts = [-predict(pointer, text, memory, start) for start in starts]
+    return torch.cat(parts).double().numpy() if parts else np.zeros(0)

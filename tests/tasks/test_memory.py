@@ -1,0 +1,392 @@
+"""Memories: what they hold by a plain simulation, what may be known when, the pointer's mixture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import VOCABULARY, lively_model, tiny_corpus
+
+from entity_transformers.corpus.document import Document
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.resolve.names import Names
+from entity_transformers.study.steps.memory import POLICIES as NAMED
+from entity_transformers.tasks.memory.comparison import (
+    CLASSES,
+    Setting,
+    Texts,
+    classify,
+    compare_memories,
+    summarise,
+)
+from entity_transformers.tasks.memory.entries import (
+    NEVER,
+    POLICIES,
+    Entries,
+    Mention,
+    Text,
+    find_mentions,
+    join,
+    keep_entities,
+    keep_mentions,
+    keep_recent,
+)
+from entity_transformers.tasks.memory.pointer import Pointer, bucket, mix
+from entity_transformers.tasks.memory.training import (
+    ROWS,
+    ReadText,
+    cut_documents,
+    find_facts,
+    predict,
+    read_texts,
+    score_text,
+    train_pointer,
+)
+
+Held = tuple[int, int, int]
+
+
+def at(entries: Entries, t: int) -> list[Held]:
+    """The entries that prediction t has: token, last mention, mentions."""
+    there = entries.take((entries.born <= t) & (t < entries.gone))
+    return sorted(zip(there.where.tolist(), there.seen.tolist(), there.count.tolist(), strict=True))
+
+
+def simulate(mentions: Sequence[Mention], size: int | None, forms: int, t: int) -> list[Held]:
+    """The same from the start, as the policy is described: no times of coming and going."""
+    known = [m for m in mentions if m.known <= t]
+    held: list[Mention] = []
+    for number, mention in enumerate(known):
+        kept = [m for m in held if (m.entity, m.form) != (mention.entity, mention.form)]
+        held = [*kept, mention]
+        own = [m for m in held if m.entity == mention.entity]
+        if len(own) > forms:
+            held.remove(own[0])
+        latest = {m.entity: i for i, m in enumerate(known[: number + 1])}
+        while size is not None and sum(len(m.form) for m in held) > size:
+            oldest = min({m.entity for m in held}, key=lambda e: latest[e])
+            held.remove(next(m for m in held if m.entity == oldest))
+    return sorted(
+        (
+            token,
+            max(m.end - 1 for m in known if m.entity == mention.entity),
+            sum(m.entity == mention.entity for m in known),
+        )
+        for mention in held
+        for token in range(mention.start, mention.end)
+    )
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> Text:
+    """A document of words of one to three tokens with mentions that do not overlap."""
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=30))
+    words = np.repeat(np.arange(len(sizes)), sizes)
+    tokens = np.array(draw(st.lists(st.integers(0, 3), min_size=len(words), max_size=len(words))))
+    entity = np.zeros(len(sizes), int)
+    span = np.full(len(sizes), -1)
+    word = number = 0
+    while word < len(sizes):
+        length = draw(st.integers(1, 3))
+        if draw(st.booleans()):
+            entity[word : word + length] = draw(st.integers(1, 4))
+            span[word : word + length] = number
+            number += 1
+        word += length
+    return Text(find_mentions(entity[words], span[words], words, tokens), words, tokens)
+
+
+@given(texts(), st.one_of(st.none(), st.integers(1, 12)), st.integers(1, 3))
+def test_entities_are_kept_as_described(text: Text, size: int | None, forms: int) -> None:
+    entries = keep_entities(text.mentions, size, forms)
+    for t in range(len(text.tokens) + 1):
+        found = at(entries, t)
+        assert found == simulate(text.mentions, size, forms, t)
+        assert size is None or len(found) <= size
+    assert entries.most() == max(
+        (len(at(entries, t)) for t in range(len(text.tokens) + 1)), default=0
+    )
+
+
+@given(texts(), st.integers(1, 12))
+def test_mentions_are_a_queue(text: Text, size: int) -> None:
+    for t in range(len(text.tokens) + 1):
+        held: list[Mention] = []
+        for mention in (m for m in text.mentions if m.known <= t):
+            held.append(mention)
+            while sum(len(m.form) for m in held) > size:
+                held.pop(0)
+        tokens = sorted(i for m in held for i in range(m.start, m.end))
+        assert [where for where, *_ in at(keep_mentions(text.mentions, size), t)] == tokens
+
+
+@given(st.integers(0, 20), st.one_of(st.none(), st.integers(1, 8)), st.integers(0, 20))
+def test_recent_tokens_are_the_last_ones(length: int, size: int | None, t: int) -> None:
+    first = 0 if size is None else max(0, t - size)
+    t = min(t, length)
+    found = [where for where, *_ in at(keep_recent(length, size), t)]
+    assert found == list(range(first if size is None else max(0, t - size), t))
+
+
+@given(texts(), st.sampled_from(sorted(POLICIES)), st.integers(1, 12))
+def test_no_policy_holds_more_than_its_size_or_one_token_twice(
+    text: Text, name: str, size: int
+) -> None:
+    entries = POLICIES[name](text, size, 2, 0)
+    for t in range(len(text.tokens)):
+        held = [where for where, *_ in at(entries, t)]
+        assert len(held) == len(set(held)) <= size
+        assert all(where < t for where in held)
+
+
+def test_the_steps_policies_are_those() -> None:
+    assert tuple(POLICIES) == NAMED
+
+
+def test_a_mention_is_known_when_the_second_word_after_it_has_begun() -> None:
+    words = np.array([0, 0, 1, 2, 2, 3, 3])
+    spans = np.array([0, 0, 1, -1, -1, 2, 2])
+    labels = np.array([1, 1, 1, 0, 0, 2, 2])
+    found = find_mentions(labels, spans, words, np.arange(7))
+    # word 2 begins with token 3, which prediction 4 has read; the others end too late
+    assert [(m.start, m.end, m.entity, m.known) for m in found] == [
+        (0, 2, 1, 4),
+        (2, 3, 1, 6),
+        (5, 7, 2, NEVER),
+    ]
+
+
+SENTENCES = (
+    "Mr. Darcy saw Elizabeth . Elizabeth Bennet was there . Mrs. Bennet spoke to Jane in London ."
+    " Darcy left . He met Charles Bingley at Netherfield Park , and Jane Bennet too ."
+).split()
+
+
+@given(st.integers(0, len(SENTENCES) - 1), st.lists(st.sampled_from(SENTENCES), max_size=8))
+def test_what_comes_later_changes_no_entry(place: int, later: list[str]) -> None:
+    """Also through the resolver: labels of a causal one, with another future from a word on."""
+
+    def entries(words: list[str]) -> Entries:
+        starts = [0, *(i + 1 for i, word in enumerate(words[:-1]) if word == ".")]
+        document = Document("d", 0, "train", "", tuple(words), tuple(starts))
+        labels, spans = np.zeros(len(words), int), np.full(len(words), -1)
+        for number, mention in enumerate(Names(causal=True, pronouns=True).resolve(document)):
+            labels[mention.start : mention.end] = mention.chain
+            spans[mention.start : mention.end] = number
+        known = find_mentions(labels, spans, np.arange(len(words)), np.arange(len(words)))
+        return keep_entities(known, 6, 2)
+
+    one, other = entries(SENTENCES), entries([*SENTENCES[:place], *later, "."])
+    for t in range(place + 1):  # prediction t has read the words before t
+        assert at(one, t) == at(other, t)
+
+
+@given(texts(), st.integers(1, 6), st.integers(1, 6))
+def test_what_two_memories_hold_is_read_once(text: Text, near: int, named: int) -> None:
+    recent = keep_recent(len(text.tokens), near)
+    others = keep_entities(text.mentions, named, 2)
+    both = join(recent, others)
+    for t in range(len(text.tokens)):
+        held = {where for where, *_ in at(recent, t)} | {where for where, *_ in at(others, t)}
+        assert [where for where, *_ in at(both, t)] == sorted(held)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, 0), (1, 1), (2, 1), (3, 2), (6, 2), (7, 3)])
+def test_ages_enter_by_their_logarithm(value: int, expected: int) -> None:
+    assert bucket(torch.tensor([value, 10**9]), 5).tolist() == [expected, 4]
+
+
+def lively_pointer(width: int) -> Pointer:
+    torch.manual_seed(0)
+    pointer = Pointer(width, 4)
+    for parameter in pointer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return pointer.requires_grad_(False)
+
+
+def read(seed: int = 3) -> tuple[LanguageModel, list[ReadText]]:
+    model, corpus = lively_model("gpt2"), tiny_corpus(3, seed=seed)
+    return model, read_texts(model, corpus, "gold", window=8)
+
+
+@pytest.mark.parametrize("policy", ["recent", "entities", "half-entities"])
+def test_it_is_the_formula_and_sums_to_one(policy: str) -> None:
+    """Entry by entry in plain Python, for every word of the vocabulary."""
+    model, found = read()
+    pointer = lively_pointer(found[0].states.shape[1]).double()
+    for text in found:
+        memory = POLICIES[policy](text, 6, 2, 0)
+        states = text.states.double()
+        logits = states @ model.output_weight.detach().double().T
+        plain = torch.log_softmax(logits, -1)
+        came = plain[torch.arange(len(states)), torch.from_numpy(text.tokens)]
+        assert torch.allclose(came.float(), text.plain, atol=1e-2)  # states are kept in half
+        found_nats = nats_at_once(pointer, replace(text, states=states, plain=came), memory)
+        for t in range(len(text.tokens)):
+            mass = dict.fromkeys(range(VOCABULARY), 0.0)
+            alone = float((pointer.model.weight[0] @ states[t]) + pointer.model.bias[0])
+            total = math.exp(alone)
+            for where, seen, count in at(memory, t):
+                total += math.exp(score(pointer, text, states, t, where, seen, count))
+                mass[int(text.tokens[where])] += math.exp(
+                    score(pointer, text, states, t, where, seen, count)
+                )
+            p = {w: (math.exp(alone + float(plain[t, w])) + mass[w]) / total for w in mass}
+            assert sum(p.values()) == pytest.approx(1)
+            assert found_nats[t] == pytest.approx(-math.log(p[int(text.tokens[t])]), abs=1e-6)
+
+
+def nats_at_once(pointer: Pointer, text: ReadText, memory: Entries) -> np.ndarray:
+    with torch.inference_mode():
+        entries = memory.between(0, len(text.tokens))
+        where, tokens = torch.from_numpy(entries.where), torch.from_numpy(text.tokens)
+        facts = find_facts(tokens, entries, 0, len(tokens))
+        share, shares = pointer(text.states, text.states[where], facts)
+        same = tokens[:, None] == tokens[where]
+        return -mix(text.plain, share, shares, same).numpy()
+
+
+def score(
+    pointer: Pointer,
+    text: ReadText,
+    states: torch.Tensor,
+    t: int,
+    where: int,
+    seen: int,
+    count: int,
+) -> float:
+    """An entry's score, as the module's docstring says."""
+
+    def log2(value: int, most: int) -> int:
+        return min(int(math.log2(1 + value)), most)
+
+    match = 0
+    while (
+        match < 3
+        and where - match > 0
+        and text.tokens[where - match - 1] == text.tokens[t - match - 1]
+    ):
+        match += 1
+    found = float(pointer.query(states[t]) @ pointer.key(states[where])) / 2
+    found += float(pointer.age[log2(t - where, 13)]) + float(pointer.match[match])
+    found += float(pointer.count[log2(count, 7)])
+    return found + (float(pointer.seen[log2(t - seen, 13)]) if count else 0.0)
+
+
+def test_without_entries_it_is_the_model() -> None:
+    _, found = read()
+    memory = keep_entities([], 4, 1)
+    for text in found:
+        nats = score_text(lively_pointer(text.states.shape[1]), text, memory)
+        assert np.array_equal(nats, -text.plain.double().numpy())
+
+
+def test_parts_are_the_whole() -> None:
+    """A document longer than a part: the same as all at once."""
+    generator = torch.Generator().manual_seed(1)
+    length = 2 * ROWS + 30
+    states = torch.randn(length, 8, generator=generator).half()
+    tokens = torch.randint(0, 9, (length,), generator=generator).numpy()
+    words = np.arange(length)
+    spans = np.where(words % 7 < 2, words // 7, -1)
+    labels = np.where(spans >= 0, spans % 5 + 1, 0)
+    mentions = find_mentions(labels, spans, words, tokens)
+    plain = -torch.rand(length, generator=generator)
+    text = ReadText(mentions, words, tokens, "d", states, plain, labels)
+    memory = POLICIES["half-entities"](text, 40, 2, 0)
+    pointer = lively_pointer(8)
+    whole = nats_at_once(pointer, replace(text, states=states.float()), memory)
+    assert score_text(pointer, text, memory) == pytest.approx(whole, abs=1e-4)
+
+
+def test_later_tokens_change_nothing_before() -> None:
+    _, (text, *_) = read()
+    memory = POLICIES["half-entities"](text, 6, 2, 0)
+    pointer = lively_pointer(text.states.shape[1])
+    before = score_text(pointer, text, memory)
+    half = len(text.tokens) // 2
+    states, tokens = text.states.clone(), text.tokens.copy()
+    states[half:] += 1
+    tokens[half:] = (tokens[half:] + 1) % VOCABULARY
+    changed = replace(text, states=states, tokens=tokens)
+    after = score_text(pointer, changed, memory)
+    assert np.array_equal(before[:half], after[:half])
+    assert not np.array_equal(before[half:], after[half:])
+
+
+def test_it_learns_to_copy() -> None:
+    """Tokens that come back in the order in which they came, under a model that knows nothing."""
+    length, period = 1200, 40
+    rng = np.random.default_rng(0)
+    found = []
+    for d in range(6):
+        tokens = np.tile(rng.integers(0, 1000, period), length // period)
+        states = torch.from_numpy(np.roll(np.eye(period)[np.arange(length) % period], 0, 0)).half()
+        plain = torch.full((length,), -math.log(1000))
+        none = np.zeros(length, int)
+        found.append(ReadText([], np.arange(length), tokens, f"{d}", states, plain, none))
+    memories = [keep_recent(length, 64) for _ in found]
+    pointer = train_pointer(found[:5], memories[:5], width=32, steps=60, learning_rate=3e-2, seed=1)
+    nats = score_text(pointer, found[5], memories[5])
+    assert nats[period + 1 :].mean() < 0.7
+    assert nats[:period].mean() > math.log(1000) - 0.1
+
+
+def test_classes_by_what_was_named_before() -> None:
+    labels = np.array([1, 1, 0, 0, 1, 0, 2, 0, 0, 0, 1])
+    spans = np.array([0, 0, -1, -1, 1, -1, 2, -1, -1, -1, 3])
+    words = np.arange(11)
+    mentions = find_mentions(labels, spans, words, words)
+    text = ReadText(mentions, words, words, "d", torch.zeros(11, 1), torch.zeros(11), labels)
+    names = [CLASSES[place] for place in classify(text, 4)]
+    before = ["first", "first", "outside", "outside", "near", "outside", "first"]
+    assert names == [*before, "outside", "outside", "outside", "far"]
+
+
+def test_documents_are_cut_from_their_start() -> None:
+    corpus = tiny_corpus(3, seed=5)
+    cut = cut_documents(corpus, 4)
+    assert np.diff(cut.offsets).tolist() == [min(5, n) for n in np.diff(corpus.offsets)]
+    for d in range(3):
+        own = corpus.document(d)
+        assert np.array_equal(cut.tokens[cut.document(d)], corpus.tokens[own][:5])
+        assert np.array_equal(cut.gold[cut.document(d)], corpus.gold[own][:5])
+
+
+def test_the_comparison_has_an_entry_per_memory() -> None:
+    _, found = read()
+    setting = Setting(width=4, forms=2, steps=3, learning_rates=(1e-3, 1e-2), seed=1)
+    texts = Texts(found[:2], found[2:], found[2:])
+    outcomes = list(compare_memories(texts, ("recent", "half-entities"), (4, 8), setting))
+    entries = summarise(outcomes, texts.report, setting, 8)
+    assert [(one["policy"], one["size"]) for one in entries] == [
+        ("none", 0),
+        ("recent", 4),
+        ("half-entities", 4),
+        ("recent", 8),
+        ("half-entities", 8),
+    ]
+    for entry in entries:
+        tokens = sum(part["tokens"] for part in entry["classes"].values())
+        total = sum((p["loss"] or 0) * p["tokens"] for p in entry["classes"].values())
+        assert entry["loss"] == pytest.approx(total / tokens)
+        assert sum(entry["documents"]) == pytest.approx(total)
+        assert entry["held"] <= entry["size"]
+    assert {one["learning_rate"] for one in entries[1:]} <= {1e-3, 1e-2}
+    assert entries[1]["chosen"] == pytest.approx(float(outcomes[0].chosen))
+    assert predict(Pointer(found[0].states.shape[1], 4), found[0], keep_recent(5, 2), 0).ndim == 1
+
+
+def test_what_stands_before_an_entry() -> None:
+    tokens = torch.tensor([5, 6, 7, 5, 6, 7])
+    facts = find_facts(tokens, keep_recent(6, None).between(4, 6), 4, 6)
+    # before 4 stands 5, as before entry 1; before 5 stand 5 and 6, as before entry 2
+    assert facts.match[:, :4].tolist() == [[0, 1, 0, 0], [0, 0, 2, 0]]
+    assert facts.there.tolist() == [[True] * 4 + [False], [True] * 5]
+    assert facts.age.tolist() == [[4, 3, 2, 1, 0], [5, 4, 3, 2, 1]]
