@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -48,24 +49,27 @@ def measure(tree: Tree) -> Iterator[Row]:
     too, the nats of each document, and what the memory is.
     """
     for model, seed, found in tree.each(STEP, "memory.json"):
-        split, documents = found["split"], found["documents"]
+        documents = found["documents"]
         total = sum(document["tokens"] for document in documents)
         for entry in found["memories"]:
-            one = {"policy": entry["policy"], "size": entry["size"]}
+            for name, value, count, about in _list_numbers(entry, documents, total):
+                condition = write_condition(policy=entry["policy"], size=entry["size"], **about)
+                yield Row(STEP, name, value, found["split"], condition, count, model, seed)
 
-            def row(name: str, value: float, count: int | None = None, **more: str) -> Row:
-                condition = write_condition(**one, **more)  # noqa: B023
-                return Row(STEP, name, value, split, condition, count, model, seed)  # noqa: B023
 
-            yield row("loss", entry["loss"], total)
-            for name, part in entry["classes"].items():
-                if part["tokens"]:
-                    yield row("loss", part["loss"], part["tokens"], class_=name)
-            for document, nats in zip(documents, entry["documents"], strict=True):
-                yield row("nll", nats, document["tokens"], document=document["document"])
-            for name in ("held", "bytes", "learning_rate", "chosen"):
-                if entry[name] is not None:
-                    yield row(name, entry[name])
+def _list_numbers(
+    entry: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], total: int
+) -> Iterator[tuple[str, float, int | None, dict[str, str]]]:
+    """Measure, value, count and what it is further about."""
+    yield "loss", entry["loss"], total, {}
+    for name, part in entry["classes"].items():
+        if part["tokens"]:
+            yield "loss", part["loss"], part["tokens"], {"class_": name}
+    for document, nats in zip(documents, entry["documents"], strict=True):
+        yield "nll", nats, document["tokens"], {"document": document["document"]}
+    for name in ("held", "bytes", "learning_rate", "chosen"):
+        if entry[name] is not None:
+            yield name, entry[name], None, {}
 
 
 def write_policy(policy: str) -> str:

@@ -1,0 +1,129 @@
+"""Tables and figure of memories: losses, differences with their intervals, classes of tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from entity_transformers.artifacts import write_json
+from entity_transformers.report.frame import Frame
+from entity_transformers.report.measures import Tree, collect
+from entity_transformers.report.memory import build_classes, build_memory, draw_memory, measure
+from entity_transformers.report.results import Results
+from entity_transformers.study.params import load
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKENS = [100, 300, 200, 400]
+POLICIES = ("recent", "half-entities")
+GAINS = {1: 0.05, 2: 0.07}
+"""Of half entities against recent tokens, by seed."""
+
+
+def nats(policy: str, size: int, seed: int) -> list[float]:
+    """Of each document: 5 nats per token alone, half a nat less with recent tokens."""
+    if policy == "none":
+        return [5.0 * n for n in TOKENS]
+    gain = GAINS[seed] if policy != "recent" else 0.0
+    return [(4.5 - gain * (1 + 0.1 * d)) * n for d, n in enumerate(TOKENS)]
+
+
+def entry(policy: str, size: int, seed: int) -> dict[str, Any]:
+    documents = nats(policy, size, seed)
+    loss = sum(documents) / sum(TOKENS)
+    classes = {
+        "outside": {"tokens": 990, "loss": loss},
+        "first": {"tokens": 0, "loss": None},
+        "near": {"tokens": 4, "loss": 1.5},
+        "far": {"tokens": 6, "loss": 2.5},
+    }
+    return {
+        "policy": policy,
+        "size": size,
+        "held": size,
+        "bytes": size * 136,
+        "learning_rate": 0.002 if size else None,
+        "chosen": 4.0 if size else None,
+        "loss": loss,
+        "classes": classes,
+        "documents": documents,
+    }
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """Two seeds of GPT2 with memories of 64 and 256 entries under two policies."""
+    for seed in GAINS:
+        memories = [entry("none", 0, seed)]
+        memories += [entry(policy, size, seed) for size in (64, 256) for policy in POLICIES]
+        documents = [{"document": f"a/{d}", "tokens": n} for d, n in enumerate(TOKENS)]
+        found = {"split": "test", "documents": documents, "memories": memories}
+        write_json(tmp_path / f"memory/gpt2/{seed}/memory.json", found)
+    return Tree(tmp_path, tuple(("gpt2", seed) for seed in GAINS))
+
+
+@pytest.fixture
+def results(tree: Tree) -> Results:
+    entries = load(ROOT / "params.yaml").entries("causal")
+    return Results(
+        "x", entries, tuple(GAINS), Frame(measure(tree)), steps=("memory",), bootstrap_samples=2000
+    )
+
+
+def test_every_number_has_a_unit(tree: Tree) -> None:
+    frame = collect(tree, ["memory"])
+    assert len(frame) == 2 * (1 + 3 + 4 + 2 + 4 * (1 + 3 + 4 + 4))
+
+
+def test_a_row_per_size_and_policy(results: Results) -> None:
+    table = build_memory(results)
+    assert [[str(cell) for cell in row[1:4]] for row in table.rows] == [
+        ["64", "recent tokens", "64"],
+        ["64", "half entities, half recent", "64"],
+        ["256", "recent tokens", "256"],
+        ["256", "half entities, half recent", "256"],
+    ]
+    assert [str(row[4]) for row in table.rows] == ["8.5", "8.5", "34.0", "34.0"]
+    assert str(table.rows[0][5]) == "4.5000 ± 0.0000"
+    assert str(table.rows[0][6]) == "0.5000 ± 0.0000"
+    assert str(table.rows[0][7]) == "–"
+
+
+def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
+    results: Results,
+) -> None:
+    cell: Any = build_memory(results).rows[1][7]
+    sizes = np.array(TOKENS)
+    by_seed = [
+        float((-gain * (1 + 0.1 * np.arange(4)) * sizes).sum() / sizes.sum())
+        for gain in GAINS.values()
+    ]
+    assert cell.value == pytest.approx(np.mean(by_seed))
+    low, high = stats.t.interval(0.95, 1, np.mean(by_seed), stats.sem(by_seed))
+    assert (cell.low, cell.high) == (
+        pytest.approx(low),
+        pytest.approx(high),
+    )  # wider than documents
+
+
+def test_classes_without_tokens_are_dashes(results: Results) -> None:
+    table = build_classes(results)
+    assert [str(row[2]) for row in table.rows[:2]] == ["no memory", "recent tokens"]
+    assert [str(cell) for cell in table.rows[1][3:]] == [
+        "4.5000 ± 0.0000",
+        "–",
+        "1.5000 ± 0.0000",
+        "2.5000 ± 0.0000",
+    ]
+
+
+def test_a_line_per_policy(results: Results) -> None:
+    figure = draw_memory(results)
+    assert figure is not None
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sorted(labels) == ["half entities, half recent", "no memory", "recent tokens"]
+    assert draw_memory(Results("x", results.entries, (1,))) is None
