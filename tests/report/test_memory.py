@@ -12,7 +12,13 @@ from scipy import stats
 from entity_transformers.artifacts import write_json
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
-from entity_transformers.report.memory import build_classes, build_memory, draw_memory, measure
+from entity_transformers.report.memory import (
+    build_ceilings,
+    build_classes,
+    build_memory,
+    draw_memory,
+    measure,
+)
 from entity_transformers.report.results import Results
 from entity_transformers.study.params import load
 
@@ -61,6 +67,7 @@ def tree(tmp_path: Path) -> Tree:
         memories += [entry(policy, size, seed) for size in (64, 256) for policy in POLICIES]
         documents = [{"document": f"a/{d}", "tokens": n} for d, n in enumerate(TOKENS)]
         found = {"split": "test", "documents": documents, "memories": memories}
+        found["ceilings"] = {"mention": 4.0, "entity": 3.0, "decision": 0.25 * seed}
         write_json(tmp_path / f"memory/gpt2/{seed}/memory.json", found)
     return Tree(tmp_path, tuple(("gpt2", seed) for seed in GAINS))
 
@@ -75,7 +82,7 @@ def results(tree: Tree) -> Results:
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
     frame = collect(tree, ["memory"])
-    assert len(frame) == 2 * (1 + 3 + 4 + 2 + 4 * (1 + 3 + 4 + 4))
+    assert len(frame) == 2 * ((1 + 3 + 4 + 2) + 4 * (1 + 3 + 4 + 4) + 3)
 
 
 def test_a_row_per_size_and_policy(results: Results) -> None:
@@ -127,3 +134,15 @@ def test_a_line_per_policy(results: Results) -> None:
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert sorted(labels) == ["half entities, half recent", "no memory", "recent tokens"]
     assert draw_memory(Results("x", results.entries, (1,))) is None
+
+
+def test_ceilings_and_the_cost_of_a_decision(results: Results) -> None:
+    (row,) = build_ceilings(results).rows
+    assert [str(cell) for cell in row[1:]] == [
+        "5.0000 ± 0.0000",
+        "–",  # no memory of entities alone was measured
+        "4.0000 ± 0.0000",
+        "3.0000 ± 0.0000",
+        "0.3750 ± 0.1768",
+        "3.3750 ± 0.1768",
+    ]

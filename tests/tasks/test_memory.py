@@ -23,6 +23,7 @@ from entity_transformers.tasks.memory.comparison import (
     Texts,
     classify,
     compare_memories,
+    measure_ceilings,
     summarise,
 )
 from entity_transformers.tasks.memory.entries import (
@@ -43,7 +44,8 @@ from entity_transformers.tasks.memory.training import (
     ReadText,
     cut_documents,
     find_facts,
-    predict,
+    predict_entities,
+    predict_tokens,
     read_texts,
     score_text,
     train_pointer,
@@ -380,7 +382,43 @@ def test_the_comparison_has_an_entry_per_memory() -> None:
         assert entry["held"] <= entry["size"]
     assert {one["learning_rate"] for one in entries[1:]} <= {1e-3, 1e-2}
     assert entries[1]["chosen"] == pytest.approx(float(outcomes[0].chosen))
-    assert predict(Pointer(found[0].states.shape[1], 4), found[0], keep_recent(5, 2), 0).ndim == 1
+    ceilings = measure_ceilings(texts, 8, setting)
+    assert list(ceilings) == ["mention", "entity", "decision"]
+    assert all(math.isfinite(value) for value in ceilings.values())
+
+
+@pytest.mark.parametrize("given", ["mention", "entity"])
+def test_an_oracle_leaves_the_entries_that_can_be_right(given: str) -> None:
+    """The same as with a memory of its own for each token, which holds those alone."""
+    _, found = read()
+    pointer = lively_pointer(found[0].states.shape[1])
+    for text in found:
+        memory = keep_entities(text.mentions, None, 2)
+        nats = -predict_tokens(pointer, text, memory, 0, given).numpy()  # type: ignore[arg-type]
+        for t, label in enumerate(text.labels.tolist()):
+            named = memory.entity == label if given == "entity" else np.full(len(memory), label > 0)
+            alone = -predict_tokens(pointer, text, memory.take(named), 0).numpy()
+            assert nats[t] == pytest.approx(alone[t], abs=1e-5)
+
+
+def test_deciding_sums_to_one_over_the_entities() -> None:
+    _, found = read()
+    pointer = lively_pointer(found[0].states.shape[1])
+    for text in found:
+        memory = keep_entities(text.mentions, 6, 2)
+        total = np.zeros(len(text.tokens))
+        for entity in [0, *sorted(set(memory.entity.tolist()))]:
+            asked = replace(text, labels=np.full(len(text.tokens), entity))
+            p = predict_entities(pointer, asked, memory, 0).exp().numpy()
+            held = [
+                entity == 0 or any(e == entity for e in held_at(memory, t)) for t in range(len(p))
+            ]
+            total += np.where(held, p, 0.0)  # one that is not held counts as none
+        assert total == pytest.approx(1)
+
+
+def held_at(memory: Entries, t: int) -> list[int]:
+    return memory.take((memory.born <= t) & (t < memory.gone)).entity.tolist()
 
 
 def test_what_stands_before_an_entry() -> None:

@@ -11,6 +11,7 @@ from entity_transformers.tasks.memory.comparison import (
     Setting,
     Texts,
     compare_memories,
+    measure_ceilings,
     summarise,
 )
 from entity_transformers.tasks.memory.training import cut_documents, read_texts
@@ -43,4 +44,5 @@ def score_memory(
         "documents": [{"document": text.name, "tokens": len(text.tokens)} for text in texts.report],
     }
     memories = summarise(outcomes, texts.report, setting, entry.lm.window)
-    write_json(output / "memory.json", facts | {"memories": memories})
+    ceilings = measure_ceilings(texts, max(section.sizes), setting)
+    write_json(output / "memory.json", facts | {"memories": memories, "ceilings": ceilings})

@@ -25,6 +25,7 @@ UNITS = {
     "bytes": "bytes",
     "learning_rate": "per step",
     "chosen": "nats per token of the split to choose on",
+    "ceiling": "nats per token",
 }
 NONE, RECENT = ("none", 0), "recent"
 NAMES = {
@@ -55,6 +56,9 @@ def measure(tree: Tree) -> Iterator[Row]:
             for name, value, count, about in _list_numbers(entry, documents, total):
                 condition = write_condition(policy=entry["policy"], size=entry["size"], **about)
                 yield Row(STEP, name, value, found["split"], condition, count, model, seed)
+        for name, value in found["ceilings"].items():
+            condition = write_condition(known=name)
+            yield Row(STEP, "ceiling", value, found["split"], condition, total, model, seed)
 
 
 def _list_numbers(
@@ -82,7 +86,9 @@ def list_memories(results: Results) -> list[Memory]:
     """The policies and sizes that were measured, none left out, by size."""
     found = {
         (one["policy"], int(one["size"]))
-        for one in map(read_condition, results.frame.distinct("condition", step=STEP))
+        for one in map(
+            read_condition, results.frame.distinct("condition", step=STEP, measure="held")
+        )
     }
     order = list(NAMES) + [f"half-{name}" for name in NAMES]
     return sorted(found - {NONE}, key=lambda memory: (memory[1], order.index(memory[0])))
@@ -214,6 +220,55 @@ def build_classes(results: Results) -> Table:
             " mention was mentioned before: within the window that the model reads, or beyond it."
         ),
     )
+
+
+def build_ceilings(results: Results) -> Table:
+    """A row per model: no memory, one of entities, oracles, and what a decision costs."""
+    size = max(size for _, size in list_memories(results))
+
+    def row(model: ModelEntry) -> tuple[Cell, ...]:
+        alone, real = (
+            results.statistic(model, _at(results, memory)) for memory in (NONE, ("entities", size))
+        )
+        seeds = {
+            name: results.by_seed(model, _ceiling(results, name))
+            for name in ("mention", "entity", "decision")
+        }
+        both = (seeds["entity"][seed] + seeds["decision"][seed] for seed in seeds["entity"])
+        cells = (show(summarise(values.values()), 4) for values in seeds.values())
+        return (write_label(model), show(alone, 4), show(real, 4), *cells, show(summarise(both), 4))
+
+    return Table(
+        name="memory_ceilings",
+        title="What deciding on the entity could bring",
+        columns=(
+            "Model",
+            "No memory",
+            f"Entities, {size:,} entries",
+            "Told: in a mention?",
+            "Told: which entity?",
+            "Cost of deciding",
+            "Told, and the cost",
+        ),
+        rows=tuple(map(row, results.measured(STEP))),
+        measures=(
+            "How far any model can come that decides which entity is named next and then copies:"
+            " the loss if an oracle told it, and what the decision costs."
+        ),
+        note=(
+            "Nats per token, of the largest memory of entities. Oracles see the label of the token"
+            " that is predicted, so these are bounds and no results. Told which entity: what is"
+            " left is how it is written, and all other text. Cost: the cross-entropy of a pointer"
+            " that is trained to say which of the entities in the memory comes, if any; a model"
+            " that decides as well and copies as well as these two has their sum, or less, since"
+            " it may be right about the token where it is wrong about the entity."
+        ),
+    )
+
+
+def _ceiling(results: Results, name: str) -> Key:
+    split = next(iter(results.frame.distinct("split", step=STEP)))
+    return Key(STEP, "ceiling", split, write_condition(known=name))
 
 
 def draw_memory(results: Results) -> Figure | None:

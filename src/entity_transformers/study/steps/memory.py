@@ -101,6 +101,7 @@ STEP = Step(
         tables={
             "memory": "report.memory:build_memory",
             "memory_classes": "report.memory:build_classes",
+            "memory_ceilings": "report.memory:build_ceilings",
         },
         figures={
             "memory": (

@@ -4,8 +4,9 @@ train, its learning rate chosen on one split, scored on another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,23 @@ import numpy as np
 from entity_transformers.logs import log_progress
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
 from entity_transformers.tasks.memory.pointer import Pointer
-from entity_transformers.tasks.memory.training import ReadText, score_text, train_pointer
+from entity_transformers.tasks.memory.training import (
+    Loss,
+    ReadText,
+    predict_entities,
+    predict_tokens,
+    score_text,
+    train_pointer,
+)
 
 NUMBER = 4
 """Bytes of a token id, place, entity or count."""
+ORACLES: Mapping[str, Loss] = {
+    "mention": partial(predict_tokens, given="mention"),
+    "entity": partial(predict_tokens, given="entity"),
+    "decision": predict_entities,
+}
+"""What bounds every model that decides which entity comes next and then copies."""
 CLASSES = ("outside", "first", "near", "far")
 
 
@@ -68,21 +82,54 @@ def compare_memories(
             [keep(policy, text, size, setting) for text in part]
             for part in (texts.train, texts.choose, texts.report)
         )
-        trials = []
-        for rate in setting.learning_rates:
-            pointer = train_pointer(
-                texts.train,
-                train,
-                width=setting.width,
-                steps=setting.steps,
-                learning_rate=rate,
-                seed=setting.seed,
-            )
-            trials.append((mean(score_all(pointer, texts.choose, choose)), rate, pointer))
-        chosen, rate, pointer = min(trials, key=lambda trial: trial[0])
+        pointer, rate, chosen = choose_pointer(texts, train, choose, setting)
         held = max((entries.most() for entries in report), default=0)
         nll = score_all(pointer, texts.report, report)
         yield Outcome(policy, size, rate, chosen, held, nll)
+
+
+def choose_pointer(
+    texts: Texts,
+    train: Sequence[Entries],
+    choose: Sequence[Entries],
+    setting: Setting,
+    loss: Loss = predict_tokens,
+) -> tuple[Pointer, float, float]:
+    """The pointer of the learning rate with the least loss on the split to choose on, that rate and
+    that loss.
+    """
+    trials = []
+    for rate in setting.learning_rates:
+        pointer = train_pointer(
+            texts.train,
+            train,
+            width=setting.width,
+            steps=setting.steps,
+            learning_rate=rate,
+            seed=setting.seed,
+            loss=loss,
+        )
+        trials.append((pointer, rate, mean(score_all(pointer, texts.choose, choose, loss))))
+    return min(trials, key=lambda trial: trial[2])
+
+
+def measure_ceilings(texts: Texts, size: int, setting: Setting) -> dict[str, float]:
+    """Nats per token with a memory of entities of this size whose pointer is told whether the token
+    is in a mention (mention) or of which entity it is (entity), and what it costs to say which
+    entity of the memory comes, if any (decision).
+
+    The second is what every model of the family tends to as its decisions become right; the second
+    and third together are what one reaches that decides as well as this one.
+    """
+    train, choose, report = (
+        [keep("entities", text, size, setting) for text in part]
+        for part in (texts.train, texts.choose, texts.report)
+    )
+    found = {}
+    for name, loss in log_progress(list(ORACLES.items()), "ceilings"):
+        pointer, *_ = choose_pointer(texts, train, choose, setting, loss)
+        found[name] = mean(score_all(pointer, texts.report, report, loss))
+    return found
 
 
 def keep(policy: str, text: ReadText, size: int, setting: Setting) -> Entries:
@@ -91,10 +138,14 @@ def keep(policy: str, text: ReadText, size: int, setting: Setting) -> Entries:
 
 
 def score_all(
-    pointer: Pointer, texts: Sequence[ReadText], memories: Sequence[Entries]
+    pointer: Pointer,
+    texts: Sequence[ReadText],
+    memories: Sequence[Entries],
+    loss: Loss = predict_tokens,
 ) -> list[np.ndarray]:
     """Nats of each token, an array per document."""
-    return [score_text(pointer, text, memory) for text, memory in zip(texts, memories, strict=True)]
+    pairs = zip(texts, memories, strict=True)
+    return [score_text(pointer, text, memory, loss) for text, memory in pairs]
 
 
 def mean(nll: Sequence[np.ndarray]) -> float:

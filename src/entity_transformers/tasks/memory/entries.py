@@ -43,6 +43,7 @@ class Entries:
     gone   int64 [E]  the first that no longer can
     seen   int64 [E]  last token of its entity's latest mention so far
     count  int64 [E]  mentions of its entity so far; 0: it belongs to none
+    entity int64 [E]  which; -1: none
 
     A token that stays while its entity is mentioned again has one entry after the other.
     """
@@ -52,13 +53,14 @@ class Entries:
     gone: np.ndarray
     seen: np.ndarray
     count: np.ndarray
+    entity: np.ndarray
 
     def __len__(self) -> int:
         return len(self.where)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The columns in their order."""
-        return self.where, self.born, self.gone, self.seen, self.count
+        return self.where, self.born, self.gone, self.seen, self.count, self.entity
 
     def between(self, start: int, end: int) -> Entries:
         """Those that some prediction of [start, end) may use."""
@@ -102,7 +104,8 @@ def keep_recent(length: int, size: int | None) -> Entries:
     """The latest ``size`` tokens of the ``length`` that the document has; None: all so far."""
     where = np.arange(length)
     gone = np.full(length, NEVER) if size is None else where + 1 + size
-    return Entries(where, where + 1, gone, where, np.zeros(length, np.int64))
+    none = np.zeros(length, np.int64)
+    return Entries(where, where + 1, gone, where, none, none - 1)
 
 
 def keep_entities(mentions: Iterable[Mention], size: int | None, forms: int) -> Entries:
@@ -131,7 +134,7 @@ class _Store:
         self.count: dict[int, int] = {}
         self.seen: dict[int, int] = {}
         self.open: dict[int, range] = {}
-        self.rows: list[tuple[int, int, int, int]] = []
+        self.rows: list[tuple[int, int, int, int, int]] = []
         self.gone: list[int] = []
 
     def read(self, mention: Mention) -> None:
@@ -167,14 +170,15 @@ class _Store:
         first = len(self.rows)
         for mention in self.held.get(entity, {}).values():
             for token in range(mention.start, mention.end):
-                self.rows.append((token, moment, self.seen[entity], self.count[entity]))
+                facts = (self.seen[entity], self.count[entity], entity)
+                self.rows.append((token, moment, *facts))
                 self.gone.append(NEVER)
         self.open[entity] = range(first, len(self.rows))
 
     def entries(self) -> Entries:
         """All that were ever there; those that left as they came are left out."""
-        where, born, seen, count = np.array(self.rows, np.int64).reshape(-1, 4).T
-        found = Entries(where, born, np.array(self.gone, np.int64), seen, count)
+        where, born, *facts = np.array(self.rows, np.int64).reshape(-1, 5).T
+        found = Entries(where, born, np.array(self.gone, np.int64), *facts)
         return found.take(found.born < found.gone)
 
 

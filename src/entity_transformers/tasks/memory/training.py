@@ -5,9 +5,11 @@ Dimensions: T predicted tokens of a document, W the model's width.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -27,6 +29,14 @@ ROWS = 256
 PARTS = 4
 """Parts of so many predictions, of any documents, in a training step."""
 WARMUP = 0.1
+Given = Literal["past", "mention", "entity"]
+"""What is known when a token is predicted. Oracles, which no model can be: is the token in a
+mention (mention), of which entity (entity)?
+"""
+
+
+Loss = Callable[[Pointer, "ReadText", Entries, int], Tensor]
+"""Log-probabilities of what comes from a token on: `predict_tokens` or `predict_entities`."""
 
 
 @dataclass(frozen=True)
@@ -109,10 +119,12 @@ def train_pointer(
     steps: int,
     learning_rate: float,
     seed: int,
+    loss: Loss | None = None,
 ) -> Pointer:
     """A pointer of ``width`` after ``steps`` of AdamW with linear warm-up and cosine, the parts of
-    the texts in random order; the model's weights are not touched.
+    the texts in random order; the model's weights are not touched. ``loss``: `predict_tokens`.
     """
+    loss = loss or predict_tokens
     torch.manual_seed(seed)
     pointer = Pointer(texts[0].states.shape[1], width)
     optimiser = torch.optim.AdamW(pointer.parameters(), lr=learning_rate, weight_decay=0.0)
@@ -121,8 +133,8 @@ def train_pointer(
     for _ in range(steps):
         for _ in range(PARTS):
             d, start = next(parts)
-            loss = -predict(pointer, texts[d], memories[d], start).mean() / PARTS
-            loss.backward()
+            nats = -loss(pointer, texts[d], memories[d], start)
+            (nats.mean() / PARTS).backward()
         optimiser.step()
         optimiser.zero_grad()
         schedule.step()
@@ -138,24 +150,55 @@ def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[int, int
         yield from parts
 
 
-def predict(pointer: Pointer, text: ReadText, memory: Entries, start: int) -> Tensor:
-    """log p of the ``ROWS`` tokens from ``start`` on, or of those that are left."""
+def predict_tokens(
+    pointer: Pointer, text: ReadText, memory: Entries, start: int, given: Given = "past"
+) -> Tensor:
+    """log p of the ``ROWS`` tokens from ``start`` on, or of those that are left. With an oracle
+    only entries are read that can be the token's: none outside mentions, its entity's.
+    """
     end = min(start + ROWS, len(text.tokens))
     entries = memory.between(start, end)
-    where = torch.from_numpy(entries.where)
-    tokens = torch.from_numpy(text.tokens)
-    share, shares = pointer(
-        text.states[start:end].float(),
-        text.states[where].float(),
-        find_facts(tokens, entries, start, end),
-    )
+    where, tokens = torch.from_numpy(entries.where), torch.from_numpy(text.tokens)
+    facts = find_facts(tokens, entries, start, end)
+    if given != "past":
+        entity, came = _find_entities(text, entries, start, end)
+        right = came > 0 if given == "mention" else came == entity
+        facts = replace(facts, there=facts.there & right)
+    share, shares = _read(pointer, text, entries, facts, start, end)
     return mix(text.plain[start:end], share, shares, tokens[start:end, None] == tokens[where])
+
+
+def predict_entities(pointer: Pointer, text: ReadText, memory: Entries, start: int) -> Tensor:
+    """log p of the entity of each of these tokens, one that the memory holds, or of none such: the
+    shares of its entries together, or the model's.
+    """
+    end = min(start + ROWS, len(text.tokens))
+    entries = memory.between(start, end)
+    facts = find_facts(torch.from_numpy(text.tokens), entries, start, end)
+    entity, came = _find_entities(text, entries, start, end)
+    right = facts.there & (came == entity)
+    share, shares = _read(pointer, text, entries, facts, start, end)
+    none = torch.where(right.any(1), -math.inf, 0.0)
+    return mix(none, share, shares, right)
+
+
+def _find_entities(text: ReadText, entries: Entries, start: int, end: int) -> tuple[Tensor, Tensor]:
+    """Of each entry [E] and of each token that came [T, 1]."""
+    came = torch.from_numpy(text.labels[start:end].astype(np.int64))
+    return torch.from_numpy(entries.entity), came[:, None]
+
+
+def _read(
+    pointer: Pointer, text: ReadText, entries: Entries, facts: Facts, start: int, end: int
+) -> tuple[Tensor, Tensor]:
+    kept = text.states[torch.from_numpy(entries.where)]
+    return pointer(text.states[start:end].float(), kept.float(), facts)
 
 
 def find_facts(tokens: Tensor, entries: Entries, start: int, end: int) -> Facts:
     """What predictions [start, end) know of the entries; ``tokens`` int64 are the document's."""
     at = torch.arange(start, end)[:, None]
-    where, born, gone, seen, count = map(torch.from_numpy, entries.arrays())
+    where, born, gone, seen, count, _ = map(torch.from_numpy, entries.arrays())
     same = torch.ones(end - start, len(where), dtype=torch.bool)
     match = torch.zeros(end - start, len(where), dtype=torch.int64)
     for back in range(1, MATCHES + 1):
@@ -168,8 +211,10 @@ def find_facts(tokens: Tensor, entries: Entries, start: int, end: int) -> Facts:
 
 
 @torch.inference_mode()
-def score_text(pointer: Pointer, text: ReadText, memory: Entries) -> np.ndarray:
-    """Nats of each token, float64 [T]."""
+def score_text(
+    pointer: Pointer, text: ReadText, memory: Entries, loss: Loss = predict_tokens
+) -> np.ndarray:
+    """Nats of each token, or of its entity, float64 [T]."""
     starts = range(0, len(text.tokens), ROWS)
-    parts = [-predict(pointer, text, memory, start) for start in starts]
+    parts = [-loss(pointer, text, memory, start) for start in starts]
     return torch.cat(parts).double().numpy() if parts else np.zeros(0)
