@@ -38,7 +38,7 @@ from entity_transformers.tasks.memory.entries import (
     keep_mentions,
     keep_recent,
 )
-from entity_transformers.tasks.memory.pointer import Pointer, bucket, mix
+from entity_transformers.tasks.memory.pointer import Facts, Pointer, bucket, mix
 from entity_transformers.tasks.memory.training import (
     ROWS,
     ReadText,
@@ -232,7 +232,7 @@ def test_it_is_the_formula_and_sums_to_one(policy: str) -> None:
         found_nats = nats_at_once(pointer, replace(text, states=states, plain=came), memory)
         for t in range(len(text.tokens)):
             mass = dict.fromkeys(range(VOCABULARY), 0.0)
-            alone = float((pointer.model.weight[0] @ states[t]) + pointer.model.bias[0])
+            alone = float(pointer.model(normalise(states[t])))
             total = math.exp(alone)
             for where, seen, count in at(memory, t):
                 total += math.exp(score(pointer, text, states, t, where, seen, count))
@@ -242,6 +242,10 @@ def test_it_is_the_formula_and_sums_to_one(policy: str) -> None:
             p = {w: (math.exp(alone + float(plain[t, w])) + mass[w]) / total for w in mass}
             assert sum(p.values()) == pytest.approx(1)
             assert found_nats[t] == pytest.approx(-math.log(p[int(text.tokens[t])]), abs=1e-6)
+
+
+def normalise(state: torch.Tensor) -> torch.Tensor:
+    return (state - state.mean()) / (state.var(unbiased=False) + 1e-5).sqrt()
 
 
 def nats_at_once(pointer: Pointer, text: ReadText, memory: Entries) -> np.ndarray:
@@ -275,7 +279,8 @@ def score(
         and text.tokens[where - match - 1] == text.tokens[t - match - 1]
     ):
         match += 1
-    found = float(pointer.query(states[t]) @ pointer.key(states[where])) / 2
+    one, other = (normalise(states[place]) for place in (t, where))
+    found = float(pointer.query(one) @ pointer.key(other)) / 2
     found += float(pointer.age[log2(t - where, 13)]) + float(pointer.match[match])
     found += float(pointer.count[log2(count, 7)])
     return found + (float(pointer.seen[log2(t - seen, 13)]) if count else 0.0)
@@ -320,6 +325,20 @@ def test_later_tokens_change_nothing_before() -> None:
     after = score_text(pointer, changed, memory)
     assert np.array_equal(before[:half], after[:half])
     assert not np.array_equal(before[half:], after[half:])
+
+
+def test_it_starts_as_a_continuous_cache() -> None:
+    """Like states have the largest scores, and the model decides."""
+    torch.manual_seed(0)
+    states = torch.randn(50, 64)
+    everything = torch.ones(50, 50, dtype=torch.bool)
+    none = torch.zeros(50, 50, dtype=torch.int64)
+    with torch.inference_mode():
+        share, shares = Pointer(64, 32)(
+            states, states, Facts(everything, none, none, none[0], none)
+        )
+    assert torch.equal(shares.argmax(1), torch.arange(50))
+    assert share.exp().mean() > 0.9
 
 
 def test_it_learns_to_copy() -> None:

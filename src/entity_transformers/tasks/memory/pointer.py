@@ -1,7 +1,7 @@
 """A pointer that copies from a memory's entries, around a language model that stays as it is.
 
-With h_t the model's state before token t, and entry i keeping state k_i and token x_i, the score of
-an entry and of the model itself are
+With h_t the model's state before token t, and entry i keeping state k_i and token x_i (states
+without mean and of variance 1), the score of an entry and of the model itself are
 
     s_i = Q h_t · K k_i / sqrt(D) + a[age of i] + b[i's entity not seen for] + c[its mentions]
           + d[tokens before x_i that are those before t, 3 at most]
@@ -12,7 +12,9 @@ pointer sentinel mixture (Merity et al., 2017, https://arxiv.org/abs/1609.07843,
 
     p(w) = (exp(s_0) p_LM(w) + sum over i of [x_i = w] exp(s_i)) / (exp(s_0) + sum of exp(s_i))
 
-It sums to 1, and with an empty memory it is p_LM. Ages and counts enter as the integer part of
+It sums to 1, and with an empty memory it is p_LM. It starts as a continuous cache: Q and K are the
+same and keep angles, so that like states have the larger scores; without that a pointer learns for
+long that copying is wrong. Ages and counts enter as the integer part of
 their binary logarithm, up to the largest that training text of some thousand tokens has.
 Dimensions: T predictions, E entries, W the model's width, D the pointer's.
 """
@@ -24,12 +26,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 AGES = 14
 COUNTS = 8
 MATCHES = 3
-SENTINEL = 4.0
-"""v before training: p is nearly p_LM."""
+MARGIN = 4.0
+"""v before training lies above sqrt(D), which is about the score of an entry with the same state."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,15 @@ class Pointer(nn.Module):
         self.seen = nn.Parameter(torch.zeros(AGES))
         self.count = nn.Parameter(torch.zeros(COUNTS))
         self.match = nn.Parameter(torch.zeros(MATCHES + 1))
-        nn.init.constant_(self.model.bias, SENTINEL)
+        nn.init.orthogonal_(self.query.weight)
+        self.key.load_state_dict(self.query.state_dict())
+        nn.init.constant_(self.model.bias, math.sqrt(size) + MARGIN)
 
     def forward(self, states: Tensor, kept: Tensor, facts: Facts) -> tuple[Tensor, Tensor]:
         """Logarithms of the model's share [T] and of each entry's [T, E], which sum to 1; states
         [T, W], kept [E, W].
         """
+        states, kept = (functional.layer_norm(x, x.shape[-1:]) for x in (states, kept))
         scores = self.query(states) @ self.key(kept).T / math.sqrt(self.key.out_features)
         scores = scores + self.age[bucket(facts.age, AGES)] + self.match[facts.match]
         named = self.seen[bucket(facts.seen, AGES)] * (facts.count > 0)
