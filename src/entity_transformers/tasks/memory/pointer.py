@@ -32,7 +32,7 @@ AGES = 14
 COUNTS = 8
 MATCHES = 3
 MARGIN = 4.0
-"""v before training lies above sqrt(D), which is about the score of an entry with the same state."""
+"""v before training lies so much above sqrt(D), about the score of an entry with the same state."""
 
 
 @dataclass(frozen=True)
