@@ -12,7 +12,7 @@ for (study, part), files in PLAN.studies().items():
             f"study_{study}_{part}".replace("-", "_").replace(".", "_")
         input:
             # one after the other: Snakemake locks a study that it runs
-            [str(home / file) for file in encoder if part == "weights"],
+            [ancient(str(home / file)) for file in encoder if part == "weights"],
         output:
             [update(str(home / file)) for file in files],
         log:

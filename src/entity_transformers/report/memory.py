@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ NAMES = {
 CLASSES = {
     "outside": "Outside mentions",
     "first": "First mentions",
-    "near": "Later, within the window",
-    "far": "Later, beyond it",
+    "near": "Later, near",
+    "far": "Later, far",
 }
 Memory = tuple[str, int]
 
@@ -131,7 +132,7 @@ def build_memory(results: Results) -> Table:
             " form is trained. What a mention brings in is known two words after its end: labels"
             " lag, none of the predicted token or of an unfinished mention is given."
             " Against recent: the loss less that with as many recent tokens, with the interval over"
-            " documents and over seeds together."
+            " documents and over seeds together. The model begins anew with each window."
         ),
     )
 
@@ -216,15 +217,16 @@ def build_classes(results: Results) -> Table:
         ),
         measures="Where a memory pays: the loss in nats per token by what the token is.",
         note=(
-            "Mentions are those of the labels that the memory is made from. The entity of a later"
-            " mention was mentioned before: within the window that the model reads, or beyond it."
+            "Mentions are those of the labels that the memory is made from. Later, near: the"
+            " entity's latest mention ended at most a window before; far: earlier. The model reads"
+            " windows that follow one another, so it may not see a near one either."
         ),
     )
 
 
 def build_ceilings(results: Results) -> Table:
     """A row per model: no memory, one of entities, oracles, and what a decision costs."""
-    size = max(size for _, size in list_memories(results))
+    size = max((size for _, size in list_memories(results)), default=0)
 
     def row(model: ModelEntry) -> tuple[Cell, ...]:
         alone, real = (
@@ -257,7 +259,7 @@ def build_ceilings(results: Results) -> Table:
         ),
         note=(
             "Nats per token, of the largest memory of entities. Oracles see the label of the token"
-            " that is predicted, so these are bounds and no results. Told which entity: what is"
+            " that is predicted, so these are no results. Told which entity: what is"
             " left is how it is written, and all other text. Cost: the cross-entropy of a pointer"
             " that is trained to say which of the entities in the memory comes, if any; a model"
             " that decides as well and copies as well as these two has their sum, or less, since"
@@ -279,7 +281,7 @@ def draw_memory(results: Results) -> Figure | None:
     figure = Figure(figsize=(8.4, 4.2 * len(models)), layout="constrained")
     policies = list(dict.fromkeys(policy for policy, _ in memories))
     for axes, model in zip(figure.subplots(len(models), squeeze=False)[:, 0], models, strict=True):
-        for policy, colour in zip(policies, PALETTE, strict=False):
+        for policy, colour in zip(policies, cycle(PALETTE), strict=False):
             own = [memory for memory in memories if memory[0] == policy]
             kib = [results.statistic(model, _at(results, m, "bytes")).mean for m in own]
             losses = [list(results.by_seed(model, _at(results, m)).values()) for m in own]

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.kinds.base import RESOLVER
+from entity_transformers.resolve.base import REGISTRY
 from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
@@ -24,8 +25,14 @@ def _check_policy(name: str) -> str:
 
 
 def _check_labels(name: str) -> str:
-    if name != "gold" and not (name.startswith(RESOLVER) and name != RESOLVER):
+    resolver = name.removeprefix(RESOLVER)
+    if name != "gold" and (resolver == name or not resolver):
         raise ValueError(f"{name!r}, expected gold or {RESOLVER}NAME")
+    if resolver in REGISTRY and not REGISTRY[resolver].options.get("causal"):
+        raise ValueError(
+            f"{name!r} reads on before it decides, so that the memory would know what comes:"
+            f" expected {RESOLVER}names-causal, {RESOLVER}names-pronouns-causal or gold"
+        )
     return name
 
 
@@ -37,8 +44,8 @@ class MemoryParams(Section):
         AfterValidator(_check_labels),
         Field(
             description=(
-                "whose mentions it keeps, known after they have ended: gold, or resolver:NAME of"
-                " corpus.resolvers"
+                "whose mentions it keeps, known after they have ended: resolver:NAME of"
+                " corpus.resolvers, a causal one, or gold, whose annotators had read on"
             )
         ),
     ]
@@ -72,10 +79,10 @@ class MemoryParams(Section):
 
     @model_validator(mode="after")
     def _fair(self) -> MemoryParams:
-        if self.choose == self.report:
+        if self.choose == self.report or "train" in (self.choose, self.report):
             raise ValueError(
-                f"choose and report are both {self.report}: memories must be scored on text that"
-                " nothing was chosen on"
+                f"choose {self.choose}, report {self.report}: memories must be scored on text that"
+                " nothing was trained or chosen on"
             )
         if list(self.sizes) != sorted(set(self.sizes)):
             raise ValueError(f"sizes {list(self.sizes)}: expected different ones, smallest first")
@@ -106,7 +113,7 @@ STEP = Step(
         figures={
             "memory": (
                 "report.memory:draw_memory",
-                "Loss with a memory by its size: what is kept decides. Bars are 95 % intervals over"
+                "Loss with a memory by its size and by what it keeps. Bars are 95 % intervals over"
                 " seeds.",
             )
         },

@@ -4,6 +4,7 @@ train, its learning rate chosen on one split, scored on another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from entity_transformers.logs import log_progress
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
 from entity_transformers.tasks.memory.pointer import Pointer
 from entity_transformers.tasks.memory.training import (
-    Loss,
+    Predict,
     ReadText,
     predict_entities,
     predict_tokens,
@@ -25,12 +26,12 @@ from entity_transformers.tasks.memory.training import (
 
 NUMBER = 4
 """Bytes of a token id, place, entity or count."""
-ORACLES: Mapping[str, Loss] = {
+ORACLES: Mapping[str, Predict] = {
     "mention": partial(predict_tokens, given="mention"),
     "entity": partial(predict_tokens, given="entity"),
     "decision": predict_entities,
 }
-"""What bounds every model that decides which entity comes next and then copies."""
+"""What tells how far a model can come that decides which entity is next and then copies."""
 CLASSES = ("outside", "first", "near", "far")
 
 
@@ -93,7 +94,7 @@ def choose_pointer(
     train: Sequence[Entries],
     choose: Sequence[Entries],
     setting: Setting,
-    loss: Loss = predict_tokens,
+    predict: Predict = predict_tokens,
 ) -> tuple[Pointer, float, float]:
     """The pointer of the learning rate with the least loss on the split to choose on, that rate and
     that loss.
@@ -107,10 +108,14 @@ def choose_pointer(
             steps=setting.steps,
             learning_rate=rate,
             seed=setting.seed,
-            loss=loss,
+            predict=predict,
         )
-        trials.append((pointer, rate, mean(score_all(pointer, texts.choose, choose, loss))))
-    return min(trials, key=lambda trial: trial[2])
+        trials.append((pointer, rate, mean(score_all(pointer, texts.choose, choose, predict))))
+    found = [trial for trial in trials if math.isfinite(trial[2])]
+    if not found:
+        rates = ", ".join(map(str, setting.learning_rates))
+        raise ValueError(f"no pointer has a finite loss: memory.learning_rates {rates}: lower them")
+    return min(found, key=lambda trial: trial[2])
 
 
 def measure_ceilings(texts: Texts, size: int, setting: Setting) -> dict[str, float]:
@@ -118,17 +123,18 @@ def measure_ceilings(texts: Texts, size: int, setting: Setting) -> dict[str, flo
     is in a mention (mention) or of which entity it is (entity), and what it costs to say which
     entity of the memory comes, if any (decision).
 
-    The second is what every model of the family tends to as its decisions become right; the second
-    and third together are what one reaches that decides as well as this one.
+    Estimates, since the pointers are trained: the second is what a model tends to as its decisions
+    become right, the second and third together are about what one reaches that decides as well as
+    this one.
     """
     train, choose, report = (
         [keep("entities", text, size, setting) for text in part]
         for part in (texts.train, texts.choose, texts.report)
     )
     found = {}
-    for name, loss in log_progress(list(ORACLES.items()), "ceilings"):
-        pointer, *_ = choose_pointer(texts, train, choose, setting, loss)
-        found[name] = mean(score_all(pointer, texts.report, report, loss))
+    for name, predict in log_progress(list(ORACLES.items()), "ceilings"):
+        pointer, *_ = choose_pointer(texts, train, choose, setting, predict)
+        found[name] = mean(score_all(pointer, texts.report, report, predict))
     return found
 
 
@@ -141,11 +147,11 @@ def score_all(
     pointer: Pointer,
     texts: Sequence[ReadText],
     memories: Sequence[Entries],
-    loss: Loss = predict_tokens,
+    predict: Predict = predict_tokens,
 ) -> list[np.ndarray]:
     """Nats of each token, an array per document."""
     pairs = zip(texts, memories, strict=True)
-    return [score_text(pointer, text, memory, loss) for text, memory in pairs]
+    return [score_text(pointer, text, memory, predict) for text, memory in pairs]
 
 
 def mean(nll: Sequence[np.ndarray]) -> float:
@@ -155,8 +161,8 @@ def mean(nll: Sequence[np.ndarray]) -> float:
 
 def classify(text: ReadText, window: int) -> np.ndarray:
     """The class of each token, an index of CLASSES [T]: outside mentions; in an entity's first one;
-    in a later one, whose entity's latest mention ended within the last ``window`` tokens (near) or
-    before (far).
+    in a later one, whose entity's latest mention ended at most ``window`` tokens before it (near)
+    or earlier (far).
     """
     found = np.zeros(len(text.tokens), np.int64)
     ends: dict[int, int] = {}

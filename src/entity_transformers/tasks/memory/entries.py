@@ -1,8 +1,8 @@
 """What a memory of some size holds at each moment, by policy: which earlier tokens can be copied.
 
 An entry keeps a token of the document and the model's state before it, as in a continuous cache.
-What tells memories apart is when an entry comes in (``born``) and when it leaves (``gone``);
-nothing else of a policy reaches the pointer, so that all are read by the same code.
+What tells memories apart is when an entry comes in (``born``) and when it leaves (``gone``), and
+what is known of its entity; all are read by the same code.
 
 Labels lag: what a mention brings in is there only once the reading knows that the mention has ended
 (`find_mentions`). Dimensions: T predicted tokens of a document, E entries.
@@ -42,8 +42,9 @@ class Entries:
     born   int64 [E]  the first prediction that may use it
     gone   int64 [E]  the first that no longer can
     seen   int64 [E]  last token of its entity's latest mention so far
-    count  int64 [E]  mentions of its entity so far; 0: it belongs to none
+    count  int64 [E]  mentions of its entity since it is kept; 0: it belongs to none
     entity int64 [E]  which; -1: none
+    first  int64 [E]  first token of the span that it was kept with; -1: the document's
 
     A token that stays while its entity is mentioned again has one entry after the other.
     """
@@ -54,13 +55,15 @@ class Entries:
     seen: np.ndarray
     count: np.ndarray
     entity: np.ndarray
+    first: np.ndarray
 
     def __len__(self) -> int:
         return len(self.where)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The columns in their order."""
-        return self.where, self.born, self.gone, self.seen, self.count, self.entity
+        columns = (self.where, self.born, self.gone, self.seen, self.count, self.entity)
+        return *columns, self.first
 
     def between(self, start: int, end: int) -> Entries:
         """Those that some prediction of [start, end) may use."""
@@ -85,8 +88,8 @@ def find_mentions(
     tokens: entity (0: none), number of the mention (-1: none), word, token id.
 
     Prediction t has read the tokens before t. A mention is known once the second word after it has
-    begun: then the word after it is complete, at which a causal resolver may have looked; what had
-    ended by the document's end is never used.
+    begun: then the word after it is complete, at which a causal resolver may have looked. One with
+    fewer words after it is never used.
     """
     edges = np.flatnonzero(np.diff(spans)) + 1
     starts, ends = np.concatenate([[0], edges]), np.concatenate([edges, [len(spans)]])
@@ -105,7 +108,7 @@ def keep_recent(length: int, size: int | None) -> Entries:
     where = np.arange(length)
     gone = np.full(length, NEVER) if size is None else where + 1 + size
     none = np.zeros(length, np.int64)
-    return Entries(where, where + 1, gone, where, none, none - 1)
+    return Entries(where, where + 1, gone, where, none, none - 1, none - 1)
 
 
 def keep_entities(mentions: Iterable[Mention], size: int | None, forms: int) -> Entries:
@@ -134,7 +137,7 @@ class _Store:
         self.count: dict[int, int] = {}
         self.seen: dict[int, int] = {}
         self.open: dict[int, range] = {}
-        self.rows: list[tuple[int, int, int, int, int]] = []
+        self.rows: list[tuple[int, ...]] = []
         self.gone: list[int] = []
 
     def read(self, mention: Mention) -> None:
@@ -155,8 +158,8 @@ class _Store:
             oldest = next(iter(self.held))
             self._drop(self.held[oldest])
             changed.add(oldest)
-            if not self.held[oldest]:
-                del self.held[oldest]
+            if not self.held[oldest]:  # forgotten, and how often it was mentioned too
+                del self.held[oldest], self.count[oldest]
         for one in sorted(changed):
             self._write(one, mention.known)
 
@@ -171,13 +174,13 @@ class _Store:
         for mention in self.held.get(entity, {}).values():
             for token in range(mention.start, mention.end):
                 facts = (self.seen[entity], self.count[entity], entity)
-                self.rows.append((token, moment, *facts))
+                self.rows.append((token, moment, *facts, mention.start))
                 self.gone.append(NEVER)
         self.open[entity] = range(first, len(self.rows))
 
     def entries(self) -> Entries:
         """All that were ever there; those that left as they came are left out."""
-        where, born, *facts = np.array(self.rows, np.int64).reshape(-1, 5).T
+        where, born, *facts = np.array(self.rows, np.int64).reshape(-1, 6).T
         found = Entries(where, born, np.array(self.gone, np.int64), *facts)
         return found.take(found.born < found.gone)
 

@@ -4,7 +4,7 @@ With h_t the model's state before token t, and entry i keeping state k_i and tok
 without mean and of variance 1), the score of an entry and of the model itself are
 
     s_i = Q h_t · K k_i / sqrt(D) + a[age of i] + b[i's entity not seen for] + c[its mentions]
-          + d[tokens before x_i that are those before t, 3 at most]
+          + d[kept tokens before x_i that are those before t, 3 at most]
     s_0 = u · h_t + v
 
 and one softmax decides between what the model says and everything that can be copied, as in a
@@ -13,9 +13,9 @@ pointer sentinel mixture (Merity et al., 2017, https://arxiv.org/abs/1609.07843,
     p(w) = (exp(s_0) p_LM(w) + sum over i of [x_i = w] exp(s_i)) / (exp(s_0) + sum of exp(s_i))
 
 It sums to 1, and with an empty memory it is p_LM. It starts as a continuous cache: Q and K are the
-same and keep angles, so that like states have the larger scores; without that a pointer learns for
-long that copying is wrong. Ages and counts enter as the integer part of
-their binary logarithm, up to the largest that training text of some thousand tokens has.
+same and nearly keep angles, so that like states have the larger scores; without that a pointer
+learns for long that copying is wrong. Ages and counts enter as the integer part of their binary
+logarithm, up to the largest that training text of some thousand tokens has.
 Dimensions: T predictions, E entries, W the model's width, D the pointer's.
 """
 
@@ -43,7 +43,8 @@ class Facts:
     age    int64 [T, E]  tokens since the entry's own
     seen   int64 [T, E]  tokens since its entity's latest mention
     count  int64 [E]     mentions of its entity so far; 0: it belongs to none
-    match  int64 [T, E]  how many tokens before both are the same, 0 to 3
+    match  int64 [T, E]  how many tokens before both are the same, 0 to 3, within the entry's span:
+                         what of a name has been read
     """
 
     there: Tensor
@@ -86,7 +87,9 @@ class Pointer(nn.Module):
 
 def bucket(values: Tensor, buckets: int) -> Tensor:
     """The integer part of log2(1 + value), int64; the last bucket for all above."""
-    return (1 + values.clamp_min(0)).double().log2().long().clamp_max(buckets - 1)
+    # the exponent is exact, which a logarithm in floating point need not be
+    exponent = torch.frexp((1 + values.clamp_min(0)).double()).exponent
+    return (exponent.long() - 1).clamp_max(buckets - 1)
 
 
 def mix(plain: Tensor, share: Tensor, shares: Tensor, same: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ mention (mention), of which entity (entity)?
 """
 
 
-Loss = Callable[[Pointer, "ReadText", Entries, int], Tensor]
+Predict = Callable[[Pointer, "ReadText", Entries, int], Tensor]
 """Log-probabilities of what comes from a token on: `predict_tokens` or `predict_entities`."""
 
 
@@ -75,7 +75,7 @@ def read_texts(
                 np.asarray(corpus.words[own]),
                 targets.astype(np.int64),
                 corpus.names[d],
-                states.half(),
+                states.half().cpu(),
                 -torch.from_numpy(_score(model, states, targets)),
                 np.asarray(labels[own]),
             )
@@ -84,8 +84,8 @@ def read_texts(
 
 
 def _score(model: LanguageModel, states: Tensor, targets: np.ndarray) -> np.ndarray:
-    """Nats of each token, float32 [T]. Part by part: what one call leaves small between large ones
-    keeps the allocator from using the room again, gigabytes in a long book.
+    """Nats of each token, float32 [T]. Part by part: small results that are held while large logits
+    come and go keep the allocator from using their room again, gigabytes in a long book.
     """
     nats = np.empty(len(targets), np.float32)
     for start in range(0, len(targets), ROWS):
@@ -130,12 +130,13 @@ def train_pointer(
     steps: int,
     learning_rate: float,
     seed: int,
-    loss: Loss | None = None,
+    predict: Predict | None = None,
 ) -> Pointer:
     """A pointer of ``width`` after ``steps`` of AdamW with linear warm-up and cosine, the parts of
-    the texts in random order; the model's weights are not touched. ``loss``: `predict_tokens`.
+    the texts in random order; the model's weights are not touched. ``predict``: `predict_tokens`
+    if none is given.
     """
-    loss = loss or predict_tokens
+    predict = predict or predict_tokens
     torch.manual_seed(seed)
     pointer = Pointer(texts[0].states.shape[1], width)
     optimiser = torch.optim.AdamW(pointer.parameters(), lr=learning_rate, weight_decay=0.0)
@@ -144,7 +145,7 @@ def train_pointer(
     for _ in range(steps):
         for _ in range(PARTS):
             d, start = next(parts)
-            nats = -loss(pointer, texts[d], memories[d], start)
+            nats = -predict(pointer, texts[d], memories[d], start)
             (nats.mean() / PARTS).backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -155,6 +156,8 @@ def train_pointer(
 def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[int, int]]:
     """Document and first prediction of every part in random order, pass after pass."""
     parts = [(d, s) for d, text in enumerate(texts) for s in range(0, len(text.tokens), ROWS)]
+    if not parts:
+        raise ValueError("no document of train has a token to train a pointer on")
     generator = random.Random(seed)
     while True:
         generator.shuffle(parts)
@@ -209,13 +212,14 @@ def _read(
 def find_facts(tokens: Tensor, entries: Entries, start: int, end: int) -> Facts:
     """What predictions [start, end) know of the entries; ``tokens`` int64 are the document's."""
     at = torch.arange(start, end)[:, None]
-    where, born, gone, seen, count, _ = map(torch.from_numpy, entries.arrays())
+    where, born, gone, seen, count, _, first = map(torch.from_numpy, entries.arrays())
+    room = where - first.clamp_min(0)
     same = torch.ones(end - start, len(where), dtype=torch.bool)
     match = torch.zeros(end - start, len(where), dtype=torch.int64)
     for back in range(1, MATCHES + 1):
         # what is before the document's first token matches nothing
         before = torch.where(at >= back, tokens[(at - back).clamp_min(0)], -1)
-        there = torch.where(where >= back, tokens[(where - back).clamp_min(0)], -2)
+        there = torch.where(room >= back, tokens[(where - back).clamp_min(0)], -2)
         same &= before == there
         match += same
     return Facts((born <= at) & (at < gone), at - where, at - seen, count, match)
@@ -223,9 +227,9 @@ def find_facts(tokens: Tensor, entries: Entries, start: int, end: int) -> Facts:
 
 @torch.inference_mode()
 def score_text(
-    pointer: Pointer, text: ReadText, memory: Entries, loss: Loss = predict_tokens
+    pointer: Pointer, text: ReadText, memory: Entries, predict: Predict = predict_tokens
 ) -> np.ndarray:
     """Nats of each token, or of its entity, float64 [T]."""
     starts = range(0, len(text.tokens), ROWS)
-    parts = [-loss(pointer, text, memory, start) for start in starts]
+    parts = [-predict(pointer, text, memory, start) for start in starts]
     return torch.cat(parts).double().numpy() if parts else np.zeros(0)
