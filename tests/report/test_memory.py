@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,9 @@ def test_a_row_per_size_and_policy(results: Results) -> None:
     table = build_memory(results)
     assert [[str(cell) for cell in row[1:4]] for row in table.rows] == [
         ["64", "recent tokens", "64"],
-        ["64", "half entities, half recent", "64"],
+        ["64", "half recent, half entities", "64"],
         ["256", "recent tokens", "256"],
-        ["256", "half entities, half recent", "256"],
+        ["256", "half recent, half entities", "256"],
     ]
     assert [str(row[4]) for row in table.rows] == ["8.5", "8.5", "34.0", "34.0"]
     assert str(table.rows[0][5]) == "4.5000 ± 0.0000"
@@ -132,7 +133,7 @@ def test_a_line_per_policy(results: Results) -> None:
     assert figure is not None
     (axes,) = figure.axes
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert sorted(labels) == ["half entities, half recent", "no memory", "recent tokens"]
+    assert sorted(labels) == ["half recent, half entities", "no memory", "recent tokens"]
     assert draw_memory(Results("x", results.entries, (1,))) is None
 
 
@@ -146,3 +147,19 @@ def test_ceilings_and_the_cost_of_a_decision(results: Results) -> None:
         "0.3750 ± 0.1768",
         "3.3750 ± 0.1768",
     ]
+
+
+def test_documents_that_differ_widen_the_interval(tree: Tree, results: Results) -> None:
+    """With seeds that agree the interval is that of the documents, each beside itself."""
+    rows = []
+    for row in results.frame:
+        of_entities = row.measure == "nll" and "half-entities" in row.condition
+        # every document gains another share, the same with either seed, however their sizes differ
+        place = int(row.condition[row.condition.index("%2F") + 3]) if of_entities else 0
+        value = (4.5 - 0.1 * place) * TOKENS[place] if of_entities else row.value
+        rows.append(replace(row, value=value))
+    cell: Any = build_memory(replace(results, frame=Frame(rows))).rows[1][7]
+    gains = [-0.1 * place for place in range(4)]
+    assert cell.value == pytest.approx(np.dot(gains, TOKENS) / sum(TOKENS))
+    assert min(gains) <= cell.low < cell.value - 0.05
+    assert cell.value + 0.05 < cell.high <= 0

@@ -33,9 +33,9 @@ NAMES = {
     "recent": "recent tokens",
     "entities": "entities",
     "mentions": "mentions, not grouped",
-    "surface": "an entity per spelling",
+    "surface": "spellings, no chains",
     "shuffled": "permuted entities",
-    "random": "spans at random",
+    "random": "random spans",
 }
 CLASSES = {
     "outside": "Outside mentions",
@@ -80,7 +80,7 @@ def _list_numbers(
 def write_policy(policy: str) -> str:
     """How tables and figures name a policy."""
     kept = policy.removeprefix("half-")
-    return f"half {NAMES[kept]}, half recent" if kept != policy else NAMES[policy]
+    return f"half recent, half {NAMES[kept]}" if kept != policy else NAMES[policy]
 
 
 def list_memories(results: Results) -> list[Memory]:
@@ -302,6 +302,7 @@ def draw_memory(results: Results) -> Figure | None:
         if alone is not None:
             axes.axhline(alone, color=INK, linewidth=1, linestyle=":", label="no memory")
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.set_title(write_label(model))
         axes.set_xlabel("KiB of memory")
         axes.set_ylabel("Loss in nats per token")
