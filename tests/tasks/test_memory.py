@@ -45,6 +45,7 @@ from entity_transformers.tasks.memory.training import (
     ReadText,
     cut_documents,
     find_facts,
+    find_layer,
     predict_entities,
     predict_tokens,
     read_texts,
@@ -471,3 +472,20 @@ def test_what_stands_before_an_entry() -> None:
     assert facts.match[:, :4].tolist() == [[0, 1, 0, 0], [0, 0, 2, 0]]
     assert facts.there.tolist() == [[True] * 4 + [False], [True] * 5]
     assert facts.age.tolist() == [[4, 3, 2, 1, 0], [5, 4, 3, 2, 1]]
+
+
+def test_a_layer_that_is_missing_is_named() -> None:
+    with pytest.raises(ValueError, match="no mentions 'resolver:names': name the resolver in"):
+        find_layer(tiny_corpus(1), "resolver:names")
+
+
+def test_nothing_to_train_on_and_losses_that_are_none_are_said() -> None:
+    _, (text, *_) = read()
+    none = keep_recent(0, 4)
+    empty = replace(text, tokens=text.tokens[:0], states=text.states[:0], plain=text.plain[:0])
+    with pytest.raises(ValueError, match="no document of train has a token"):
+        train_pointer([empty], [none], width=4, steps=1, learning_rate=1e-3, seed=1)
+    broken = replace(text, plain=torch.full_like(text.plain, math.nan))
+    setting = Setting(width=4, forms=2, steps=1, learning_rates=(1e-3, 1e-2), seed=1)
+    with pytest.raises(ValueError, match=r"no pointer has a finite loss: memory\.learning_rates"):
+        list(compare_memories(Texts([broken], [broken], [text]), ("recent",), (4,), setting))

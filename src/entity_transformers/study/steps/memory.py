@@ -14,6 +14,7 @@ from entity_transformers.resolve.base import REGISTRY
 from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
+# of tasks/memory/entries.py, which needs numpy: a study is read without it
 KEPT = ("entities", "mentions", "surface", "shuffled", "random")
 POLICIES = ("recent", *KEPT, *(f"half-{name}" for name in KEPT))
 

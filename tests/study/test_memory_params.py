@@ -1,0 +1,37 @@
+"""Section memory: what would make its comparison unfair is refused before a rule runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from entity_transformers.study.params import ParamsError, load, parse
+from entity_transformers.study.values import read_values
+
+SAMPLE = Path(__file__).resolve().parents[2] / "studies" / "sample" / "params.yaml"
+WRONG = [
+    ({"report": "train"}, "choose dev, report train: memories must be scored on text"),
+    ({"choose": "train"}, "choose train, report test: memories must be scored on text"),
+    ({"choose": "test"}, "choose test, report test: memories must be scored on text"),
+    ({"labels": "resolver:names"}, "reads on before it decides"),
+    ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
+    ({"labels": "shuffled"}, "expected gold or resolver:NAME"),
+    ({"policies": ["recent", "recent"]}, "one is named twice"),
+    ({"policies": ["latest"]}, "'latest', expected one of recent, entities"),
+    ({"sizes": [64, 16]}, "expected different ones, smallest first"),
+    ({"learning_rates": [0.0]}, "greater than 0"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG)
+def test_what_is_unfair_or_unknown_is_refused(changes: dict[str, Any], message: str) -> None:
+    values = read_values(SAMPLE)
+    values["memory"] |= changes
+    with pytest.raises(ParamsError, match=message):
+        parse(values, "x")
+
+
+def test_the_sample_has_it() -> None:
+    assert load(SAMPLE).memory.report == "test"
