@@ -1,10 +1,11 @@
 """Training on one GPU: utilisation, GPT2E against GPT2, compile modes, and B documents side by side
 from 1 to as many as fit.
 
-The paper's model and step (params.yaml: GPT2-small, windows of 1,024 tokens, dropout 0.1; bf16) in
-the project's own training loop, on random documents with a quarter of their tokens in mentions. The
-sides of a B run by turns over the same windows, after rounds that compile and do not count; B = 1
-is tried in every mode of ``lm.compile``. A side that does not fit ends its model's row.
+The paper's model and step (params.yaml: GPT2-small, windows of 1,024 tokens; bf16) in the
+project's own training loop, on random documents with a quarter of their tokens in mentions, without
+dropout unless told otherwise. The sides of a B run by turns over the same windows, after rounds
+that compile and do not count; B = 1 is tried in every mode of ``lm.compile``, and "flex" is mode
+default with ``lm.attention: flex``. A side that does not fit ends its model's row.
 
 Utilisation is model FLOP per second over the device's dense bf16 peak. A token has 6 N + 12 layers
 width window model FLOP (PaLM, appendix B), N without position embeddings; entity attention is
@@ -41,7 +42,7 @@ from entity_transformers.train.streams import is_out_of_memory
 PAPER = load(ROOT / "params.yaml")
 # TFLOP/s, dense bf16, data sheets
 PEAKS = {"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "H200": 989, "A100": 312, "RTX 4090": 165}
-MODELS, MODES = ("gpt2", "gpt2e"), ("off", "default", "reduce-overhead")
+MODELS, MODES = ("gpt2", "gpt2e"), ("off", "default", "reduce-overhead", "flex")
 WARM_UP = 3  # rounds: in the first a window is compiled, in the second its CUDA graph is recorded
 SIZES = {
     "layers": PAPER.lm.layers,
@@ -112,7 +113,8 @@ def make_entry(side: Side, options: argparse.Namespace) -> ModelEntry:
         PAPER.model(side.model),
         **{name: getattr(options, name) for name in names},
         documents_per_step=side.documents,
-        compile=side.mode,
+        compile="default" if side.mode == "flex" else side.mode,
+        attention="flex" if side.mode == "flex" else "sdpa",
         precision="bfloat16" if options.device == "cuda" else "float32",
         warmup_steps=0,
     )
@@ -237,11 +239,8 @@ def measure_all(options: argparse.Namespace, report: Report) -> None:
     corpus = make_corpus(draw_lengths(), options.vocabulary)
     earlier, models = keep_rows(report), list(MODELS)
     for documents in options.batches or (2**i for i in itertools.count()):
-        modes = (
-            options.modes
-            if documents == 1
-            else [options.batch_mode if options.batch_mode in options.modes else options.modes[0]]
-        )
+        chosen = options.modes if documents == 1 else options.batch_modes
+        modes = [mode for mode in chosen if mode in options.modes] or options.modes[:1]
         sides = [Side(model, mode, documents) for mode in modes for model in models]
         with tempfile.TemporaryDirectory(dir=ROOT / "work") as folder:
 
@@ -281,7 +280,7 @@ def keep_rows(report: Report) -> list[Figure]:
     output, head = report.output, report.head
     earlier = read_json(output) if output is not None and output.exists() else {}
     same = all(earlier.get(key) == head[key] for key in ("machine", "versions", "commit"))
-    sizes = (*SIZES, "peak_tflops")
+    sizes = (*SIZES, "dropout", "peak_tflops")
     if same and all(earlier["settings"].get(size) == head["settings"][size] for size in sizes):
         return earlier["figures"]
     return []
@@ -297,26 +296,28 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     for name, value in (SIZES | {"steps": 10, "rounds": 5}).items():
         parser.add_argument(f"--{name}", type=int, default=value, help="default %(default)s")
     parser.add_argument(
-        "--dropout", type=float, default=PAPER.lm.dropout, help="default %(default)s"
+        "--dropout", type=float, default=0.0, help="the paper's is 0.1; default %(default)s"
     )
     parser.add_argument(
         "--batches", type=int, nargs="+", help="B; left out: 1, 2, 4, ... as many as fit"
     )
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="at B = 1")
     parser.add_argument(
-        "--modes", nargs="+", choices=MODES, default=MODES, help="of lm.compile at B = 1"
-    )
-    parser.add_argument(
-        "--batch-mode",
+        "--batch-modes",
+        nargs="+",
         choices=MODES,
-        default="default",
-        help="of lm.compile above, if it is one of --modes",
+        default=("default", "flex"),
+        help="above, those of --modes",
     )
     parser.add_argument(
         "--peak-tflops", type=float, help="dense bf16 peak of a device that the table lacks"
     )
     if parser.parse_known_args(arguments)[0].tiny:
         parser.set_defaults(**TINY)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.dropout:
+        options.modes = [mode for mode in options.modes if mode != "flex"]  # it has no dropout
+    return options
 
 
 def main(arguments: list[str] | None = None) -> None:

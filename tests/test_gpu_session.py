@@ -90,8 +90,8 @@ def fake_commands(folder: Path, monkeypatch: pytest.MonkeyPatch, codes: list[int
     """Commands that end with these codes, and the list of those that were run."""
     ran: list[str] = []
 
-    def run_one(home: str, command: str, *_: object) -> int:
-        ran.append(command)
+    def run_one(home: str, command: str, root: Path, clock: object, more: str = "") -> int:
+        ran.append(command + more)
         return codes.pop(0)
 
     monkeypatch.setattr(session, "run_one", run_one)
@@ -125,6 +125,21 @@ def test_a_command_that_fails_ends_the_part(
     fake_commands(tmp_path, monkeypatch, [2])
     with pytest.raises(SystemExit, match="exit code 2: a"):
         session.run_commands([("s", "a")], tmp_path, tmp_path, session.Clock(time.monotonic() + 99))
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_training_that_fails_is_tried_with_the_mask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    command = "entity-transformers train-lm --model gpt2"
+    ran = fake_commands(tmp_path, monkeypatch, [1, after])
+    clock = session.Clock(time.monotonic() + 1000)
+    if after:
+        with pytest.raises(SystemExit, match="exit code 2"):
+            session.run_commands([("s", command)], tmp_path, tmp_path, clock)
+    else:
+        assert session.run_commands([("s", command)], tmp_path, tmp_path, clock)
+    assert ran == [command, f"{command} --lm.attention sdpa"]
 
 
 def make_studies(root: Path) -> None:

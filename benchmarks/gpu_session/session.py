@@ -35,6 +35,7 @@ STOPPED = 75  # `runtime.STOPPED`: a training that goes on when it is called aga
 SPARE = 25.0  # seconds that saving, and what comes after the last command, may take
 SMALL = {".json", ".csv", ".log", ".md", ".txt"}
 LARGEST = 16 * 2**20
+WITH_MASK = " --lm.attention sdpa"
 
 
 @dataclass
@@ -86,7 +87,9 @@ def run_commands(
 ) -> bool:
     """Run the commands that are not done, in order, until the time is up; were all of them run?
 
-    A command that fails ends the session's part with its message; one that is cut is run again.
+    A command that fails ends the session's part with its message, a training once it has failed
+    with the mask too (`WITH_MASK`: FlexAttention is compiled for the device at hand); one that is
+    cut is run again.
     """
     record = packed / "done.txt"
     done = set(record.read_text(encoding="utf-8").splitlines()) if record.exists() else set()
@@ -96,6 +99,9 @@ def run_commands(
         if clock.left() < SPARE:
             return False
         code = run_one(home, command, root, clock)
+        if code not in (0, STOPPED) and " train-lm " in command:
+            print(f"exit code {code}: once more with{WITH_MASK}", flush=True)
+            code = run_one(home, command, root, clock, WITH_MASK)
         if code == STOPPED:
             return False
         if code:
@@ -105,12 +111,14 @@ def run_commands(
     return True
 
 
-def run_one(home: str, command: str, root: Path, clock: Clock) -> int:
-    """The exit code of a command of the package; `STOPPED` where the time ran out."""
+def run_one(home: str, command: str, root: Path, clock: Clock, more: str = "") -> int:
+    """The exit code of a command of the package with ``more`` arguments; `STOPPED` where the time
+    ran out.
+    """
     words = shlex.split(re.sub(r" 2>&1 \| tee (\S+)$", "", command))
     log = re.search(r" 2>&1 \| tee (\S+)$", command)
     assert words[0] == "entity-transformers", command
-    arguments = [sys.executable, "-m", "entity_transformers", *words[1:]]
+    arguments = [sys.executable, "-m", "entity_transformers", *words[1:], *more.split()]
     if words[1] == "train-lm":
         arguments += ["--run.max_minutes", f"{max(0.05, (clock.left() - SPARE) / 60):.3f}"]
     print(f"== {clock.left():.0f} s left: {' '.join(words[1:])}", flush=True)

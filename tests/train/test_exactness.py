@@ -7,13 +7,12 @@ several.
 
 from __future__ import annotations
 
-import shutil
-import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from compiling import needs_compiler
 from tiny import tiny_params
 from trainings import gradients, make_training
 
@@ -24,10 +23,6 @@ from entity_transformers.train.progress import CurveRow
 GRADIENT, LOSS = 1e-6, 2e-5
 HALF_PRECISION = 5e-3
 STEADY: dict[str, Any] = {"dropout": 0.0, "steps": 12, "validate_every": 4}
-COMPILER = (
-    any(map(shutil.which, ("g++", "clang++")))
-    and (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
-)
 
 
 def assert_same(one: Training, other: Training) -> None:
@@ -69,10 +64,7 @@ def test_two_passes_of_four_documents_train_as_one_of_eight(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not COMPILER,
-    reason="torch.compile needs a C++ compiler and Python's headers, which this machine lacks",
-)
+@needs_compiler
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path, mode: str) -> None:
     plain = make_training(tmp_path / "1", layers=1, **STEADY)

@@ -116,6 +116,15 @@ class LmParams(Section):
             )
         ),
     ]
+    attention: Annotated[
+        Literal["sdpa", "flex"],
+        Field(
+            description=(
+                "kernel on a GPU for windows in which documents begin: sdpa reads a mask, flex"
+                " (FlexAttention, dropout 0) needs none; on a CPU always sdpa"
+            )
+        ),
+    ]
     gradient_checkpointing: Annotated[
         StrictBool, Field(description="recompute activations in the backward pass")
     ]
@@ -143,6 +152,11 @@ class LmParams(Section):
                 "compile reduce-overhead loses gradients where windows are recomputed"
                 " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
                 " gradient_checkpointing to false"
+            )
+        if self.attention == "flex" and self.dropout > 0:
+            raise ValueError(
+                f"attention flex has no dropout of weights, but dropout is {self.dropout}: set it"
+                " to 0, or attention to sdpa"
             )
         if self.warmup_steps > self.steps:
             raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")

@@ -168,6 +168,11 @@ class LanguageModel(ABC):
         """Have torch compile what `encode` runs."""
         self.module.compile(mode=mode)
 
+    def attend_packed(self) -> None:  # noqa: B027 - for most kinds there is nothing to do
+        """Attend without a mask in windows in which documents begin, from now on, and without
+        dropout of weights. A model that reads no mask stays as it is.
+        """
+
     def checkpoint_activations(self) -> None:
         """Compute activations again in the backward pass."""
         raise NotImplementedError(f"{self.kind.label} has no gradient checkpointing")

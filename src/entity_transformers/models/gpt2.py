@@ -13,6 +13,7 @@ from transformers.utils import logging
 
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.kinds.gpt2 import KIND
+from entity_transformers.models import packed
 from entity_transformers.models.base import Batch, LanguageModel, Nothing, check_folder
 
 logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
@@ -56,6 +57,9 @@ class GPT2(LanguageModel):
 
     def compile(self, mode: str) -> None:
         self.module.transformer.compile(mode=mode)
+
+    def attend_packed(self) -> None:
+        self.module.set_attn_implementation(packed.NAME)
 
     def checkpoint_activations(self) -> None:
         # transformers 5.23 has renamed it

@@ -92,6 +92,8 @@ class Training:
         # else window by window, in `Streams`
         if params.gradient_checkpointing and self.windows_per_step == 1:
             self.model.checkpoint_activations()
+        if params.attention == "flex" and self.device.type != "cpu":
+            self.model.attend_packed()
         if params.compile != "off":
             self.model.compile(params.compile)
         self._resume()
