@@ -16,10 +16,11 @@ from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.memory import (
     build_ceilings,
     build_classes,
+    build_leak,
     build_memory,
-    draw_memory,
     measure,
 )
+from entity_transformers.report.memory_figures import draw_distances, draw_memory
 from entity_transformers.report.results import Results
 from entity_transformers.study.params import load
 
@@ -41,11 +42,19 @@ def nats(policy: str, size: int, seed: int) -> list[float]:
 def entry(policy: str, size: int, seed: int) -> dict[str, Any]:
     documents = nats(policy, size, seed)
     loss = sum(documents) / sum(TOKENS)
-    classes = {
-        "outside": {"tokens": 990, "loss": loss},
-        "first": {"tokens": 0, "loss": None},
-        "near": {"tokens": 4, "loss": 1.5},
-        "far": {"tokens": 6, "loss": 2.5},
+    gained = policy != "none" and GAINS[seed] * (policy != "recent")
+    groups = {
+        "place": {
+            "outside": {"tokens": 400, "loss": loss},
+            "near": {"tokens": 300, "loss": 1.5},
+            "far": {"tokens": 300, "loss": 2.5},
+        },
+        "sort": {"pronoun": {"tokens": 600, "loss": 2.0}},
+        "distance": {
+            "8": {"tokens": 300, "loss": 1.5},
+            "128": {"tokens": 250, "loss": 2.5 - gained},
+            "256": {"tokens": 50, "loss": 2.5},
+        },
     }
     return {
         "policy": policy,
@@ -55,7 +64,7 @@ def entry(policy: str, size: int, seed: int) -> dict[str, Any]:
         "learning_rate": 0.002 if size else None,
         "chosen": 4.0 if size else None,
         "loss": loss,
-        "classes": classes,
+        "groups": groups,
         "documents": documents,
     }
 
@@ -67,8 +76,11 @@ def tree(tmp_path: Path) -> Tree:
         memories = [entry("none", 0, seed)]
         memories += [entry(policy, size, seed) for size in (64, 256) for policy in POLICIES]
         documents = [{"document": f"a/{d}", "tokens": n} for d, n in enumerate(TOKENS)]
-        found = {"split": "test", "documents": documents, "memories": memories}
-        found["ceilings"] = {"mention": 4.0, "entity": 3.0, "decision": 0.25 * seed}
+        read: dict[str, Any] = {"window": 128, "memories": memories}
+        read["ceilings"] = {"mention": 4.0, "entity": 3.0, "decision": 0.25 * seed}
+        read["leak"] = {"share": 0.5, "past": 0.3, "given": 0.1 * seed}
+        found: dict[str, Any] = {"split": "test", "documents": documents}
+        found["windows"] = [{"window": 64, "memories": memories}, read]
         write_json(tmp_path / f"memory/gpt2/{seed}/memory.json", found)
     return Tree(tmp_path, tuple(("gpt2", seed) for seed in GAINS))
 
@@ -83,27 +95,31 @@ def results(tree: Tree) -> Results:
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
     frame = collect(tree, ["memory"])
-    assert len(frame) == 2 * ((1 + 3 + 4 + 2) + 4 * (1 + 3 + 4 + 4) + 3)
+    assert len(frame) == 2 * (2 * ((1 + 7 + 4 + 2) + 4 * (1 + 7 + 4 + 4)) + 3 + 3)
 
 
 def test_a_row_per_size_and_policy(results: Results) -> None:
     table = build_memory(results)
-    assert [[str(cell) for cell in row[1:4]] for row in table.rows] == [
-        ["64", "recent tokens", "64"],
-        ["64", "half recent, half entities", "64"],
-        ["256", "recent tokens", "256"],
-        ["256", "half recent, half entities", "256"],
+    assert [[str(cell) for cell in row[1:5]] for row in table.rows] == [
+        [window, *rest]
+        for window in ("64", "128")
+        for rest in (
+            ["64", "recent tokens", "64"],
+            ["64", "half recent, half entities", "64"],
+            ["256", "recent tokens", "256"],
+            ["256", "half recent, half entities", "256"],
+        )
     ]
-    assert [str(row[4]) for row in table.rows] == ["8.5", "8.5", "34.0", "34.0"]
-    assert str(table.rows[0][5]) == "4.5000 ± 0.0000"
-    assert str(table.rows[0][6]) == "0.5000 ± 0.0000"
-    assert str(table.rows[0][7]) == "–"
+    assert [str(row[5]) for row in table.rows[:4]] == ["8.5", "8.5", "34.0", "34.0"]
+    assert str(table.rows[0][6]) == "4.5000 ± 0.0000"
+    assert str(table.rows[0][7]) == "0.5000 ± 0.0000"
+    assert str(table.rows[0][8]) == "–"
 
 
 def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
     results: Results,
 ) -> None:
-    cell: Any = build_memory(results).rows[1][7]
+    cell: Any = build_memory(results).rows[1][8]
     sizes = np.array(TOKENS)
     by_seed = [
         float((-gain * (1 + 0.1 * np.arange(4)) * sizes).sum() / sizes.sum())
@@ -117,24 +133,56 @@ def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
     )  # wider than documents
 
 
-def test_classes_without_tokens_are_dashes(results: Results) -> None:
+def test_groups_without_tokens_have_no_column(results: Results) -> None:
     table = build_classes(results)
-    assert [str(row[2]) for row in table.rows[:2]] == ["no memory", "recent tokens"]
-    assert [str(cell) for cell in table.rows[1][3:]] == [
+    assert table.columns[4:] == (
+        "Outside mentions",
+        "Later, near",
+        "Later, far",
+        "Later: pronouns",
+    )
+    assert [str(row[3]) for row in table.rows[:2]] == ["no memory", "recent tokens"]
+    assert [str(cell) for cell in table.rows[1][4:]] == [
         "4.5000 ± 0.0000",
-        "–",
         "1.5000 ± 0.0000",
         "2.5000 ± 0.0000",
+        "2.0000 ± 0.0000",
     ]
+    assert len(table.rows) == 2 * 5
 
 
-def test_a_line_per_policy(results: Results) -> None:
+def test_a_panel_per_window_and_a_line_per_policy(results: Results) -> None:
     figure = draw_memory(results)
     assert figure is not None
-    (axes,) = figure.axes
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert sorted(labels) == ["half recent, half entities", "no memory", "recent tokens"]
+    assert len(figure.axes) == 2
+    for axes in figure.axes:
+        labels = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert sorted(labels) == ["half recent, half entities", "no memory", "recent tokens"]
     assert draw_memory(Results("x", results.entries, (1,))) is None
+
+
+def test_gains_by_distance_where_there_are_tokens(results: Results) -> None:
+    """A point for each distance with a hundred tokens; a line per size, a panel per window."""
+    figure = draw_distances(results)
+    assert figure is not None
+    assert len(figure.axes) == 2
+    for axes in figure.axes:
+        lines = axes.get_lines()[:2]
+        assert [line.get_label() for line in lines] == ["64", "256"]
+        for line in lines:
+            assert line.get_xdata().tolist() == [8, 128]  # type: ignore[union-attr]
+            assert line.get_ydata() == pytest.approx([0, -np.mean([*GAINS.values()])])
+    assert draw_distances(Results("x", results.entries, (1,))) is None
+
+
+def test_the_leak_is_what_the_label_saves(results: Results) -> None:
+    (row,) = build_leak(results).rows
+    assert [str(cell) for cell in row[1:]] == [
+        "0.5000 ± 0.0000",
+        "0.3000 ± 0.0000",
+        "0.1500 ± 0.0707",
+        "0.1500 ± 0.0707",
+    ]
 
 
 def test_ceilings_and_the_cost_of_a_decision(results: Results) -> None:
@@ -158,7 +206,7 @@ def test_documents_that_differ_widen_the_interval(tree: Tree, results: Results) 
         place = int(row.condition[row.condition.index("%2F") + 3]) if of_entities else 0
         value = (4.5 - 0.1 * place) * TOKENS[place] if of_entities else row.value
         rows.append(replace(row, value=value))
-    cell: Any = build_memory(replace(results, frame=Frame(rows))).rows[1][7]
+    cell: Any = build_memory(replace(results, frame=Frame(rows))).rows[1][8]
     gains = [-0.1 * place for place in range(4)]
     assert cell.value == pytest.approx(np.dot(gains, TOKENS) / sum(TOKENS))
     assert min(gains) <= cell.low < cell.value - 0.05

@@ -19,10 +19,8 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.resolve.names import Names
 from entity_transformers.study.steps.memory import POLICIES as NAMED
 from entity_transformers.tasks.memory.comparison import (
-    CLASSES,
     Setting,
     Texts,
-    classify,
     compare_memories,
     measure_ceilings,
     summarise,
@@ -39,6 +37,8 @@ from entity_transformers.tasks.memory.entries import (
     keep_mentions,
     keep_recent,
 )
+from entity_transformers.tasks.memory.groups import GROUPINGS, find_sort, group_tokens
+from entity_transformers.tasks.memory.leak import measure_leak
 from entity_transformers.tasks.memory.pointer import Facts, Pointer, bucket, mix
 from entity_transformers.tasks.memory.training import (
     ROWS,
@@ -376,15 +376,79 @@ def test_it_learns_to_copy() -> None:
     assert nats[:period].mean() > math.log(1000) - 0.1
 
 
-def test_classes_by_what_was_named_before() -> None:
-    labels = np.array([1, 1, 0, 0, 1, 0, 2, 0, 0, 0, 1])
-    spans = np.array([0, 0, -1, -1, 1, -1, 2, -1, -1, -1, 3])
-    words = np.arange(11)
+WRITTEN = {0: "Mr. Bennet", 4: "he", 6: "the old man", 10: "She", 12: "his old coat"}
+
+
+def test_groups_by_what_was_named_before() -> None:
+    labels = np.array([1, 1, 0, 0, 1, 0, 2, 0, 0, 0, 1, 2, 2])
+    spans = np.array([0, 0, -1, -1, 1, -1, 2, -1, -1, -1, 3, 4, 4])
+    words = np.arange(13)
     mentions = find_mentions(labels, spans, words, words)
-    text = ReadText(mentions, words, words, "d", torch.zeros(11, 1), torch.zeros(11), labels)
-    names = [CLASSES[place] for place in classify(text, 4)]
-    before = ["first", "first", "outside", "outside", "near", "outside", "first"]
-    assert names == [*before, "outside", "outside", "outside", "far"]
+    text = Text(mentions, words, words)
+    written = {m.form: WRITTEN.get(m.start, "his old coat") for m in mentions}
+    groups = group_tokens(text, 4, lambda form: written[tuple(form)])
+    found = {
+        grouping: [names[i] if i >= 0 else "" for i in getattr(groups, grouping)]
+        for grouping, names in GROUPINGS.items()
+    }
+    first, none = ["first", "first", "outside", "outside", "near", "outside", "first"], [""] * 10
+    assert found["place"] == [*first, "outside", "outside", "outside", "far", "near", "near"]
+    assert found["token"][4] == found["token"][10] == found["token"][11] == "begin"
+    assert found["token"][12] == "rest"
+    assert found["sort"] == [*none[:4], "pronoun", *none[:5], "pronoun", *["description"] * 2]
+    # from the end of the one before: 4 - 2, 10 - 5 and 11 - 7 tokens
+    assert found["distance"] == [*none[:4], "2", *none[:5], "4", "4", "4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sort"),
+    [
+        ("He", "pronoun"),
+        (" them ", "pronoun"),
+        ("Elizabeth", "name"),
+        ("old Mr. Bennet", "name"),
+        ("the man he was", "description"),
+        ("", "description"),
+    ],
+)
+def test_the_sort_of_a_mention(text: str, sort: str) -> None:
+    assert find_sort(text) == sort
+
+
+def make_texts(count: int, tell: bool) -> list[ReadText]:
+    """Mentions of two tokens at random places; ``tell``: the state before a token says whether it
+    is in one.
+    """
+    rng = np.random.default_rng(0)
+    found = []
+    for d in range(count):
+        labels = np.repeat(rng.random(600) < 0.3, 2) * rng.integers(1, 9)
+        states = torch.from_numpy(rng.normal(size=(1200, 6)))
+        states[:, 0] = torch.from_numpy(labels > 0) * 4.0 if tell else states[:, 0]
+        none = np.zeros(1200, np.int64)
+        plain = torch.zeros(1200)
+        found.append(ReadText([], none, none, f"{d}", states.half(), plain, labels))
+    return found
+
+
+def test_the_leak_is_what_the_label_before_tells() -> None:
+    """Nothing where the state tells it all; else what the second token of a mention tells."""
+    texts = make_texts(40, tell=False)
+    found = measure_leak(texts[:20], texts[20:])
+    share = -(0.3 * math.log(0.3) + 0.7 * math.log(0.7))
+    assert found["share"] == pytest.approx(share, abs=0.01)
+    assert found["past"] == pytest.approx(share, abs=0.01)
+    # in a mention every second token follows one, so p is 0.65 after one and 0.15 after none
+    after = {True: 0.65, False: 0.15}
+    exact = -sum(
+        part * (p * math.log(p) + (1 - p) * math.log(1 - p))
+        for part, p in ((0.3, after[True]), (0.7, after[False]))
+    )
+    assert found["given"] == pytest.approx(exact, abs=0.01)
+    told = measure_leak(make_texts(10, tell=True)[:5], make_texts(10, tell=True)[5:])
+    assert told["past"] < 0.02
+    none = [replace(text, labels=text.labels * 0) for text in texts[:2]]
+    assert measure_leak(none, texts) == {}
 
 
 def test_documents_are_cut_from_their_start() -> None:
@@ -402,7 +466,8 @@ def test_the_comparison_has_an_entry_per_memory() -> None:
     setting = Setting(width=4, forms=2, steps=3, learning_rates=(1e-3, 1e-2), seed=1)
     texts = Texts(found[:1], found[1:2], found[2:])
     outcomes = list(compare_memories(texts, ("recent", "half-entities"), (4, 8), setting))
-    entries = summarise(outcomes, texts.report, setting, 8)
+    groups = [group_tokens(text, 8, lambda form: "x" * len(form)) for text in texts.report]
+    entries = summarise(outcomes, texts.report, groups, setting)
     assert [(one["policy"], one["size"]) for one in entries] == [
         ("none", 0),
         ("recent", 4),
@@ -411,9 +476,13 @@ def test_the_comparison_has_an_entry_per_memory() -> None:
         ("half-entities", 8),
     ]
     for entry in entries:
-        tokens = sum(part["tokens"] for part in entry["classes"].values())
-        total = sum((p["loss"] or 0) * p["tokens"] for p in entry["classes"].values())
+        places = entry["groups"]["place"].values()
+        tokens = sum(part["tokens"] for part in places)
+        total = sum(part["loss"] * part["tokens"] for part in places)
         assert entry["loss"] == pytest.approx(total / tokens)
+        later = sum(p["tokens"] for name, p in entry["groups"]["place"].items() if len(name) < 5)
+        for grouping in ("token", "sort", "distance"):
+            assert sum(p["tokens"] for p in entry["groups"][grouping].values()) == later
         assert sum(entry["documents"]) == pytest.approx(total)
         assert entry["held"] <= entry["size"]
     assert {one["learning_rate"] for one in entries[1:]} <= {1e-3, 1e-2}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from entity_transformers.artifacts import write_json
+from entity_transformers.artifacts import read_tokenizer, write_arrays, write_json
 from entity_transformers.cli.trained import open_model, open_split
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.models.base import LanguageModel
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.memory.comparison import (
     Setting,
@@ -14,6 +18,8 @@ from entity_transformers.tasks.memory.comparison import (
     measure_ceilings,
     summarise,
 )
+from entity_transformers.tasks.memory.groups import group_tokens
+from entity_transformers.tasks.memory.leak import measure_leak
 from entity_transformers.tasks.memory.training import cut_documents, read_texts
 
 
@@ -21,7 +27,7 @@ def score_memory(
     params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
 ) -> None:
     """The loss of the split memory.report with a memory of each policy and size, whose pointer is
-    trained on train and chosen on memory.choose.
+    trained on train and chosen on memory.choose; the best of the longest window is kept.
     """
     section = params.memory
     entry, trained = open_model(params, lm, model, seed)
@@ -30,19 +36,32 @@ def score_memory(
         for split in ("train", section.choose, section.report)
     ]
     splits[0] = cut_documents(splits[0], section.tokens)
-    texts = Texts(
-        *(read_texts(trained, gold, section.labels, window=entry.lm.window) for gold in splits)
-    )
     setting = Setting(section.width, section.forms, section.steps, section.learning_rates, seed)
-    outcomes = list(compare_memories(texts, section.policies, section.sizes, setting))
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
+    read: list[dict[str, Any]] = []
+    for window in section.windows or (entry.lm.window,):
+        texts = _read(trained, splits, section.labels, window)
+        outcomes = list(compare_memories(texts, section.policies, section.sizes, setting))
+        groups = [group_tokens(text, window, tokenizer.decode) for text in texts.report]
+        memories = summarise(outcomes, texts.report, groups, setting)
+        read.append({"window": window, "memories": memories})
+    # of the longest window, the last
+    read[-1]["ceilings"] = measure_ceilings(texts, max(section.sizes), setting)
+    read[-1]["leak"] = measure_leak(texts.train, texts.report)
     facts = {
         "model": model,
         "seed": seed,
         "labels": section.labels,
         "split": section.report,
-        "window": entry.lm.window,
         "documents": [{"document": text.name, "tokens": len(text.tokens)} for text in texts.report],
     }
-    memories = summarise(outcomes, texts.report, setting, entry.lm.window)
-    ceilings = measure_ceilings(texts, max(section.sizes), setting)
-    write_json(output / "memory.json", facts | {"memories": memories, "ceilings": ceilings})
+    write_json(output / "memory.json", facts | {"windows": read})
+    best = min(outcomes, key=lambda one: one.chosen)
+    assert best.pointer is not None
+    arrays = {name: tensor.numpy() for name, tensor in best.pointer.state_dict().items()}
+    kept = {"policy": best.policy, "size": best.size, "forms": section.forms, "window": window}
+    write_arrays(output / "pointer.safetensors", arrays, kept | {"labels": section.labels})
+
+
+def _read(model: LanguageModel, splits: Sequence[AlignedCorpus], labels: str, window: int) -> Texts:
+    return Texts(*(read_texts(model, gold, labels, window=window) for gold in splits))

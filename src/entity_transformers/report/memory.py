@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.colours import INK, PALETTE
 from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
@@ -27,9 +24,11 @@ UNITS = {
     "learning_rate": "per step",
     "chosen": "nats per token of the split to choose on",
     "ceiling": "nats per token",
+    "leak": "nats per token",
 }
-NONE, RECENT = ("none", 0), "recent"
+RECENT = "recent"
 NAMES = {
+    "none": "no memory",
     "recent": "recent tokens",
     "entities": "entities",
     "mentions": "mentions, not grouped",
@@ -37,29 +36,52 @@ NAMES = {
     "shuffled": "permuted entities",
     "random": "random spans",
 }
-CLASSES = {
-    "outside": "Outside mentions",
-    "first": "First mentions",
-    "near": "Later, near",
-    "far": "Later, far",
+GROUPS = {
+    ("place", "outside"): "Outside mentions",
+    ("place", "first"): "First mentions",
+    ("place", "near"): "Later, near",
+    ("place", "far"): "Later, far",
+    ("token", "begin"): "Later: first token",
+    ("token", "rest"): "Later: others",
+    ("sort", "name"): "Later: names",
+    ("sort", "pronoun"): "Later: pronouns",
+    ("sort", "description"): "Later: descriptions",
 }
-Memory = tuple[str, int]
+
+
+class Memory(NamedTuple):
+    """What was measured: the window in which the model reads, its policy and its size."""
+
+    window: int
+    policy: str
+    size: int
+
+    def alone(self) -> Memory:
+        """No memory, in the same window."""
+        return self._replace(policy="none", size=0)
+
+    def against(self, policy: str) -> Memory:
+        """Another policy, in the same window and of the same size."""
+        return self._replace(policy=policy)
 
 
 def measure(tree: Tree) -> Iterator[Row]:
-    """memory.json of every run, by policy and size (``policy=none``: no memory): the loss, by class
-    too, the nats of each document, and what the memory is.
+    """memory.json of every run, by window, policy and size (``policy=none``: no memory): the loss,
+    by group of tokens too, the nats of each document, and what the memory is.
     """
     for model, seed, found in tree.each(STEP, "memory.json"):
         documents = found["documents"]
         total = sum(document["tokens"] for document in documents)
-        for entry in found["memories"]:
-            for name, value, count, about in _list_numbers(entry, documents, total):
-                condition = write_condition(policy=entry["policy"], size=entry["size"], **about)
-                yield Row(STEP, name, value, found["split"], condition, count, model, seed)
-        for name, value in found["ceilings"].items():
-            condition = write_condition(known=name)
-            yield Row(STEP, "ceiling", value, found["split"], condition, total, model, seed)
+        for read in found["windows"]:
+            for entry in read["memories"]:
+                memory = Memory(read["window"], entry["policy"], entry["size"])
+                for name, value, count, about in _list_numbers(entry, documents, total):
+                    condition = write_condition(**memory._asdict(), **about)
+                    yield Row(STEP, name, value, found["split"], condition, count, model, seed)
+            for measured in ("ceiling", "leak"):
+                for name, value in read.get(f"{measured}s", read.get(measured, {})).items():
+                    condition = write_condition(known=name)
+                    yield Row(STEP, measured, value, found["split"], condition, total, model, seed)
 
 
 def _list_numbers(
@@ -67,9 +89,9 @@ def _list_numbers(
 ) -> Iterator[tuple[str, float, int | None, dict[str, str]]]:
     """Measure, value, count and what it is further about."""
     yield "loss", entry["loss"], total, {}
-    for name, part in entry["classes"].items():
-        if part["tokens"]:
-            yield "loss", part["loss"], part["tokens"], {"class_": name}
+    for grouping, groups in entry["groups"].items():
+        for name, part in groups.items():
+            yield "loss", part["loss"], part["tokens"], {grouping: name}
     for document, nats in zip(documents, entry["documents"], strict=True):
         yield "nll", nats, document["tokens"], {"document": document["document"]}
     for name in ("held", "bytes", "learning_rate", "chosen"):
@@ -84,20 +106,18 @@ def write_policy(policy: str) -> str:
 
 
 def list_memories(results: Results) -> list[Memory]:
-    """The policies and sizes that were measured, none left out, by size."""
-    found = {
-        (one["policy"], int(one["size"]))
-        for one in map(
-            read_condition, results.frame.distinct("condition", step=STEP, measure="held")
-        )
-    }
+    """What was measured, none left out but no memory, by window and size."""
+    conditions = results.frame.distinct("condition", step=STEP, measure="held")
+    parts = map(read_condition, conditions)
+    found = {Memory(int(one["window"]), one["policy"], int(one["size"])) for one in parts}
     order = list(NAMES) + [f"half-{name}" for name in NAMES]
-    return sorted(found - {NONE}, key=lambda memory: (memory[1], order.index(memory[0])))
+    named = [memory for memory in found if memory.policy != "none"]
+    return sorted(named, key=lambda one: (one.window, one.size, order.index(one.policy)))
 
 
-def _at(results: Results, memory: Memory, name: str = "loss", **more: str) -> Key:
+def at(results: Results, memory: Memory, name: str = "loss", **more: str) -> Key:
     split = next(iter(results.frame.distinct("split", step=STEP)))
-    return Key(STEP, name, split, write_condition(policy=memory[0], size=memory[1], **more))
+    return Key(STEP, name, split, write_condition(**memory._asdict(), **more))
 
 
 def build_memory(results: Results) -> Table:
@@ -114,6 +134,7 @@ def build_memory(results: Results) -> Table:
         title="Memories of equal size",
         columns=(
             "Model",
+            "Window",
             "Entries",
             "What they are",
             "Held at most",
@@ -138,24 +159,26 @@ def build_memory(results: Results) -> Table:
 
 
 def _row(results: Results, model: ModelEntry, memory: Memory) -> tuple[Cell, ...]:
-    loss, alone = (results.by_seed(model, _at(results, one)) for one in (memory, NONE))
+    both = (memory, memory.alone())
+    loss, alone = (results.by_seed(model, at(results, one)) for one in both)
     less = summarise(alone[seed] - value for seed, value in loss.items() if seed in alone)
-    size = results.statistic(model, _at(results, memory, "bytes")).mean
+    size = results.statistic(model, at(results, memory, "bytes")).mean
     return (
         write_label(model),
-        Number(memory[1], 0),
-        write_policy(memory[0]),
-        show(results.statistic(model, _at(results, memory, "held")), 0),
+        Number(memory.window, 0),
+        Number(memory.size, 0),
+        write_policy(memory.policy),
+        show(results.statistic(model, at(results, memory, "held")), 0),
         Number(None if size is None else size / 1024, 1),
         show(summarise(loss.values()), 4),
         show(less, 4),
-        compare(results, model, memory, (RECENT, memory[1])) if memory[0] != RECENT else MISSING,
+        MISSING if memory.policy == RECENT else compare(results, model, memory, RECENT),
     )
 
 
-def compare(results: Results, model: ModelEntry, ours: Memory, theirs: Memory) -> Cell:
-    """Loss of one memory less that of another, paired by document and seed."""
-    sides = [_documents(results, model, memory) for memory in (ours, theirs)]
+def compare(results: Results, model: ModelEntry, memory: Memory, other: str) -> Cell:
+    """Its loss less that of the policy ``other``, paired by document and seed."""
+    sides = [_documents(results, model, one) for one in (memory, memory.against(other))]
     seeds = sorted(sides[0].keys() & sides[1].keys())
     if not seeds:
         return MISSING
@@ -179,7 +202,7 @@ def _documents(
     results: Results, model: ModelEntry, memory: Memory
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Nats and tokens of each document by seed, in one order."""
-    wanted = {"policy": memory[0], "size": str(memory[1])}
+    wanted = {name: str(value) for name, value in memory._asdict().items()}
     found: dict[int, list[tuple[str, float, int]]] = {}
     for row in results.frame.find(step=STEP, measure="nll", model=model.name):
         parts = read_condition(row.condition)
@@ -196,44 +219,58 @@ def _documents(
 
 
 def build_classes(results: Results) -> Table:
-    """A row per model, size and policy: the loss of each class of tokens."""
+    """A row per model, window, size and policy: the loss of each group of tokens."""
     memories = list_memories(results)
+    alone = dict.fromkeys(memory.alone() for memory in memories)
+    rows = sorted([*alone, *memories], key=lambda memory: (memory.window, memory.size))
+    groups = {key: name for key, name in GROUPS.items() if _is_there(results, *key)}
     return Table(
         name="memory_classes",
-        title="Memories of equal size, by class of token",
-        columns=("Model", "Entries", "What they are", *CLASSES.values()),
+        title="Memories of equal size, by kind of token",
+        columns=("Model", "Window", "Entries", "What they are", *groups.values()),
         rows=tuple(
             (
                 write_label(model),
-                Number(memory[1], 0),
-                write_policy(memory[0]) if memory != NONE else "no memory",
+                Number(memory.window, 0),
+                Number(memory.size, 0),
+                write_policy(memory.policy),
                 *(
-                    show(results.statistic(model, _at(results, memory, class_=name)), 4)
-                    for name in CLASSES
+                    show(results.statistic(model, at(results, memory, **dict([key]))), 4)
+                    for key in groups
                 ),
             )
             for model in results.measured(STEP)
-            for memory in (NONE, *memories)
+            for memory in rows
         ),
         measures="Where a memory pays: the loss in nats per token by what the token is.",
         note=(
-            "Mentions are those of the labels that the memory is made from. Later, near: the"
-            " entity's latest mention ended at most a window before; far: earlier. The model reads"
-            " windows that follow one another, so it may not see a near one either."
+            "Mentions are those of the labels that the memory is made from. Later: of an entity"
+            " that was mentioned before; near: its latest mention ended at most a window before;"
+            " far: earlier. The model reads windows that follow one another, so it may not see a"
+            " near one either. Names, pronouns, descriptions: by their spelling."
         ),
     )
 
 
+def _is_there(results: Results, grouping: str, name: str) -> bool:
+    """Was any token of this group?"""
+    conditions = results.frame.distinct("condition", step=STEP, measure="loss")
+    return any(read_condition(one).get(grouping) == name for one in conditions)
+
+
 def build_ceilings(results: Results) -> Table:
     """A row per model: no memory, one of entities, oracles, and what a decision costs."""
-    size = max((size for _, size in list_memories(results)), default=0)
+    memories = list_memories(results)
+    size = max((memory.size for memory in memories), default=0)
+    window = max((memory.window for memory in memories), default=0)
+    largest = Memory(window, "entities", size)
 
     def row(model: ModelEntry) -> tuple[Cell, ...]:
         alone, real = (
-            results.statistic(model, _at(results, memory)) for memory in (NONE, ("entities", size))
+            results.statistic(model, at(results, one)) for one in (largest.alone(), largest)
         )
         seeds = {
-            name: results.by_seed(model, _ceiling(results, name))
+            name: results.by_seed(model, _told(results, "ceiling", name))
             for name in ("mention", "entity", "decision")
         }
         both = (seeds["entity"][seed] + seeds["decision"][seed] for seed in seeds["entity"])
@@ -268,43 +305,35 @@ def build_ceilings(results: Results) -> Table:
     )
 
 
-def _ceiling(results: Results, name: str) -> Key:
+def _told(results: Results, measured: str, name: str) -> Key:
     split = next(iter(results.frame.distinct("split", step=STEP)))
-    return Key(STEP, "ceiling", split, write_condition(known=name))
+    return Key(STEP, measured, split, write_condition(known=name))
 
 
-def draw_memory(results: Results) -> Figure | None:
-    """Loss against bytes, a line per policy."""
-    models, memories = results.measured(STEP), list_memories(results)
-    if not models or not memories:
-        return None
-    figure = Figure(figsize=(8.4, 4.2 * len(models)), layout="constrained")
-    policies = list(dict.fromkeys(policy for policy, _ in memories))
-    for axes, model in zip(figure.subplots(len(models), squeeze=False)[:, 0], models, strict=True):
-        for policy, colour in zip(policies, cycle(PALETTE), strict=False):
-            own = [memory for memory in memories if memory[0] == policy]
-            kib = [results.statistic(model, _at(results, m, "bytes")).mean for m in own]
-            losses = [list(results.by_seed(model, _at(results, m)).values()) for m in own]
-            means = [float(np.mean(values)) for values in losses]
-            spans = [seed_interval(values) for values in losses]
-            errors = [(span[1] - span[0]) / 2 if span else 0.0 for span in spans]
-            axes.errorbar(
-                [(size or 0) / 1024 for size in kib],
-                means,
-                errors,
-                marker="o",
-                capsize=3,
-                color=colour,
-                linestyle="-" if policy in (RECENT, "entities", "half-entities") else "--",
-                label=write_policy(policy),
-            )
-        alone = results.statistic(model, _at(results, NONE)).mean
-        if alone is not None:
-            axes.axhline(alone, color=INK, linewidth=1, linestyle=":", label="no memory")
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.set_title(write_label(model))
-        axes.set_xlabel("KiB of memory")
-        axes.set_ylabel("Loss in nats per token")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return figure
+def build_leak(results: Results) -> Table:
+    """A row per model: what it costs to say whether a token is in a mention."""
+
+    def row(model: ModelEntry) -> tuple[Cell, ...]:
+        sides = [
+            results.by_seed(model, _told(results, "leak", name))
+            for name in ("share", "past", "given")
+        ]
+        gaps = [value - sides[2][seed] for seed, value in sides[1].items() if seed in sides[2]]
+        cells = (show(summarise(values.values()), 4) for values in sides)
+        return (write_label(model), *cells, show(summarise(gaps), 4))
+
+    return Table(
+        name="memory_leak",
+        title="What given labels tell of the next token",
+        columns=("Model", "By share", "From the past", "With the label before", "Leak"),
+        rows=tuple(map(row, results.measured(STEP))),
+        measures=(
+            "How much labels tell that no reader can know: the cost of saying whether a token is in"
+            " a mention, without and with the label of the token just read."
+        ),
+        note=(
+            "Nats per token, of a logistic regression on the model's state. Where labels are given"
+            " as in the paper, a model reads the label of a token whose mention has not ended, and"
+            " from it that there is a mention. A memory whose labels lag does not."
+        ),
+    )

@@ -186,6 +186,12 @@ class Params(Section):
                 f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
                 " reads no file: name the file's format, or set path to null"
             )
+        longest = max(self.memory.windows, default=0) if self.has("memory") else 0
+        if short := [one for one in self.entries("causal") if one.lm.window < longest]:
+            raise ValueError(
+                f"memory.windows {longest} is more than models.{short[0].name}'s window,"
+                f" {short[0].lm.window}"
+            )
         reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
         if reads and self.perplexity.stride > self.lm.window:
             raise ValueError(

@@ -62,6 +62,15 @@ class MemoryParams(Section):
             ),
         ),
     ]
+    windows: Annotated[
+        tuple[PositiveInt, ...],
+        Field(
+            description=(
+                "in which the model reads, each beginning anew, none longer than its own; empty:"
+                " its own"
+            )
+        ),
+    ]
     sizes: Annotated[
         tuple[PositiveInt, ...], Field(min_length=1, description="tokens that it holds")
     ]
@@ -85,8 +94,9 @@ class MemoryParams(Section):
                 f"choose {self.choose}, report {self.report}: memories must be scored on text that"
                 " nothing was trained or chosen on"
             )
-        if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes {list(self.sizes)}: expected different ones, smallest first")
+        for name, values in (("sizes", self.sizes), ("windows", self.windows)):
+            if list(values) != sorted(set(values)):
+                raise ValueError(f"{name} {list(values)}: expected different ones, smallest first")
         if len(self.policies) > len(set(self.policies)):
             raise ValueError(f"policies {', '.join(self.policies)}: one is named twice")
         return self
@@ -99,8 +109,9 @@ STEP = Step(
     rules={
         "score_memory": "memories of equal size compared: recent tokens, mentions, entities",
     },
-    reads={"corpus": TOKENS, "lm": MODEL},
+    reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs=frozenset({"causal"}),
+    large=("pointer.safetensors",),
     metrics=("memory.json",),
     target="memory.json",
     shown=Shown(
@@ -110,13 +121,19 @@ STEP = Step(
             "memory": "report.memory:build_memory",
             "memory_classes": "report.memory:build_classes",
             "memory_ceilings": "report.memory:build_ceilings",
+            "memory_leak": "report.memory:build_leak",
         },
         figures={
             "memory": (
-                "report.memory:draw_memory",
+                "report.memory_figures:draw_memory",
                 "Loss with a memory by its size and by what it keeps. Bars are 95 % intervals over"
                 " seeds.",
-            )
+            ),
+            "memory_distances": (
+                "report.memory_figures:draw_distances",
+                "Later mentions by how far their entity's last one is: half entities against as"
+                " many recent tokens. Dotted: the window.",
+            ),
         },
     ),
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from entity_transformers.logs import log_progress
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
+from entity_transformers.tasks.memory.groups import GROUPINGS, Groups
 from entity_transformers.tasks.memory.pointer import Pointer
 from entity_transformers.tasks.memory.training import (
     Predict,
@@ -32,7 +33,6 @@ ORACLES: Mapping[str, Predict] = {
     "decision": predict_entities,
 }
 """What tells how far a model can come that decides which entity is next and then copies."""
-CLASSES = ("outside", "first", "near", "far")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Outcome:
     chosen  its loss on the split to choose on, nats per token
     held    the most entries that it held there at once, over the documents
     nll     nats of each token, an array per document
+    pointer what was trained
     """
 
     policy: str
@@ -71,6 +72,7 @@ class Outcome:
     chosen: float
     held: int
     nll: Sequence[np.ndarray]
+    pointer: Pointer | None
 
 
 def compare_memories(
@@ -86,7 +88,7 @@ def compare_memories(
         pointer, rate, chosen = choose_pointer(texts, train, choose, setting)
         held = max((entries.most() for entries in report), default=0)
         nll = score_all(pointer, texts.report, report)
-        yield Outcome(policy, size, rate, chosen, held, nll)
+        yield Outcome(policy, size, rate, chosen, held, nll, pointer)
 
 
 def choose_pointer(
@@ -159,30 +161,21 @@ def mean(nll: Sequence[np.ndarray]) -> float:
     return float(np.concatenate(nll).mean()) if sum(map(len, nll)) else float("nan")
 
 
-def classify(text: ReadText, window: int) -> np.ndarray:
-    """The class of each token, an index of CLASSES [T]: outside mentions; in an entity's first one;
-    in a later one, whose entity's latest mention ended at most ``window`` tokens before it (near)
-    or earlier (far).
-    """
-    found = np.zeros(len(text.tokens), np.int64)
-    ends: dict[int, int] = {}
-    for mention in text.mentions:
-        last = ends.get(mention.entity)
-        name = "first" if last is None else "near" if mention.start - last <= window else "far"
-        found[mention.start : mention.end] = CLASSES.index(name)
-        ends[mention.entity] = mention.end
-    return found
-
-
 def summarise(
-    outcomes: Sequence[Outcome], texts: Sequence[ReadText], setting: Setting, window: int
+    outcomes: Sequence[Outcome],
+    texts: Sequence[ReadText],
+    groups: Sequence[Groups],
+    setting: Setting,
 ) -> list[dict[str, Any]]:
     """Entries of memory.json: the model alone first (policy none), then every memory, each with its
-    loss in nats per token over all tokens and over those of each class, the nats of each document,
-    and its bytes.
+    loss in nats per token over all tokens and over those of each group that has any, the nats of
+    each document, and its bytes.
     """
-    classes = np.concatenate([classify(text, window) for text in texts])
-    alone = Outcome("none", 0, 0.0, 0.0, 0, [-text.plain.double().numpy() for text in texts])
+    places = {
+        name: np.concatenate([getattr(one, name) for one in groups] or [np.zeros(0)])
+        for name in GROUPINGS
+    }
+    alone = Outcome("none", 0, 0.0, 0.0, 0, [-text.plain.double().numpy() for text in texts], None)
     return [
         {
             "policy": one.policy,
@@ -191,20 +184,25 @@ def summarise(
             "bytes": one.size * entry_bytes(one.policy, setting.width),
             "learning_rate": one.rate or None,
             "chosen": one.chosen or None,
-            **_sum(np.concatenate(one.nll), classes),
+            "loss": mean(one.nll),
+            "groups": _group(np.concatenate(one.nll), places),
             "documents": [float(nll.sum()) for nll in one.nll],
         }
         for one in (alone, *outcomes)
     ]
 
 
-def _sum(nll: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
-    parts = {name: nll[classes == place] for place, name in enumerate(CLASSES)}
-    found = {
-        name: {"tokens": len(part), "loss": float(part.mean()) if len(part) else None}
-        for name, part in parts.items()
-    }
-    return {"loss": float(nll.mean()), "classes": found}
+def _group(nll: np.ndarray, places: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Tokens and loss by grouping and group."""
+    found: dict[str, dict[str, Any]] = {}
+    for grouping, names in GROUPINGS.items():
+        parts = {name: nll[places[grouping] == i] for i, name in enumerate(names)}
+        found[grouping] = {
+            name: {"tokens": len(part), "loss": float(part.mean())}
+            for name, part in parts.items()
+            if len(part)
+        }
+    return found
 
 
 def entry_bytes(policy: str, width: int) -> float:

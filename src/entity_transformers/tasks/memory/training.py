@@ -76,22 +76,11 @@ def read_texts(
                 targets.astype(np.int64),
                 corpus.names[d],
                 states.half().cpu(),
-                -torch.from_numpy(_score(model, states, targets)),
+                -torch.from_numpy(compute_token_losses(model, states, targets)),
                 np.asarray(labels[own]),
             )
         )
     return found
-
-
-def _score(model: LanguageModel, states: Tensor, targets: np.ndarray) -> np.ndarray:
-    """Nats of each token, float32 [T]. Part by part: small results that are held while large logits
-    come and go keep the allocator from using their room again, gigabytes in a long book.
-    """
-    nats = np.empty(len(targets), np.float32)
-    for start in range(0, len(targets), ROWS):
-        part = slice(start, start + ROWS)
-        nats[part] = compute_token_losses(model, states[part], targets[part])
-    return nats
 
 
 def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
@@ -214,15 +203,17 @@ def find_facts(tokens: Tensor, entries: Entries, start: int, end: int) -> Facts:
     at = torch.arange(start, end)[:, None]
     where, born, gone, seen, count, _, first = map(torch.from_numpy, entries.arrays())
     room = where - first.clamp_min(0)
+    small, tokens = at.int(), tokens.int()
     same = torch.ones(end - start, len(where), dtype=torch.bool)
-    match = torch.zeros(end - start, len(where), dtype=torch.int64)
+    match = torch.zeros(end - start, len(where), dtype=torch.int32)
     for back in range(1, MATCHES + 1):
         # what is before the document's first token matches nothing
         before = torch.where(at >= back, tokens[(at - back).clamp_min(0)], -1)
         there = torch.where(room >= back, tokens[(where - back).clamp_min(0)], -2)
         same &= before == there
         match += same
-    return Facts((born <= at) & (at < gone), at - where, at - seen, count, match)
+    here = (born.clamp_max(end) <= at) & (at < gone.clamp_max(end))
+    return Facts(here, small - where.int(), small - seen.int(), count, match)
 
 
 @torch.inference_mode()

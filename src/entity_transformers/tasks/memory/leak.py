@@ -1,0 +1,74 @@
+"""How much labels tell that no reader of the text so far can know: whether a token is in a mention.
+
+A logistic regression says how likely that is from the model's state before the token; another is
+also given the label of the token just read, as GPT2E is where labels are given. What the second
+knows more, in nats per token, is the leak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from entity_transformers.tasks.memory.training import ReadText
+
+MOST = 200_000
+"""Tokens that a regression is made from: more change nothing that is printed."""
+
+
+def measure_leak(train: Sequence[ReadText], report: Sequence[ReadText]) -> dict[str, float]:
+    """What it costs in nats per token of ``report`` to say whether the token is in a mention: by
+    the share of such tokens in train (``share``), from what has been read (``past``), and with the
+    label of the token just read as well (``given``).
+    """
+    step = -(-sum(len(text.tokens) for text in train) // MOST)
+    came, comes = _is_named(train, step), _is_named(report)
+    if len(set(came.tolist())) < 2:
+        return {}
+    found = {"share": _cost(np.full(len(comes), came.mean()), comes)}
+    for name, labels in (("past", False), ("given", True)):
+        regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+        regression.fit(_features(train, labels, step), came)
+        found[name] = _cost(regression.predict_proba(_features(report, labels))[:, 1], comes)
+    return found
+
+
+def _cost(share: np.ndarray, came: np.ndarray) -> float:
+    """Cross-entropy of the shares [T] that are said to be in mentions."""
+    return float(log_loss(came, share.astype(np.float64), labels=[False, True]))
+
+
+def _is_named(texts: Sequence[ReadText], step: int = 1) -> np.ndarray:
+    """Of every ``step``-th token of each document, bool [N]."""
+    return np.concatenate([text.labels[::step] > 0 for text in texts])
+
+
+def _features(texts: Sequence[ReadText], labels: bool, step: int = 1) -> np.ndarray:
+    """The states before these tokens, float32 [N, W]; with the label of the token just read two
+    more: is it in a mention, and in one of an entity that was named before?
+    """
+    states = np.concatenate([text.states[::step].float().numpy() for text in texts])
+    if not labels:
+        return states
+    given = np.concatenate([_tell_last(text.labels)[::step] for text in texts])
+    return np.concatenate([states, given.astype(np.float32)], axis=1)
+
+
+def _tell_last(labels: np.ndarray) -> np.ndarray:
+    """Is the token before each one in a mention, and of an entity that was named before that
+    mention? bool [T, 2], False at the first token.
+    """
+    edges = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(labels)]
+    again, known = np.zeros(len(labels), bool), {0}
+    for start, end in pairwise(edges):
+        if start < end:
+            again[start:end] = labels[start] in known
+            known.add(labels[start])
+    facts = np.stack([labels > 0, again & (labels > 0)], axis=1)
+    return np.concatenate([np.zeros((1, 2), bool), facts])[: len(labels)]
