@@ -55,6 +55,7 @@ TOOLS = {
     "inspect-overlap": Command(
         "corpus", "compare a training text with evaluation sets; fail where it holds their text"
     ),
+    "remember": Command("remember", "read a text with a memory of its entities, and write it on"),
     "export-model": Command("export", "a trained model as a folder to share, with a model card"),
     "show-tables": Command("report", "print the tables in the terminal"),
 }

@@ -59,7 +59,13 @@ def score_memory(
     best = min(outcomes, key=lambda one: one.chosen)
     assert best.pointer is not None
     arrays = {name: tensor.numpy() for name, tensor in best.pointer.state_dict().items()}
-    kept = {"policy": best.policy, "size": best.size, "forms": section.forms, "window": window}
+    kept = {
+        "kind": entry.kind.name,
+        "policy": best.policy,
+        "size": best.size,
+        "forms": section.forms,
+        "window": window,
+    }
     write_arrays(output / "pointer.safetensors", arrays, kept | {"labels": section.labels})
 
 

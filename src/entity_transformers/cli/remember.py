@@ -1,0 +1,91 @@
+"""Opens the files of remember, and prints what it finds."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from entity_transformers import runtime
+from entity_transformers.artifacts import read_arrays, read_tokenizer
+from entity_transformers.cli.flags import Flag
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.pieces import join_parts, slice_document
+from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.registry import load_model
+from entity_transformers.resolve.base import make_resolver
+from entity_transformers.tasks.memory.remember import RememberingReader, TrainedPointer
+
+SHOWN = 8
+"""Guesses that are printed."""
+WIDTH = 60
+
+
+def remember(
+    book: Annotated[Path, Flag("a text, or a corpus in any format", "FILE", positional=True)],
+    results: Path,
+    model: str,
+    seed: int = 1,
+    words: Annotated[
+        PositiveInt | None, Flag("read so many words of its first document; left out: all")
+    ] = None,
+    known: Annotated[PositiveInt, Flag("entities that are listed")] = 20,
+    write: Annotated[NonNegativeInt, Flag("tokens to write on")] = 60,
+    temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.8,
+    resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
+) -> None:
+    """Read a text with a model and the memory that step memory trained for it: who is known, when
+    last seen, what may come next, and a text that goes on.
+    """
+    device = runtime.start("auto", 1, seed)
+    pointer = results / "memory" / model / str(seed) / "pointer.safetensors"
+    if not pointer.is_file():
+        raise FileNotFoundError(
+            f"{pointer}: no memory there: run a study with step memory (studies/memory), or name"
+            " another --results, --model or --seed"
+        )
+    arrays, facts = read_arrays(pointer)
+    document = _read(book, words)
+    reader = RememberingReader(
+        load_model(results / "lm" / model / str(seed), KINDS[facts["kind"]], device),
+        TrainedPointer.of(arrays, facts),
+        read_tokenizer(results / "corpus" / "tokenizer.json"),
+        make_resolver(resolver),
+        document,
+    )
+    entities = reader.known()
+    print(
+        f"{document.id}: {len(document.words):,} words read; {len(entities):,} entities,"
+        f" {sum(one.held for one in entities):,} of them in the memory ({facts['size']:,} entries,"
+        f" {facts['policy']})\n"
+    )
+    print(f"{'who':{WIDTH}}  mentions  words ago  in memory")
+    for one in islice(entities, known):
+        forms = ", ".join(one.forms)
+        forms = forms if len(forms) <= WIDTH else forms[: WIDTH - 3] + "..."
+        print(f"{forms:{WIDTH}} {one.mentions:9,} {one.ago:10,}  {'yes' if one.held else 'no'}")
+    print("\nnext       with memory  without")
+    for guess in reader.guess(SHOWN):
+        print(f"{guess.text!r:10} {100 * guess.p:10.2f} % {100 * guess.alone:6.2f} %")
+    if write:
+        print(f"\n... {' '.join(document.words[-20:])} |", end="")
+        for text in reader.write_on(write, seed, temperature):
+            print(text, end="", flush=True)
+        print()
+    sys.stdout.flush()
+
+
+def _read(path: Path, words: int | None) -> Document:
+    """The first document, as far as it is asked for; of a running text the whole book."""
+    name, _ = detect_format(path)
+    corpus = read_corpus(name, path)
+    document = next(iter(join_parts(corpus)), None)
+    if document is None:
+        raise CorpusError(f"{path}: no document in it")
+    plain = replace(document, mentions=(), tags=None, named_entities=None)
+    return plain if words is None else slice_document(plain, 0, min(words, len(plain.words)))
