@@ -32,6 +32,7 @@ from entity_transformers.tasks.memory.entries import (
     Mention,
     Text,
     find_mentions,
+    find_nouns,
     join,
     keep_entities,
     keep_mentions,
@@ -102,7 +103,9 @@ def texts(draw: st.DrawFn) -> Text:
             span[word : word + length] = number
             number += 1
         word += length
-    return Text(find_mentions(entity[words], span[words], words, tokens), words, tokens)
+    nouns = np.array(draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))))
+    mentions = find_mentions(entity[words], span[words], words, tokens)
+    return Text(mentions, words, tokens, nouns=nouns[words])
 
 
 @given(texts(), st.one_of(st.none(), st.integers(1, 12)), st.integers(1, 3))
@@ -146,6 +149,18 @@ def test_no_policy_holds_more_than_its_size_or_one_token_twice(
         held = [where for where, *_ in at(entries, t)]
         assert len(held) == len(set(held)) <= size
         assert all(where < t for where in held)
+
+
+def test_nouns_are_entities_by_their_spelling() -> None:
+    words = np.array([0, 1, 1, 2, 3, 4, 5, 6])
+    nouns = np.isin(words, [1, 3, 4])
+    tokens = np.array([9, 5, 6, 9, 5, 5, 9, 9])
+    text = Text([], words, tokens, nouns=nouns)
+    found = find_nouns(text)
+    assert [(m.start, m.end, m.form) for m in found] == [(1, 3, (5, 6)), (4, 5, (5,)), (5, 6, (5,))]
+    assert found[0].entity != found[1].entity == found[2].entity
+    with pytest.raises(ValueError, match="has no parts of speech: leave it out"):
+        find_nouns(replace(text, nouns=None))
 
 
 def test_the_steps_policies_are_those() -> None:

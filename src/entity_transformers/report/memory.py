@@ -34,6 +34,7 @@ NAMES = {
     "mentions": "mentions, not grouped",
     "surface": "spellings, no chains",
     "shuffled": "permuted entities",
+    "nouns": "nouns by spelling",
     "random": "random spans",
 }
 GROUPS = {

@@ -15,7 +15,7 @@ from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 # of tasks/memory/entries.py, which needs numpy: a study is read without it
-KEPT = ("entities", "mentions", "surface", "shuffled", "random")
+KEPT = ("entities", "mentions", "surface", "shuffled", "nouns", "random")
 POLICIES = ("recent", *KEPT, *(f"half-{name}" for name in KEPT))
 
 
@@ -57,8 +57,9 @@ class MemoryParams(Section):
             description=(
                 "what it keeps: recent tokens; of each entity the latest forms (entities); mentions"
                 " however many of one entity (mentions); controls: an entity per spelling"
-                " (surface), permuted entities (shuffled), spans drawn at random (random); with"
-                " half- before it, half of the room for recent tokens"
+                " (surface), permuted entities (shuffled), every noun by its spelling (nouns),"
+                " spans drawn at random (random); with half- before it, half of the room for recent"
+                " tokens"
             ),
         ),
     ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -223,13 +223,26 @@ def draw_spans(
     return name_by_form(find_mentions(spans, spans, words, tokens))
 
 
+def find_nouns(text: Text) -> list[Mention]:
+    """Every noun as a mention, each spelling one entity; ValueError without parts of speech."""
+    if text.nouns is None:
+        raise ValueError(
+            "memory.policies names nouns, but the corpus has no parts of speech: leave it out"
+        )
+    spans = np.where(text.nouns, text.words, -1)
+    return name_by_form(find_mentions(spans, spans, text.words, text.tokens))
+
+
 @dataclass(frozen=True)
 class Text:
-    """What the policies see of a document: its mentions, and words and token ids int [T]."""
+    """What the policies see of a document: its mentions, words and token ids int [T], and which
+    tokens are of nouns, bool [T]; None: the corpus has no parts of speech.
+    """
 
     mentions: Sequence[Mention]
     words: np.ndarray
     tokens: np.ndarray
+    nouns: np.ndarray | None = field(default=None, kw_only=True)
 
 
 Policy = Callable[[Text, int | None, int, int], Entries]
@@ -244,6 +257,7 @@ KEPT: dict[str, Policy] = {
     "shuffled": lambda text, size, forms, seed: keep_entities(
         shuffle(text.mentions, seed), size, forms
     ),
+    "nouns": lambda text, size, forms, seed: keep_entities(find_nouns(text), size, forms),
     "random": lambda text, size, forms, seed: keep_entities(
         draw_spans(text.mentions, text.words, text.tokens, seed), size, forms
     ),

@@ -62,6 +62,8 @@ def read_texts(
     mentions are those of ``layer``, ``gold`` or ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
+    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
+    nouns = np.isin(corpus.tags, tags) & (corpus.words >= 0) if tags else None
     found = []
     reads = {"window": window, "stride": window, "batch": 1}
     documents = read_documents(model, give(corpus, "none"), **reads)
@@ -78,6 +80,7 @@ def read_texts(
                 states.half().cpu(),
                 -torch.from_numpy(compute_token_losses(model, states, targets)),
                 np.asarray(labels[own]),
+                nouns=None if nouns is None else nouns[own],
             )
         )
     return found
