@@ -80,4 +80,4 @@ def test_every_number_s_code_is_of_some_step() -> None:
     homes = [kind.home.partition(".")[2] for kind in KINDS.values()]
     reached = reach([*homes, *(name for step in STEPS.values() for name in step.start)])
     computing = {n for n in MODULES if n.split(".")[0] in ("tasks", "train", "encode", "corpus")}
-    assert computing - reached == set()
+    assert computing - reached == {"tasks.memory.remember"}  # a tool's: no study keeps its numbers
