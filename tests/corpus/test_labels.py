@@ -13,6 +13,7 @@ from tiny import tiny_corpus
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import (
+    LAG,
     LAYERS,
     first_mentions,
     give,
@@ -20,6 +21,7 @@ from entity_transformers.corpus.labels import (
     shuffle_labels,
 )
 from entity_transformers.kinds import LABELS
+from entity_transformers.tasks.memory.entries import NEVER, find_mentions
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
 
@@ -81,7 +83,7 @@ def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
         ValueError,
         match=(
             rf"split 'train' has no labels '{layer}', it has gold, none, shuffled, first-only,"
-            r" resolver:names$"
+            r" lagged, resolver:names$"
         ),
     ):
         give(corpus, layer)
@@ -137,5 +139,81 @@ def test_what_is_given_is_shuffled_and_not_the_gold() -> None:
     assert shuffled.layer == "resolver:one, shuffled"
     gold = give(corpus, "gold")
     np.testing.assert_array_equal(
-        shuffle_given(gold, 3).given, shuffle_labels(corpus, corpus.gold, 3)
+        shuffle_given(gold, 3).given, shuffle_labels(corpus, corpus.gold, 3, corpus.mentions)
     )
+
+
+def test_a_lagged_label_stands_where_the_second_word_after_its_mention_begins() -> None:
+    # words of one to three tokens; the mentions are words 0 to 1, 2, 3 to 4 and 6
+    corpus = one_document(
+        [0, 1, 1, 1, 2, 2, 1, 3, 3, 0, 0, 2], [-1, 0, 0, 0, 1, 1, 2, 2, 2, -1, -1, 3]
+    )
+    words = np.array([-1, 0, 0, 1, 2, 2, 3, 4, 4, 5, 5, 6], np.int32)
+    corpus = replace(corpus, words=words, gold=np.array([0, 1, 1, 1, 2, 2, 1, 1, 1, 0, 0, 2]))
+    # 1 ends with word 1, so it stands where word 3 begins; 2 where word 4 does; 1 again at word 6
+    expected = [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1]
+    assert give(corpus, "lagged").given.tolist() == expected  # type: ignore[union-attr]
+
+
+@CORPORA
+def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) -> None:
+    """The same moments as of `find_mentions`, document by document."""
+    given = give(corpus, "lagged").given
+    assert given is not None
+    for d in range(len(corpus)):
+        part = slice(corpus.document(d).start + 1, corpus.document(d).stop)
+        columns = (corpus.gold, corpus.mentions, corpus.words, corpus.tokens)
+        found = find_mentions(*(column[part] for column in columns))
+        # a label on a token is there for the prediction after it
+        known = {m.known - 1: m.entity for m in found if m.known < NEVER}
+        assert {i: e for i, e in enumerate(given[part].tolist()) if e} == known
+
+
+@CORPORA
+def test_what_comes_later_changes_no_lagged_label_before(corpus: AlignedCorpus) -> None:
+    """Other chains from a word on: the labels before the second word after it stay."""
+    whole = give(corpus, "lagged").given
+    assert whole is not None
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        for word in range(0, int(corpus.words[part].max()) + 1, 3):
+            later = (corpus.words >= word) & (np.arange(len(corpus.words)) >= part.start)
+            other = replace(corpus, gold=np.where(later & (corpus.gold > 0), 7, corpus.gold))
+            changed = give(other, "lagged").given
+            assert changed is not None
+            before = (corpus.words < word + LAG) & (np.arange(len(corpus.words)) < part.stop)
+            before &= np.arange(len(corpus.words)) >= part.start
+            np.testing.assert_array_equal(changed[before], whole[before])
+
+
+@CORPORA
+def test_a_resolver_s_labels_are_lagged_and_shuffled_by_its_own_mentions(
+    corpus: AlignedCorpus,
+) -> None:
+    """The gold ones under another name, with gold chains and mentions that are something else."""
+    layers = {"resolver:names": corpus.gold, "mentions:names": corpus.mentions}
+    empty = replace(
+        corpus,
+        gold=np.zeros_like(corpus.gold),
+        mentions=np.full_like(corpus.mentions, -1),
+        layers=layers,
+    )
+    for gold, named in (("lagged", "lagged-resolver:names"), ("gold", "resolver:names")):
+        one, other = give(corpus, gold), give(empty, named)
+        np.testing.assert_array_equal(one.given, other.given)
+        np.testing.assert_array_equal(shuffle_given(one, 3).given, shuffle_given(other, 3).given)
+    with pytest.raises(ValueError, match="has no labels 'lagged-resolver:other'"):
+        give(empty, "lagged-resolver:other")
+
+
+@CORPORA
+def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) -> None:
+    lagged = give(corpus, "lagged")
+    shuffled = shuffle_given(lagged, 1).given
+    assert lagged.given is not None
+    assert shuffled is not None
+    np.testing.assert_array_equal(shuffled > 0, lagged.given > 0)
+    assert not np.array_equal(shuffled, lagged.given)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        assert sorted(shuffled[part]) == sorted(lagged.given[part])

@@ -80,7 +80,7 @@ def test_a_kind_can_what_it_says() -> None:
 
 
 KNOWN = ", ".join(KINDS)
-LAYERS = "gold, none, shuffled, first-only, resolver:NAME"
+LAYERS = "gold, none, shuffled, first-only, lagged, resolver:NAME, lagged-resolver:NAME"
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, f"models.a.kind: None, expected one of {KNOWN}"),
     ({"kind": "gpt3"}, f"models.a.kind: 'gpt3', expected one of {KNOWN}"),

@@ -100,7 +100,7 @@ def test_modes_differ_for_gpt2e_and_not_for_gpt2(gpt2e, gpt2, corpus):
     modes = score_modes(gpt2e, corpus, window=12, stride=12, batch=3, seed=1)
     assert list(modes) == ["on", "off", "shuffled"]
     assert abs(modes["on"] - modes["off"]).max() > 1e-2
-    expected = replace(corpus, given=shuffle_labels(corpus, corpus.gold, 1))
+    expected = replace(corpus, given=shuffle_labels(corpus, corpus.gold, 1, corpus.mentions))
     np.testing.assert_allclose(
         modes["shuffled"], score_plainly(gpt2e, expected, 12, 12), rtol=1e-4, atol=1e-5
     )

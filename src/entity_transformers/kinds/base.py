@@ -25,8 +25,9 @@ from entity_transformers.study.sections import Integer, NonNegative, Number, Pos
 
 Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
-LABELS = ("gold", "none", "shuffled", "first-only")
+LABELS = ("gold", "none", "shuffled", "first-only", "lagged")
 RESOLVER = "resolver:"
+LAGGED = "lagged-"
 CAPABILITIES = {
     "encode": "vectors of words and mentions (tables 4 and 5)",
     "causal": "nats per token from the past alone (tables 2 and 3)",
@@ -245,8 +246,9 @@ def resolve(
     if role not in ROLES:
         raise KindError(f"models.{name}.role: {role!r}, expected one of {', '.join(ROLES)}")
     labels = entry.pop("labels", "none")
-    if labels not in LABELS and not (str(labels).startswith(RESOLVER) and labels != RESOLVER):
-        expected = ", ".join((*LABELS, f"{RESOLVER}NAME"))
+    of = str(labels).removeprefix(LAGGED)
+    if labels not in LABELS and not (of.startswith(RESOLVER) and of != RESOLVER):
+        expected = ", ".join((*LABELS, f"{RESOLVER}NAME", f"{LAGGED}{RESOLVER}NAME"))
         raise KindError(f"models.{name}.labels: {labels!r}, expected one of {expected}")
     try:
         params = kind.params.model_validate({**lm, **of_kind.get(kind_name, {}), **entry})

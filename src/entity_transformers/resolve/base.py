@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.mentions import Nesting, flatten
+from entity_transformers.kinds.base import LAGGED, RESOLVER
 
 Overlaps = Literal["outermost", "innermost", "drop", "keep", "refuse"]
 """What is done about spans that share words: the project's nesting policies, or ``keep`` all of
@@ -233,3 +234,28 @@ def make_resolver(name: str, **options: Any) -> Resolver:
     if name not in REGISTRY:
         raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
     return REGISTRY[name].make(name, options)
+
+
+def check_layer(key: str, labels: str, resolvers: Sequence[str]) -> None:
+    """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or
+    lagged ones of a resolver that reads on.
+    """
+    whose = labels.removeprefix(LAGGED)
+    resolver = whose.removeprefix(RESOLVER)
+    if resolver != whose and resolver not in resolvers:
+        raise ValueError(
+            f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it there"
+        )
+    if whose != labels:
+        check_causal(labels, resolver)
+
+
+def check_causal(labels: str, resolver: str) -> None:
+    """ValueError where ``labels``, which must not tell what comes, are of one of `REGISTRY` that
+    reads on before it decides.
+    """
+    if resolver in REGISTRY and not REGISTRY[resolver].options.get("causal"):
+        raise ValueError(
+            f"{labels!r}: {resolver} reads on before it decides, so that its labels tell what"
+            " comes: expected names-causal, names-pronouns-causal or gold chains"
+        )

@@ -24,7 +24,7 @@ from entity_transformers.kinds import (
     ModelEntry,
     resolve,
 )
-from entity_transformers.kinds.base import RESOLVER
+from entity_transformers.resolve.base import check_layer
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
@@ -160,12 +160,7 @@ class Params(Section):
         if self.has("memory"):
             given["memory.labels"] = self.memory.labels
         for key, labels in given.items():
-            resolver = labels.removeprefix(RESOLVER)
-            if resolver != labels and resolver not in self.corpus.resolvers:
-                raise ValueError(
-                    f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it"
-                    " there"
-                )
+            check_layer(key, labels, self.corpus.resolvers)
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
             for key in keys if self.has(section) else ():

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.kinds.base import RESOLVER
-from entity_transformers.resolve.base import REGISTRY
+from entity_transformers.resolve.base import check_causal
 from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
@@ -29,11 +29,7 @@ def _check_labels(name: str) -> str:
     resolver = name.removeprefix(RESOLVER)
     if name != "gold" and (resolver == name or not resolver):
         raise ValueError(f"{name!r}, expected gold or {RESOLVER}NAME")
-    if resolver in REGISTRY and not REGISTRY[resolver].options.get("causal"):
-        raise ValueError(
-            f"{name!r} reads on before it decides, so that the memory would know what comes:"
-            f" expected {RESOLVER}names-causal, {RESOLVER}names-pronouns-causal or gold"
-        )
+    check_causal(name, resolver)
     return name
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-LAG = 2
-"""Words after a mention's last one, of which the last must have begun."""
+from entity_transformers.corpus.labels import LAG
+
 NEVER = int(np.iinfo(np.int64).max)
 
 
