@@ -16,6 +16,7 @@ from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.memory import (
     build_ceilings,
     build_classes,
+    build_joint,
     build_leak,
     build_memory,
     measure,
@@ -79,6 +80,8 @@ def tree(tmp_path: Path) -> Tree:
         read: dict[str, Any] = {"window": 128, "memories": memories}
         read["ceilings"] = {"mention": 4.0, "entity": 3.0, "decision": 0.25 * seed}
         read["leak"] = {"share": 0.5, "past": 0.3, "given": 0.1 * seed}
+        read["joint"] = [entry("none", 0, seed), entry("recent", 64, seed)]
+        read["joint"] += [entry("half-entities", 64, seed)]
         found: dict[str, Any] = {"split": "test", "documents": documents}
         found["windows"] = [{"window": 64, "memories": memories}, read]
         write_json(tmp_path / f"memory/gpt2/{seed}/memory.json", found)
@@ -95,7 +98,8 @@ def results(tree: Tree) -> Results:
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
     frame = collect(tree, ["memory"])
-    assert len(frame) == 2 * (2 * ((1 + 7 + 4 + 2) + 4 * (1 + 7 + 4 + 4)) + 3 + 3)
+    without, memory = 1 + 7 + 4 + 2, 1 + 7 + 4 + 4
+    assert len(frame) == 2 * (2 * (without + 4 * memory) + without + 2 * memory + 3 + 3)
 
 
 def test_a_row_per_size_and_policy(results: Results) -> None:
@@ -131,6 +135,16 @@ def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
         pytest.approx(low),
         pytest.approx(high),
     )  # wider than documents
+
+
+def test_models_that_learnt_with_it_are_a_table_of_their_own(results: Results) -> None:
+    rows = build_joint(results).rows
+    assert [[str(cell) for cell in row[1:4]] for row in rows] == [
+        ["128", "64", "recent tokens"],
+        ["128", "64", "half recent, half entities"],
+    ]
+    cell: Any = rows[1][8]
+    assert cell.value == pytest.approx(build_memory(results).rows[1][8].value)  # type: ignore[union-attr]
 
 
 def test_groups_without_tokens_have_no_column(results: Results) -> None:

@@ -19,6 +19,7 @@ from entity_transformers.tasks.memory.comparison import (
     summarise,
 )
 from entity_transformers.tasks.memory.groups import group_tokens
+from entity_transformers.tasks.memory.joint import Joint, compare_jointly
 from entity_transformers.tasks.memory.leak import measure_leak
 from entity_transformers.tasks.memory.training import cut_documents, read_texts
 
@@ -43,11 +44,24 @@ def score_memory(
         texts = _read(trained, splits, section.labels, window)
         outcomes = list(compare_memories(texts, section.policies, section.sizes, setting))
         groups = [group_tokens(text, window, tokenizer.decode) for text in texts.report]
-        memories = summarise(outcomes, texts.report, groups, setting)
-        read.append({"window": window, "memories": memories})
+        found = summarise(outcomes, texts.report, groups, setting)
+        read.append({"window": window, "memories": found})
     # of the longest window, the last
     read[-1]["ceilings"] = measure_ceilings(texts, max(section.sizes), setting)
     read[-1]["leak"] = measure_leak(texts.train, texts.report)
+    if section.joint_steps and trained.context is not None:
+        joint = Joint(
+            window,
+            section.joint_windows,
+            section.joint_steps,
+            (section.joint_learning_rate, section.learning_rates[0]),
+            int(splits[2].tokens[0]),
+            entry.lm.precision == "bfloat16",
+        )
+        memories = [(policy, section.joint_size) for policy in section.joint_policies]
+        report = (splits[2], section.labels)
+        alone, learnt = compare_jointly(trained, texts.train, report, memories, setting, joint)
+        read[-1]["joint"] = summarise(learnt, alone, groups, setting)
     facts = {
         "model": model,
         "seed": seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +52,14 @@ GROUPS = {
 
 
 class Memory(NamedTuple):
-    """What was measured: the window in which the model reads, its policy and its size."""
+    """What was measured: the window in which the model reads, the memory's policy and its size, and
+    the model: ``frozen``, or ``joint`` where it went on learning with it.
+    """
 
     window: int
     policy: str
     size: int
+    model: str = "frozen"
 
     def alone(self) -> Memory:
         """No memory, in the same window."""
@@ -74,15 +78,17 @@ def measure(tree: Tree) -> Iterator[Row]:
         documents = found["documents"]
         total = sum(document["tokens"] for document in documents)
         for read in found["windows"]:
-            for entry in read["memories"]:
-                memory = Memory(read["window"], entry["policy"], entry["size"])
+            measured = [("frozen", entry) for entry in read["memories"]]
+            measured += [("joint", entry) for entry in read.get("joint", [])]
+            for how, entry in measured:
+                memory = Memory(read["window"], entry["policy"], entry["size"], how)
                 for name, value, count, about in _list_numbers(entry, documents, total):
                     condition = write_condition(**memory._asdict(), **about)
                     yield Row(STEP, name, value, found["split"], condition, count, model, seed)
-            for measured in ("ceiling", "leak"):
-                for name, value in read.get(f"{measured}s", read.get(measured, {})).items():
+            for what in ("ceiling", "leak"):
+                for name, value in read.get(f"{what}s", read.get(what, {})).items():
                     condition = write_condition(known=name)
-                    yield Row(STEP, measured, value, found["split"], condition, total, model, seed)
+                    yield Row(STEP, what, value, found["split"], condition, total, model, seed)
 
 
 def _list_numbers(
@@ -106,13 +112,15 @@ def write_policy(policy: str) -> str:
     return f"half recent, half {NAMES[kept]}" if kept != policy else NAMES[policy]
 
 
-def list_memories(results: Results) -> list[Memory]:
-    """What was measured, none left out but no memory, by window and size."""
+def list_memories(results: Results, model: str = "frozen") -> list[Memory]:
+    """What was measured with that model, none left out but no memory, by window and size."""
     conditions = results.frame.distinct("condition", step=STEP, measure="held")
     parts = map(read_condition, conditions)
-    found = {Memory(int(one["window"]), one["policy"], int(one["size"])) for one in parts}
+    found = {
+        Memory(int(one["window"]), one["policy"], int(one["size"]), one["model"]) for one in parts
+    }
     order = list(NAMES) + [f"half-{name}" for name in NAMES]
-    named = [memory for memory in found if memory.policy != "none"]
+    named = [one for one in found if one.policy != "none" and one.model == model]
     return sorted(named, key=lambda one: (one.window, one.size, order.index(one.policy)))
 
 
@@ -155,6 +163,29 @@ def build_memory(results: Results) -> Table:
             " lag, none of the predicted token or of an unfinished mention is given."
             " Against recent: the loss less that with as many recent tokens, with the interval over"
             " documents and over seeds together. The model begins anew with each window."
+        ),
+    )
+
+
+def build_joint(results: Results) -> Table:
+    """The same where the model went on learning with the memory."""
+    rows = [
+        _row(results, model, memory)
+        for model in results.measured(STEP)
+        for memory in list_memories(results, "joint")
+    ]
+    return replace(
+        build_memory(results),
+        name="memory_joint",
+        title="Memories that the model learnt with",
+        rows=tuple(rows),
+        measures=(
+            "The same where the language model went on learning together with its pointer, with the"
+            " gradient through what earlier windows wrote."
+        ),
+        note=(
+            "Nats per token. Each row has a model of its own, of as many steps on the same windows;"
+            " less than without: than the model that went on learning without a memory."
         ),
     )
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from entity_transformers.corpus.document import Split
 from entity_transformers.kinds.base import RESOLVER
 from entity_transformers.resolve.base import check_causal
-from entity_transformers.study.sections import Number, PositiveInt, Section
+from entity_transformers.study.sections import Integer, Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 # of tasks/memory/entries.py, which needs numpy: a study is read without it
@@ -81,6 +81,23 @@ class MemoryParams(Section):
         tuple[Annotated[Number, Field(gt=0)], ...],
         Field(min_length=1, description="one is chosen for each memory"),
     ]
+    joint_policies: Annotated[
+        tuple[Annotated[str, AfterValidator(_check_policy)], ...],
+        Field(
+            description=(
+                "memories with which the model goes on learning, through what it wrote, beside"
+                " itself without one"
+            )
+        ),
+    ]
+    joint_size: Annotated[PositiveInt, Field(description="tokens that these hold")]
+    joint_windows: Annotated[
+        Integer, Field(ge=0, description="earlier windows that their gradient reaches")
+    ]
+    joint_steps: Annotated[Integer, Field(ge=0, description="of 4 windows; 0: none of this")]
+    joint_learning_rate: Annotated[
+        Number, Field(gt=0, description="of the model; the pointer's is the first above")
+    ]
     choose: Annotated[Split, Field(description="split on which the learning rate is chosen")]
     report: Annotated[Split, Field(description="another split, which is scored")]
 
@@ -94,8 +111,12 @@ class MemoryParams(Section):
         for name, values in (("sizes", self.sizes), ("windows", self.windows)):
             if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} {list(values)}: expected different ones, smallest first")
-        if len(self.policies) > len(set(self.policies)):
-            raise ValueError(f"policies {', '.join(self.policies)}: one is named twice")
+        for name, policies in (
+            ("policies", self.policies),
+            ("joint_policies", self.joint_policies),
+        ):
+            if len(policies) > len(set(policies)):
+                raise ValueError(f"{name} {', '.join(policies)}: one is named twice")
         return self
 
 
@@ -117,6 +138,7 @@ STEP = Step(
         tables={
             "memory": "report.memory:build_memory",
             "memory_classes": "report.memory:build_classes",
+            "memory_joint": "report.memory:build_joint",
             "memory_ceilings": "report.memory:build_ceilings",
             "memory_leak": "report.memory:build_leak",
         },

@@ -129,11 +129,10 @@ def train_pointer(
     if none is given.
     """
     predict = predict or predict_tokens
-    torch.manual_seed(seed)
-    pointer = Pointer(texts[0].states.shape[1], width)
+    pointer = make_pointer(texts, width, seed)
     optimiser = torch.optim.AdamW(pointer.parameters(), lr=learning_rate, weight_decay=0.0)
     schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
-    parts = _draw_parts(texts, seed)
+    parts = draw_parts(texts, seed, ROWS)
     for _ in range(steps):
         for _ in range(PARTS):
             d, start = next(parts)
@@ -145,9 +144,15 @@ def train_pointer(
     return pointer.eval()
 
 
-def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[int, int]]:
-    """Document and first prediction of every part in random order, pass after pass."""
-    parts = [(d, s) for d, text in enumerate(texts) for s in range(0, len(text.tokens), ROWS)]
+def make_pointer(texts: Sequence[ReadText], width: int, seed: int) -> Pointer:
+    """A pointer before training, for states as wide as those of the texts."""
+    torch.manual_seed(seed)
+    return Pointer(texts[0].states.shape[1], width)
+
+
+def draw_parts(texts: Sequence[ReadText], seed: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Document and first prediction of every part of so many in random order, pass after pass."""
+    parts = [(d, s) for d, text in enumerate(texts) for s in range(0, len(text.tokens), rows)]
     if not parts:
         raise ValueError("no document of train has a token to train a pointer on")
     generator = random.Random(seed)
