@@ -14,13 +14,12 @@ from entity_transformers.artifacts import write_json
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.memory import (
-    build_ceilings,
     build_classes,
     build_joint,
-    build_leak,
     build_memory,
     measure,
 )
+from entity_transformers.report.memory_bounds import build_ceilings, build_leak
 from entity_transformers.report.memory_figures import draw_distances, draw_memory
 from entity_transformers.report.results import Results
 from entity_transformers.study.params import load

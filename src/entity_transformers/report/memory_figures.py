@@ -31,11 +31,7 @@ FEWEST = 100
 def draw_memory(results: Results) -> Figure | None:
     """Loss against bytes, a panel per model and window, a line per policy."""
     memories = list_memories(results)
-    panels = [
-        (model, window)
-        for model in results.measured(STEP)
-        for window in dict.fromkeys(memory.window for memory in memories)
-    ]
+    panels = _list_panels(results, memories)
     if not panels:
         return None
     figure = Figure(figsize=(8.4, 4.2 * len(panels)), layout="constrained")
@@ -55,6 +51,12 @@ def draw_memory(results: Results) -> Figure | None:
         axes.set_ylabel("Loss in nats per token")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
+
+
+def _list_panels(results: Results, memories: Sequence[Memory]) -> list[tuple[ModelEntry, int]]:
+    """One for each model and window."""
+    windows = dict.fromkeys(memory.window for memory in memories)
+    return [(model, window) for model in results.measured(STEP) for window in windows]
 
 
 def _draw_policy(
@@ -81,11 +83,7 @@ def draw_distances(results: Results) -> Figure | None:
     as many recent tokens, a panel per model and window, a line per size.
     """
     memories = [memory for memory in list_memories(results) if memory.policy == "half-entities"]
-    panels = [
-        (model, window)
-        for model in results.measured(STEP)
-        for window in dict.fromkeys(memory.window for memory in memories)
-    ]
+    panels = _list_panels(results, memories)
     if not panels:
         return None
     figure = Figure(figsize=(6.4, 3.4 * len(panels)), layout="constrained")

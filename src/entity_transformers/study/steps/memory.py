@@ -139,8 +139,8 @@ STEP = Step(
             "memory": "report.memory:build_memory",
             "memory_classes": "report.memory:build_classes",
             "memory_joint": "report.memory:build_joint",
-            "memory_ceilings": "report.memory:build_ceilings",
-            "memory_leak": "report.memory:build_leak",
+            "memory_ceilings": "report.memory_bounds:build_ceilings",
+            "memory_leak": "report.memory_bounds:build_leak",
         },
         figures={
             "memory": (
