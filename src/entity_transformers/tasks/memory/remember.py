@@ -125,7 +125,7 @@ class RememberingReader:
         latest = sorted(found.values(), key=lambda own: -own[-1].end)
         return [
             Known(
-                tuple(dict.fromkeys(self._write(m.form) for m in reversed(own))),
+                tuple(dict.fromkeys(self._write(m.form).strip() for m in reversed(own))),
                 len(own),
                 int(self.words[-1] - self.words[own[-1].end - 1]),
                 any(m.start in held for m in own),
