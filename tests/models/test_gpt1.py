@@ -102,6 +102,19 @@ def test_parameters_are_as_many_as_the_formula_says(layers: int, width: int, win
     assert model.count_parameters() == expected
 
 
+def test_dropout_falls_where_transformers_has_it(tokens: Tensor, tmp_path: Path) -> None:
+    model = tiny_model("gpt1", dropout=0.3)
+    assert isinstance(model, GPT1)
+    other = reference(model, tmp_path).train()
+    model.module.train()
+    torch.manual_seed(5)
+    found = read(model, tokens)
+    torch.manual_seed(5)
+    with torch.no_grad():
+        expected = other.transformer(tokens).last_hidden_state
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
 def test_dropout_is_on_in_training_alone(tokens: Tensor) -> None:
     model = tiny_model("gpt1", dropout=0.5)
     model.module.train()
@@ -119,6 +132,19 @@ def test_recomputed_blocks_give_the_same_gradients_in_training(
         for on in (False, True)
     )
     assert_close(again, plain, 1e-7)
+
+
+def test_blocks_are_computed_twice_only_where_it_is_asked_for(tokens: Tensor) -> None:
+    model, calls = tiny_model("gpt1"), []
+    model.module.transformer.h[0].register_forward_pre_hook(lambda *given: calls.append(1))
+    for asked, training, expected in ((False, True, 1), (True, True, 2), (True, False, 1)):
+        model.module.train(training)
+        if asked:
+            model.checkpoint_activations()
+        calls.clear()
+        hidden, _ = model.encode(Batch(tokens), model.start(4))
+        hidden.square().sum().backward()
+        assert len(calls) == expected
 
 
 @pytest.mark.slow
