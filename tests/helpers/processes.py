@@ -46,6 +46,12 @@ CASES: dict[str, dict[str, Any]] = {
         "gradient_checkpointing": True,
     },
     "epochs": {"memory_life": "epochs", "steps": 40},
+    "gpt1": {"kind": "gpt1"},
+    "transformer-xl": {
+        "kind": "transformer-xl",
+        "accumulation": 2,
+        "memory_gradient_windows": 1,
+    },
 }
 COMMON = {"documents_per_step": 4, "dropout": 0.0}
 Meddling = Callable[[Training, World], None]

@@ -17,6 +17,7 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.study.params import Params, ParamsError, load, parse
 
 ROOT = Path(__file__).resolve().parents[2]
+KNOWN = ", ".join(KINDS)
 STUDIES = sorted([ROOT / "params.yaml", *ROOT.glob("studies/*/params.yaml")])
 
 
@@ -116,9 +117,14 @@ def test_the_paper_is_the_root_study() -> None:
         ("study", "steps", ["corpus", "corpus"], "steps must not repeat"),
         ("study", "steps", ["lm"], "lm reads what corpus writes: name it too, or leave lm out"),
         ("study", "steps", ["corpus", "ner"], "ner reads what embeddings writes"),
-        ("models", "gpt2", {"kind": "gpt3"}, r"models\.gpt2\.kind: 'gpt3', expected one of gpt2"),
+        (
+            "models",
+            "gpt2",
+            {"kind": "gpt3"},
+            rf"models\.gpt2\.kind: 'gpt3', expected one of {KNOWN}$",
+        ),
         ("models", "a/b", {"kind": "gpt2"}, r"models\.a/b: the name is part of paths"),
-        ("kinds", "gpt3", {}, r"kinds\.gpt3: no such kind, expected one of gpt2, gpt2e"),
+        ("kinds", "gpt3", {}, rf"kinds\.gpt3: no such kind, expected one of {KNOWN}$"),
         ("kinds", "gpt2e", {"memory_life": "for ever"}, r"memory_life: .*'document' or 'epochs'"),
         ("study", "seeds", [1, 1], "must not repeat"),
         ("study", "seeds", [1, -1], r"study\.seeds\.1: .*greater than or equal to 0 \(value: -1\)"),

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from entity_transformers.study.params import ALWAYS, ParamsError, sections_of
+from entity_transformers.kinds import KINDS
+from entity_transformers.study.params import ALWAYS, ParamsError, parse, sections_of
 from entity_transformers.study.resolve import dump_yaml, resolve_study
+from entity_transformers.study.stages import render_stages
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +30,17 @@ def resolve(study: Path, text: str) -> dict[str, Any]:
     (study / "study.yaml").write_text(f"base: ../../params.yaml\n{text}")
     values: dict[str, Any] = yaml.safe_load(resolve_study(study))
     return values
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_study_may_have_a_model_of_any_kind(study: Path, kind: str) -> None:
+    text = f"models: {{mine: {{kind: {kind}, layers: 3}}}}\n"
+    params = parse(resolve(study, text), "params.yaml")
+    entry = params.model("mine")
+    assert (entry.kind, entry.lm.layers, entry.lm.width) == (KINDS[kind], 3, params.lm.width)
+    stages = yaml.safe_load(render_stages(params))
+    run = next(part["runs"]["mine-1"] for part in stages["vars"] if "runs" in part)
+    assert (run["model"], run["kind"]) == ("mine", kind)
 
 
 def test_what_is_not_named_is_the_base_s(study: Path) -> None:
@@ -90,7 +103,10 @@ BAD = [
         r"models\.gpt3: None, but its base has no such key, expected one of gpt2",
     ),
     ("models: {gpt2: gpt2e}", r"models\.gpt2: 'gpt2e', expected a mapping: kind, role"),
-    ("models: {gpt2: {kind: rnn}}", r"models\.gpt2\.kind: 'rnn', expected one of gpt2, gpt2e"),
+    (
+        "models: {gpt2: {kind: rnn}}",
+        rf"models\.gpt2\.kind: 'rnn', expected one of {', '.join(KINDS)}$",
+    ),
     ("models: {gpt2: {layres: 3}}", r"models\.gpt2\.layres: kind gpt2 has no such key; it has"),
     ("lm: {heads: 5}", r"width 768 is not divisible by heads 5"),
     (
