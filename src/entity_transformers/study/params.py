@@ -312,8 +312,8 @@ def check_origins(params: Params, path: Path, above: tuple[str, ...] = ()) -> No
     if wanted is not None:
         open_study(wanted, "tokenizer.path")
     for entry in params.entries():
-        if (origin := read_origin(entry.lm.initial_weights)) is not None:
-            key = f"models.{entry.name}: initial_weights {entry.lm.initial_weights}"
+        if (origin := read_origin(entry.initial_weights)) is not None:
+            key = f"models.{entry.name}: initial_weights {entry.initial_weights}"
             other = open_study(origin.study, key)
             encoder = read_tokenizer_origin(other.tokenizer.path) or origin.study
             if wanted not in (origin.study, encoder):
