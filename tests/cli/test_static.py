@@ -39,7 +39,8 @@ STATIC = [name for name, kind in KINDS.items() if "static" in kind.can]
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     """A params.yaml and a small prepared corpus without a test split."""
-    values = tiny_params().model_dump(mode="json") | {"models": MODELS}
+    values = tiny_params().model_dump(mode="json")
+    values |= {"models": MODELS, "analogies": {"most_frequent": 30_000}}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     documents = write_documents(12, longest=50, mentions=8)
     tokenizer = learn_tokenizer(documents, 300, "natural")
@@ -146,6 +147,28 @@ def test_exported_vectors_are_read_by_gensim(study: Path, model: str) -> None:
     np.testing.assert_array_equal(keyed.vectors, found.vectors)
 
 
+def score_analogies(study: Path) -> dict[str, Any]:
+    main([
+        "score-analogies", "--params", str(study / "params.yaml"), "--lm", str(study / "out"),
+        "--model", "glove", "--seed", "1", "--output", str(study / "scored"),
+    ])  # fmt: skip
+    return json.loads((study / "scored" / "analogies.json").read_text())
+
+
+def test_gensim_s_questions_are_asked(study: Path) -> None:
+    """Of which the small corpus knows hardly a word."""
+    pytest.importorskip("gensim", reason="needs gensim, extra vectors")
+    train(study)
+    found = score_analogies(study)
+    assert {name: score["asked"] for name, score in found["groups"].items()} == {
+        "meaning": 8869, "grammar": 10675,
+    }  # fmt: skip
+    assert {name: score["asked"] for name, score in found["pairs"].items()} == {
+        "WordSim-353": 353, "SimLex-999": 999,
+    }  # fmt: skip
+    assert found["words"] == len(glove.load(study / "out").words)
+
+
 def test_several_processes_are_refused(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from entity_transformers.cli.static import lm
     from entity_transformers.train.distributed import World
@@ -181,7 +204,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without gensim."""
     found = util.find_spec
     monkeypatch.setattr(
-        "entity_transformers.kinds.base.find_spec",
+        "entity_transformers.kinds.library.find_spec",
         lambda name: None if name == "gensim" else found(name),
     )
 
@@ -201,6 +224,26 @@ def test_a_missing_library_is_one_line_that_names_the_extra(
     assert stop.value.code == 2
     assert capsys.readouterr().err == f"entity-transformers train-lm: {LINE}\n"
     assert not (study / "work").exists()
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_step_without_its_library_says_so(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(study)  # GloVe needs nothing
+    capsys.readouterr()
+    line = (
+        "step analogies needs gensim, which is not installed: pip install"
+        " 'entity-transformers[vectors]', or leave it out"
+    )
+    with pytest.raises(SystemExit):
+        score_analogies(study)
+    assert capsys.readouterr().err == f"entity-transformers score-analogies: {line}\n"
+    values: dict[str, Any] = yaml.safe_load((study / "params.yaml").read_text())
+    values["study"] |= {"steps": ["corpus", "lm", "analogies"], "seeds": [1]}
+    del values["models"]["word2vec"]
+    plan = Plan(parse(values, "x"), study)
+    assert plan.missing_library() == f"study.steps: {line}"
 
 
 @pytest.mark.usefixtures("bare")

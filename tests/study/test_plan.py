@@ -33,6 +33,8 @@ def read_study() -> dict[str, Any]:
     values = read_values(STUDY)
     values["models"]["slow"] = {"kind": "gpt2e", "labels": "gold", "learning_rate": 1e-4}
     values["models"] |= {kind: {"kind": kind} for kind in ("word2vec", "fasttext", "glove")}
+    values["study"]["steps"].insert(-1, "analogies")
+    values["analogies"] = {"most_frequent": 30_000}
     return values
 
 

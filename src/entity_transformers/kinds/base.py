@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -21,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from entity_transformers.kinds.library import Library
 from entity_transformers.study.origin import check_weights
 from entity_transformers.study.sections import Integer, NonNegative, Number, PositiveInt, Section
 
@@ -181,7 +181,7 @@ class Kind:
     start   by step, the module that has the step's command for this kind, where it is not the
             step's own: its code is then what the step depends on
     reads   files of step corpus that its training reads beside those of step lm
-    library what these commands import, and the extra that installs it; None: nothing optional
+    library what these commands import beyond the requirements; None: nothing
     """
 
     name: str
@@ -193,7 +193,7 @@ class Kind:
     also: frozenset[str] = frozenset()
     start: Mapping[str, str] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
-    library: tuple[str, str] | None = None
+    library: Library | None = None
 
     def __post_init__(self) -> None:
         if unknown := self.can - CAPABILITIES.keys():
@@ -206,13 +206,9 @@ class Kind:
     @property
     def missing(self) -> str:
         """What to install before it can be trained, in a line; "" if nothing is missing."""
-        if self.library is None or find_spec(self.library[0]) is not None:
+        if self.library is None:
             return ""
-        name, extra = self.library
-        return (
-            f"kind {self.name} needs {name}, which is not installed: pip install"
-            f" 'entity-transformers[{extra}]', or leave the models of this kind out"
-        )
+        return self.library.explain(f"kind {self.name}", "the models of this kind")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from entity_transformers.kinds.static import GENSIM, make_kind
+from entity_transformers.kinds.library import GENSIM
+from entity_transformers.kinds.static import make_kind
 from entity_transformers.kinds.word2vec import Word2VecParams
 from entity_transformers.study.sections import PositiveInt
 

@@ -9,12 +9,12 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.kinds.base import Kind
+from entity_transformers.kinds.library import Library
 from entity_transformers.study.sections import Number, PositiveInt, Section
 
 CAN = frozenset({"encode", "static"})
 START = {"lm": "cli.static.lm", "embeddings": "cli.static.embeddings"}
 READS = ("train.jsonl",)
-GENSIM = ("gensim", "vectors")
 
 
 class StaticParams(Section):
@@ -35,7 +35,7 @@ def make_kind(
     name: str,
     label: str,
     params: type[StaticParams],
-    library: tuple[str, str] | None = None,
+    library: Library | None = None,
 ) -> Kind:
     """A kind of static vectors, whose home is its module of models/static."""
     return Kind(

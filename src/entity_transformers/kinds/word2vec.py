@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from entity_transformers.kinds.static import GENSIM, StaticParams, make_kind
+from entity_transformers.kinds.library import GENSIM
+from entity_transformers.kinds.static import StaticParams, make_kind
 from entity_transformers.study.sections import Fraction, PositiveInt
 
 

@@ -28,6 +28,7 @@ from entity_transformers.kinds.base import RESOLVER
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
+from entity_transformers.study.steps.analogies import AnalogiesParams
 from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
@@ -76,6 +77,7 @@ class Params(Section):
     similarity: SimilarityParams
     probe: ProbeParams
     ner: NerParams
+    analogies: AnalogiesParams
     cache: CacheParams
     memory: MemoryParams
     anomalies: AnomaliesParams

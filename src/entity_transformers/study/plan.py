@@ -170,9 +170,10 @@ class Plan:
         for step in self.steps:
             for model, seed in self.runs(step) if step.needs is not None else ():
                 kind = self.params.model(model).kind
+                own = kind.missing if step.name in kind.start else ""
                 made = all((self.home / file).exists() for file in outputs(step, model, seed))
-                if step.name in kind.start and kind.missing and not made:
-                    return f"models.{model}: {kind.missing}"
+                if (own or step.missing) and not made:
+                    return f"models.{model}: {own}" if own else f"study.steps: {step.missing}"
         return ""
 
     def studies(self) -> dict[tuple[str, str], list[str]]:

@@ -101,7 +101,7 @@ def _train(
         params=_reading(entry), inputs=inputs, started=started, device="cpu"
     )
     if entry.kind.library is not None:
-        manifest["versions"][entry.kind.library[0]] = version(entry.kind.library[0])
+        manifest["versions"][entry.kind.library.name] = version(entry.kind.library.name)
     write_json(state / "manifest.json", manifest)
     finish(state, OUTPUTS)
     return [{**dict.fromkeys(CURVE_COLUMNS, ""), **row} for row in rows]
