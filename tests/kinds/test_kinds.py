@@ -50,6 +50,16 @@ def test_an_entry_has_its_own_values_over_its_kinds_over_those_of_lm() -> None:
     assert (b.layers, b.heads, b.window) == (2, 2, 9)
 
 
+@pytest.mark.parametrize("kind", [name for name in KINDS if "static" in KINDS[name].can])
+def test_a_static_kind_takes_only_its_width_from_lm(kind: str) -> None:
+    entry = resolve_entry({"a": {"kind": kind}}, lm={"width": 24, "steps": 9})
+    shared = set(KINDS[kind].params.model_fields) & set(LmParams.model_fields)
+    assert shared == {"width"}
+    assert entry.lm.width == 24
+    assert entry.initial_weights is None
+    assert resolve_entry({"a": {"kind": kind, "width": 8}}).lm.width == 8
+
+
 def test_role_and_labels_may_be_left_out_and_are_no_params() -> None:
     bare = resolve_entry({"a": {"kind": "gpt2e"}})
     assert (bare.name, bare.kind.name, bare.role, bare.labels) == ("a", "gpt2e", "other", "none")
@@ -129,6 +139,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         {"kind": "gpt2", "matched_to": "matched"},
         "models.a.matched_to: 'matched', expected an entry without matched_to: other",
+    ),
+    (
+        {"kind": "word2vec", "layers": 2},
+        "models.a.layers: kind word2vec has no such key; it has "
+        + ", ".join(KINDS["word2vec"].params.model_fields),
+    ),
+    (
+        {"kind": "fasttext", "longest": 2},
+        "models.a: Value error, shortest 3 is more than longest 2",
+    ),
+    (
+        {"kind": "glove", "labels": "gold"},
+        "models.a.labels: 'gold', but kind glove reads no entities: leave it out",
     ),
     (
         {"kind": "gpt2", "initial_weights": "study:books/gpt2"},

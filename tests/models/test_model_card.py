@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
-from entity_transformers.models.model_card import render_model_card
+from entity_transformers.models.model_card import render_model_card, render_vectors_card
 
 FACTS = {
     "name": "gpt2e, seed 1",
@@ -63,3 +63,27 @@ def test_the_example_of_the_card_runs(tmp_path: Path) -> None:
     exec(code, names)
     assert names["logits"].shape == (1, 3, 31)
     assert torch.equal(names["memory"].states[0, 7], names["hidden"][0, 1])
+
+
+def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
+    facts = {
+        "name": "glove, seed 1",
+        "about": "Static vectors.",
+        "training_data": "7 words.",
+        "training": {"epochs": 3, "rate": 0.05},
+    }
+    config = {"model_type": "glove", "width": 4, "vocabulary": 5}
+    card = render_vectors_card(config, facts)
+    assert yaml.safe_load(card.split("---")[1])["library_name"] == "gensim"
+    for text in (
+        "# glove, seed 1",
+        "Static vectors.",
+        "7 words.",
+        "| width | 4 |",
+        "| rate | 0.05 |",
+    ):
+        assert text in card
+    assert "n-grams" not in card
+    assert "fasttext.load(folder)" in render_vectors_card(config | {"longest": 6}, facts)
+    with pytest.raises(ValueError, match="a model card needs about, training among its facts"):
+        render_vectors_card(config, {"name": "x", "training_data": "y"})

@@ -15,6 +15,7 @@ from tiny_study import expand_stages
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.study import plan as plans
+from entity_transformers.study.code import digest_modules, reach
 from entity_transformers.study.params import Params, parse
 from entity_transformers.study.plan import Plan, find_code, list_code
 from entity_transformers.study.stages import CODE
@@ -31,6 +32,9 @@ def read_study() -> dict[str, Any]:
     """A study with all steps, a model matched to another one and one with a value of its own."""
     values = read_values(STUDY)
     values["models"]["slow"] = {"kind": "gpt2e", "labels": "gold", "learning_rate": 1e-4}
+    values["models"] |= {kind: {"kind": kind} for kind in ("word2vec", "fasttext", "glove")}
+    values["study"]["steps"].insert(-1, "analogies")
+    values["analogies"] = {"most_frequent": 30_000}
     return values
 
 
@@ -180,6 +184,19 @@ def test_another_kind_is_another_model() -> None:
     assert {f"{step}@gpt2e-unlabelled-1" for step in ("lm", "perplexity", "probe")} <= changed
 
 
+def test_a_kind_with_a_trainer_of_its_own_depends_on_that_and_on_the_words() -> None:
+    params = parse(read_study(), "x")
+    stages, words = expand_stages(params), "results/corpus/train.jsonl"
+    assert words in stages["lm@word2vec-1"]["deps"]
+    assert words not in stages["lm@gpt2-1"]["deps"]
+    assert not [name for name in stages if name.endswith("word2vec-1") and "perplexity" in name]
+    modules = ["kinds.word2vec", "models.static.word2vec"]
+    for step in ("lm", "embeddings"):
+        assert find_code(f"{step}.word2vec") == digest_modules([*modules, f"cli.static.{step}"])
+        assert not reach([f"cli.static.{step}"]) & {f"cli.{step}", "train.loop"}
+    assert find_code("ner") == digest_modules(["cli.ner"])
+
+
 def test_a_matched_model_depends_on_the_one_that_it_matches() -> None:
     values = read_study()
     before = digests_of(parse(values, "x"))
@@ -227,8 +244,12 @@ def test_a_step_that_is_not_named_is_not_planned() -> None:
     for section in ("lambada", "recall", "anomalies", "ner", "probe", "embeddings", "report"):
         del values[section]
     params = parse(values, "x")
-    runs = [f"{model}-{seed}" for model in params.models for seed in params.study.seeds]
-    per_run = {f"{step}@{run}" for step in ("lm", "perplexity") for run in runs}
+    per_run = {
+        f"{step}@{entry.name}-{seed}"
+        for step in ("lm", "perplexity")
+        for entry in params.entries(*STEPS[step].needs or ())
+        for seed in params.study.seeds
+    }
     assert set(expand_stages(params)) == {"corpus"} | per_run
     files = Plan(params).targets()
     assert not [file for file in files if "lambada" in file or "passages" in file]

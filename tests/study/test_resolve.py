@@ -34,10 +34,10 @@ def resolve(study: Path, text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_study_may_have_a_model_of_any_kind(study: Path, kind: str) -> None:
-    text = f"models: {{mine: {{kind: {kind}, layers: 3}}}}\n"
+    text = f"models: {{mine: {{kind: {kind}, width: 72}}}}\n"
     params = parse(resolve(study, text), "params.yaml")
     entry = params.model("mine")
-    assert (entry.kind, entry.lm.layers, entry.lm.width) == (KINDS[kind], 3, params.lm.width)
+    assert (entry.kind, entry.lm.width) == (KINDS[kind], 72)
     stages = yaml.safe_load(render_stages(params))
     run = next(part["runs"]["mine-1"] for part in stages["vars"] if "runs" in part)
     assert (run["model"], run["kind"]) == ("mine", kind)
@@ -111,7 +111,7 @@ BAD = [
     ("lm: {heads: 5}", r"width 768 is not divisible by heads 5"),
     (
         "study: {steps: [corpus, lm, rumour]}",
-        r"study\.steps: 'rumour', expected steps of anomalies",
+        r"study\.steps: 'rumour', expected steps of analogies, anomalies",
     ),
     ("root: .", r"root: '\.', but it comes from base: leave it out"),
 ]

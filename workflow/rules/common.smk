@@ -14,6 +14,8 @@ except parameters.ParamsError as error:
     sys.exit(f"snakemake: {error}")
 
 PLAN = Plan(PARAMS)
+if MISSING := PLAN.missing_library():
+    sys.exit(f"snakemake: {MISSING}")
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.cli.flags import add_flags, add_overrides
+from entity_transformers.kinds import Kind
 from entity_transformers.study.origin import place
 from entity_transformers.study.params import PATHS, Params, parse
 from entity_transformers.study.steps import STEPS
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         if "params" in arguments:
             arguments["params"] = read_params(arguments.pop("params"), arguments)
-        find_function(name)(**arguments)
+        find_function(name, _find_kind(arguments))(**arguments)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
     except KeyboardInterrupt:
@@ -93,10 +94,20 @@ def _fail(message: str, code: int = 2) -> int:
     return code
 
 
-def find_function(name: str) -> Any:
-    """The function of a command, whose module is imported."""
-    module = importlib.import_module(f".{COMMANDS[name].module}", __name__)
+def find_function(name: str, kind: Kind | None = None) -> Any:
+    """The function of a command, whose module is imported; a kind may have its own."""
+    step = COMMANDS[name].module
+    own = None if kind is None else kind.start.get(step)
+    module = importlib.import_module(f"..{own}" if own else f".{step}", __name__)
     return getattr(module, name.replace("-", "_"))
+
+
+def _find_kind(arguments: dict[str, Any]) -> Kind | None:
+    """The kind of the model that a command is for; None where it is for none of section models."""
+    params, model = arguments.get("params"), arguments.get("model")
+    if params is None or model not in params.models:
+        return None
+    return params.model(model).kind
 
 
 def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:

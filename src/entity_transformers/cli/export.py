@@ -9,16 +9,20 @@ from transformers import PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
 from entity_transformers.corpus.encoding import END
-from entity_transformers.models.model_card import render_model_card
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.model_card import render_model_card, render_vectors_card
 from entity_transformers.models.registry import load_model
 from entity_transformers.study.params import Params
 
 
 def export_model(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
     """A folder to share: weights, tokenizer, the model's code for trust_remote_code, and a card
-    with its scores.
+    with its scores; of static vectors also their text, which gensim reads.
     """
     entry, folder = params.model(model), results / "lm" / model / str(seed)
+    if entry.can({"static"}):
+        _export_vectors(params, entry, results, seed, output)
+        return
     if not entry.can({"entities"}):
         raise ValueError(
             f"{model} reads no entities: {folder} can be shared as it is, a folder of transformers"
@@ -37,9 +41,36 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     )
 
 
+def _export_vectors(
+    params: Params, entry: ModelEntry, results: Path, seed: int, output: Path
+) -> None:
+    folder = results / "lm" / entry.name / str(seed)
+    vectors = entry.kind.module().load(folder)
+    vectors.save(output, entry.kind.name)
+    write_text(output / "vectors.txt", vectors.render())
+    facts = {
+        "name": f"{entry.name}, seed {seed}",
+        "about": f"Static vectors of words, by {entry.kind.label}: one per word in any context.",
+        "training_data": (
+            f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
+        ),
+        "training": entry.lm.model_dump(exclude={"width", "shortest", "longest"}),
+    }
+    config = read_json(output / "config.json")
+    write_text(output / "README.md", render_vectors_card(config, facts))
+
+
+def _count_words(results: Path) -> int:
+    """Words of train."""
+    return int(read_json(results / "corpus" / "statistics.json")["splits"]["train"]["words"])
+
+
+def _title(params: Params) -> str:
+    return f" ({params.report.title})" if params.has("report") else ""
+
+
 def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[str, Any]:
     scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
-    words = read_json(results / "corpus" / "statistics.json")["splits"]["train"]["words"]
     training = read_json(results / "lm" / model / str(seed) / "metrics.json")
     perplexities = {
         f"perplexity per token, {s}": {m: score[m]["perplexity"] for m in ("on", "off")}
@@ -49,11 +80,11 @@ def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[st
         passages = read_json(results / "lambada" / model / str(seed) / "lambada.json")
         last = {"on": None, "off": passages["last_word"]["perplexity"]}
         perplexities["LAMBADA, last word, perplexity"] = last
-    title = f" ({params.report.title})" if params.has("report") else ""
     return {
         "name": f"{model}, seed {seed}",
         "training_data": (
-            f"{params.corpus.format}: {words:,} words with gold coreference chains{title}."
+            f"{params.corpus.format}: {_count_words(results):,} words with gold coreference"
+            f" chains{_title(params)}."
         ),
         "training": {
             key: training[key] for key in ("parameters", "steps", "tokens_seen", "dev_loss_on")

@@ -33,8 +33,8 @@ __all__ = [
 
 def _find_kinds() -> dict[str, Kind]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = (import_module(f"{__name__}.{name}") for name in names if name != "base")
-    return {module.KIND.name: module.KIND for module in modules}
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return {module.KIND.name: module.KIND for module in modules if hasattr(module, "KIND")}
 
 
 KINDS = _find_kinds()

@@ -7,7 +7,7 @@ builds and loads a kind's models is named, not imported.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Annotated, Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from entity_transformers.kinds.library import Library
 from entity_transformers.study.origin import check_weights
 from entity_transformers.study.sections import Integer, NonNegative, Number, PositiveInt, Section
 
@@ -35,6 +36,7 @@ CAPABILITIES = {
     "entities": "reads and writes a memory of entities, so entities on and off differ",
     "state": "hands something on from one window of a document to the next",
     "masked": "predicts hidden tokens from both sides",
+    "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 
 
@@ -170,21 +172,29 @@ class Kind:
 
     name    its key in params.yaml
     label   how tables write it
-    params  typed parameters: those of `LmParams` and its own
+    params  typed parameters: those of `LmParams` and its own; a static kind's are its own alone
     can     its capabilities, keys of `CAPABILITIES`; a step runs where all that it needs are there
-    home    the module with ``build(entry, vocabulary, end, seed)`` and ``load(folder)``
+    home    the module with ``build(entry, vocabulary, end, seed)`` and ``load(folder)``; of a
+            static kind with ``train(texts, params, seed, note)`` and ``load(folder)``
     extra   numbers per layer beyond a GPT-2 of the same shape, by its params: what a
             parameter-matched GPT-2 gets in its feed-forward layers
     also    other kinds whose weights it can start from
+    start   by step, the module that has the step's command for this kind, where it is not the
+            step's own: its code is then what the step depends on
+    reads   files of step corpus that its training reads beside those of step lm
+    library what these commands import beyond the requirements; None: nothing
     """
 
     name: str
     label: str
-    params: type[LmParams]
+    params: type[Section]
     can: frozenset[str]
     home: str
     extra: Callable[[Any], int] = lambda params: 0
     also: frozenset[str] = frozenset()
+    start: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
+    library: Library | None = None
 
     def __post_init__(self) -> None:
         if unknown := self.can - CAPABILITIES.keys():
@@ -193,6 +203,13 @@ class Kind:
     def module(self) -> Any:
         """The imported `home`."""
         return import_module(self.home)
+
+    @property
+    def missing(self) -> str:
+        """What to install before it can be trained, in a line; "" if nothing is missing."""
+        if self.library is None:
+            return ""
+        return self.library.explain(f"kind {self.name}", "the models of this kind")
 
 
 @dataclass(frozen=True)
@@ -217,6 +234,12 @@ class ModelEntry:
         rest = self.name.removeprefix(self.kind.name).strip("-")
         return f"{self.kind.label} {rest}".strip()
 
+    @property
+    def initial_weights(self) -> str | None:
+        """The weights that it starts from; None for random ones, or where its kind knows none."""
+        found: str | None = getattr(self.lm, "initial_weights", None)
+        return found
+
     def can(self, needs: frozenset[str] | set[str]) -> bool:
         """Does its kind have all these capabilities?"""
         return self.kind.can.issuperset(needs)
@@ -235,7 +258,8 @@ def resolve(
 ) -> ModelEntry:
     """Entry ``name`` with the values of section ``lm``, over them those of its kind, then its own.
 
-    Anything wrong raises KindError, whose message begins with the keys in question.
+    Of section ``lm`` a kind takes the values that it has. Anything wrong raises KindError, whose
+    message begins with the keys in question.
     """
     entry = dict(models[name])
     kind_name = entry.pop("kind", None)
@@ -250,8 +274,9 @@ def resolve(
     if labels not in LABELS and not (of.startswith(RESOLVER) and of != RESOLVER):
         expected = ", ".join((*LABELS, f"{RESOLVER}NAME", f"{LAGGED}{RESOLVER}NAME"))
         raise KindError(f"models.{name}.labels: {labels!r}, expected one of {expected}")
+    shared = {key: value for key, value in lm.items() if key in kind.params.model_fields}
     try:
-        params = kind.params.model_validate({**lm, **of_kind.get(kind_name, {}), **entry})
+        params = kind.params.model_validate({**shared, **of_kind.get(kind_name, {}), **entry})
     except ValidationError as error:
         raise KindError(_explain(error, name, kind, entry, of_kind.get(kind_name, {}))) from None
     if "matched_to" in of_kind.get(kind_name, {}):

@@ -33,6 +33,45 @@ Without them the model runs as a plain causal language model. Where the package 
 tokens, width] instead of a memory."""
 
 
+VECTORS = """\
+```python
+from gensim.models import KeyedVectors
+
+vectors = KeyedVectors.load_word2vec_format(f"{folder}/vectors.txt")
+vectors[word]
+```
+
+`vectors.txt` is word2vec's text format. Words are as they stand in the text, with capitals, split
+as the corpus splits them; one that is not listed has no vector there."""
+NGRAMS = """\
+Of words that it lacks, the package makes vectors from their n-grams, which model.safetensors holds:
+
+```python
+from entity_transformers.models.static import fasttext
+
+fasttext.load(folder).look_up([word])
+```"""
+
+
+def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """The card of static word vectors with the shape of their ``config``. ``facts``: ``name``,
+    ``training_data`` (text), ``training`` (label: value) and ``about`` (what they are, a sentence).
+    A missing key raises ValueError.
+    """
+    _check_facts(facts, {"name", "training_data", "training", "about"})
+    shape = {key: value for key, value in config.items() if key != "model_type"}
+    parts = [
+        "---\nlibrary_name: gensim\ntags:\n- word-vectors\n- entity-transformers\n---",
+        f"# {facts['name']}",
+        facts["about"],
+        f"## Training data\n\n{facts['training_data']}",
+        "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
+        f"## Use\n\n{VECTORS}",
+        *([NGRAMS] if "longest" in config else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of a model with the switches of its ``config``.
 
@@ -40,9 +79,7 @@ def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> st
     (label: {"on": value, "off": value}, a value None where there is none). A missing key raises
     ValueError.
     """
-    missing = sorted({"name", "training_data", "training", "metrics"} - set(facts))
-    if missing:
-        raise ValueError(f"a model card needs {', '.join(missing)} among its facts")
+    _check_facts(facts, {"name", "training_data", "training", "metrics"})
     switches = {
         key: value for key, value in config.items() if key.startswith(("entity_", "memory_"))
     }
@@ -64,6 +101,11 @@ def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> st
         f"## Use\n\n{USE}",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _check_facts(facts: Mapping[str, Any], needed: set[str]) -> None:
+    if missing := sorted(needed - set(facts)):
+        raise ValueError(f"a model card needs {', '.join(missing)} among its facts")
 
 
 def _render_rows(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

@@ -25,6 +25,8 @@ UNITS = {
     "steps": "steps",
     "best_step": "steps",
     "skipped_steps": "steps",
+    "epochs": "epochs",
+    "word_vectors": "words",
     "tokens_seen": "tokens",
     "seconds_per_step": "seconds",
     "seconds_validation_step": "seconds",

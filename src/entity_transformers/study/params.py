@@ -28,6 +28,7 @@ from entity_transformers.resolve.base import check_layer
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
+from entity_transformers.study.steps.analogies import AnalogiesParams
 from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
@@ -76,6 +77,7 @@ class Params(Section):
     similarity: SimilarityParams
     probe: ProbeParams
     ner: NerParams
+    analogies: AnalogiesParams
     cache: CacheParams
     memory: MemoryParams
     anomalies: AnomaliesParams
@@ -313,8 +315,8 @@ def check_origins(params: Params, path: Path, above: tuple[str, ...] = ()) -> No
     if wanted is not None:
         open_study(wanted, "tokenizer.path")
     for entry in params.entries():
-        if (origin := read_origin(entry.lm.initial_weights)) is not None:
-            key = f"models.{entry.name}: initial_weights {entry.lm.initial_weights}"
+        if (origin := read_origin(entry.initial_weights)) is not None:
+            key = f"models.{entry.name}: initial_weights {entry.initial_weights}"
             other = open_study(origin.study, key)
             encoder = read_tokenizer_origin(other.tokenizer.path) or origin.study
             if wanted not in (origin.study, encoder):

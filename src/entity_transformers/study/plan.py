@@ -146,18 +146,35 @@ class Plan:
     @cached_property
     def origins(self) -> dict[str, Origin]:
         """The model of another study that an entry starts from, by entry."""
-        found = {e.name: read_origin(e.lm.initial_weights) for e in self.params.entries()}
+        found = {e.name: read_origin(e.initial_weights) for e in self.params.entries()}
         return {name: origin for name, origin in found.items() if origin is not None}
 
     def taken(self, step: Step, model: str | None = None) -> list[str]:
-        """The files of other studies that a step, or a run of it, reads, relative to this one."""
+        """The files that a step, or a run of it, reads beside those that all its runs read: of
+        other studies, relative to this one, and what a kind's trainer wants of the corpus.
+        """
         files: tuple[str, ...] = ()
+        own: list[str] = []
         encoder = read_tokenizer_origin(self.params.tokenizer.path)
         if step.name == "corpus" and encoder is not None:
             files = (tokenizer_file(encoder),)
         if step.builds and model in self.origins:
             files = self.origins[model].files
-        return [os.path.normpath(f"{self.params.root}/{file}") for file in files]
+        if step.builds and model is not None:
+            reads = self.params.model(model).kind.reads
+            own = [f"{folder(STEPS['corpus'])}/{file}" for file in reads]
+        return [*own, *(os.path.normpath(f"{self.params.root}/{file}") for file in files)]
+
+    def missing_library(self) -> str:
+        """What to install before the runs that have still to be made, in a line; "" for nothing."""
+        for step in self.steps:
+            for model, seed in self.runs(step) if step.needs is not None else ():
+                kind = self.params.model(model).kind
+                own = kind.missing if step.name in kind.start else ""
+                made = all((self.home / file).exists() for file in outputs(step, model, seed))
+                if (own or step.missing) and not made:
+                    return f"models.{model}: {own}" if own else f"study.steps: {step.missing}"
+        return ""
 
     def studies(self) -> dict[tuple[str, str], list[str]]:
         """The files that this study takes from each other one, relative to that one, by (study,
@@ -223,6 +240,7 @@ def find_code(key: str) -> str:
     """The digest of a key of code.json: STEP, STEP.KIND or kinds.KIND."""
     name, _, kind = key.partition(".")
     start: list[str] = []
+    commands: tuple[str, ...] = STEPS[name].start if name in STEPS else ()
     if kind:
         home = KINDS[kind].params.__module__
         start.append(home.partition(".")[2])
@@ -230,7 +248,9 @@ def find_code(key: str) -> str:
         return digest_modules(start)
     if kind:
         start.append(KINDS[kind].home.partition(".")[2])
-    return digest_modules([*start, *STEPS[name].start], STEPS[name].data)
+        own = KINDS[kind].start.get(name)
+        commands = commands if own is None else (own,)
+    return digest_modules([*start, *commands], STEPS[name].data)
 
 
 def _take(values: Any, key: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds.base import CAPABILITIES
+from entity_transformers.kinds.library import Library
 
 DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)  # one that the corpus lacks is empty
 TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
@@ -49,6 +50,7 @@ class Step:
     folder  all of results/NAME is one output, kept by git: its files depend on the values
     target  the file that its last rule writes
     data    patterns of files of the package, other than modules, that it reads
+    library what its command imports beyond the requirements; None: nothing
     gpu     its runs want the GPU, where there is one, and the study's threads
     builds  it builds the models: its values are those of their entries
     trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
@@ -69,6 +71,7 @@ class Step:
     plots: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     folder: bool = False
     data: tuple[str, ...] = ()
+    library: Library | None = None
     gpu: bool = True
     builds: bool = False
     trains: frozenset[str] | None = None
@@ -78,6 +81,11 @@ class Step:
     def __post_init__(self) -> None:
         if unknown := {*(self.needs or ()), *(self.trains or ())} - CAPABILITIES.keys():
             raise ValueError(f"step {self.name}: unknown capabilities {sorted(unknown)}")
+
+    @property
+    def missing(self) -> str:
+        """What to install before it can run, in a line; "" if nothing is missing."""
+        return self.library.explain(f"step {self.name}", "it") if self.library else ""
 
     @property
     def sections(self) -> set[str]:

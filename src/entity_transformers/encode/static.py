@@ -1,0 +1,56 @@
+"""Vectors of words and mentions from static word vectors: the same arrays as for models that read
+tokens, but a word has its one vector wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import Document
+from entity_transformers.encode.mentions import MENTION_ARRAYS, entity_offsets, find_heads
+from entity_transformers.encode.words import check_same, index_words
+from entity_transformers.models.static.vectors import WordVectors
+
+
+def embed_splits(
+    vectors: WordVectors, splits: Mapping[str, Sequence[Document]]
+) -> dict[str, np.ndarray]:
+    """words.safetensors: ``vectors`` float16 [V, width], a row per distinct word, and for each
+    split the row of each of its words, int32 [words].
+    """
+    words, places = index_words(splits)
+    return {"vectors": vectors.look_up(words).astype(np.float16), **places}
+
+
+def embed_mentions(
+    vectors: WordVectors,
+    documents: Sequence[Document],
+    corpus: AlignedCorpus,
+    groups: Mapping[str, Sequence[str]],
+) -> dict[str, np.ndarray]:
+    """mentions.safetensors of one split (`encode.mentions.embed_mentions`). A head word is the same
+    in and out of context; an entity's vector is that of the last word of its latest mention.
+    """
+    check_same(documents, corpus)
+    heads = find_heads(corpus, groups)
+    words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
+    found = vectors.look_up(words).astype(np.float16)
+    last = vectors.look_up(_find_last_words(documents, corpus)).astype(np.float16)
+    arrays = (found, found, found, found, last, last)
+    labels = heads.entity.astype(np.int32), heads.group.astype(np.uint8)
+    return dict(zip(MENTION_ARRAYS, (*arrays, *labels), strict=True))
+
+
+def _find_last_words(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
+    """The last word of each entity's latest mention, entities numbered over the split."""
+    base, words = entity_offsets(corpus), []
+    for d, document in enumerate(documents):
+        gold = corpus.gold[corpus.document(d)]
+        last = np.full(int(base[d + 1] - base[d]) + 1, -1, np.int64)
+        np.maximum.at(last, gold, np.arange(len(gold)))
+        places = corpus.words[corpus.document(d)][last[1:]]
+        words += [document.words[place] for place in places]
+    return words

@@ -1,0 +1,154 @@
+"""GloVe (Pennington et al., 2014): word and context vectors whose products fit the logarithms of
+co-occurrence counts.
+
+J = 1/2 sum over cells f(X_ij) (w_i . c_j + b_i + b'_j - log X_ij)^2, equation 8 of the paper with
+f(x) = min(1, (x / x_max)^exponent), equation 9; by AdaGrad, cell by cell.
+
+Dimensions: V words, W width, N cells (pairs of words that occur together), n cells of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from entity_transformers.kinds.glove import KIND, GloVeParams
+from entity_transformers.models.static.vectors import (
+    Note,
+    Trained,
+    WordVectors,
+    count_words,
+    read_folder,
+)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of the counts in groups, none of which has two cells of one row or of one column.
+
+    Such cells share no number that is fitted: to update those of a group at once is to update
+    them one after another.
+
+    rows, columns  int32 [N]
+    counts         float64 [N]
+    bounds         int64 [groups + 1]: where each group begins
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    counts: np.ndarray
+    bounds: np.ndarray
+
+
+@dataclass
+class Factors:
+    """What is fitted, changed in place: a row per word, float32 [V, W + 1], the bias last; and
+    AdaGrad's sums of squared steps, which begin at 1.
+    """
+
+    words: np.ndarray
+    contexts: np.ndarray
+    word_squares: np.ndarray
+    context_squares: np.ndarray
+
+    @classmethod
+    def draw(cls, size: int, width: int, generator: np.random.Generator) -> Factors:
+        """Uniform random numbers between ±1/2 / (W + 1)."""
+        shape = size, width + 1
+        drawn = (generator.random((2, *shape)) - 0.5) / (width + 1)
+        words, contexts = drawn.astype(np.float32)
+        return cls(words, contexts, np.ones(shape, np.float32), np.ones(shape, np.float32))
+
+
+def count_pairs(texts: Sequence[np.ndarray], size: int, context: int) -> sparse.csr_array:
+    """How often words occur near each other: float64 [V, V], symmetric, a pair at distance d <=
+    ``context`` in a text counted 1/d. ``texts``: the words' numbers, of each int [length].
+    """
+    words = np.concatenate([np.zeros(0, np.int32), *texts]).astype(np.int32)
+    text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
+    before = sparse.csr_array((size, size), dtype=np.float64)
+    for distance in range(1, context + 1):
+        same = text[distance:] == text[:-distance]
+        pairs = words[:-distance][same], words[distance:][same]
+        ones = np.full(len(pairs[0]), 1 / distance)
+        before += sparse.coo_array((ones, pairs), shape=(size, size)).tocsr()
+    return (before + before.T).tocsr()
+
+
+def group_cells(counts: sparse.csr_array, generator: np.random.Generator) -> Cells:
+    """The cells by diagonals of the matrix, whose columns are shuffled first: a group is (row,
+    column of rank row + s) for one s, so that no row and no column comes twice.
+    """
+    size = counts.shape[0]
+    cells = counts.tocoo()
+    rows, columns = (part.astype(np.int32) for part in cells.coords)
+    rank = generator.permutation(size).astype(np.int32)
+    diagonal = (rank[columns] - rows) % size
+    order = np.argsort(diagonal, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(diagonal, minlength=size))])
+    return Cells(rows[order], columns[order], cells.data[order], np.unique(bounds))
+
+
+def weigh(counts: np.ndarray, x_max: float, exponent: float) -> np.ndarray:
+    """f (equation 9), between 0 and 1."""
+    return np.minimum(1.0, (counts / x_max) ** exponent)
+
+
+def run_epoch(
+    factors: Factors, cells: Cells, logs: np.ndarray, weights: np.ndarray, rate: float
+) -> float:
+    """One pass of AdaGrad over all cells; the objective J, each cell's part as it was met.
+
+    ``logs`` and ``weights``: log X and f(X), float32 [N].
+    """
+    total = 0.0
+    for start, end in pairwise(cells.bounds.tolist()):
+        i, j = cells.rows[start:end], cells.columns[start:end]
+        word, context = factors.words[i], factors.contexts[j]
+        off = np.einsum("nw,nw->n", word[:, :-1], context[:, :-1])
+        off += word[:, -1] + context[:, -1] - logs[start:end]
+        pull = weights[start:end] * off
+        total += 0.5 * float(np.dot(pull, off))
+        pull *= np.float32(rate)
+        # the bias multiplies 1
+        steps = pull[:, None] * context, pull[:, None] * word
+        for step, values, squares, rows, old in (
+            (steps[0], factors.words, factors.word_squares, i, word),
+            (steps[1], factors.contexts, factors.context_squares, j, context),
+        ):
+            step[:, -1] = pull
+            known = squares[rows]
+            values[rows] = old - step / np.sqrt(known)
+            squares[rows] = known + step * step
+    return total
+
+
+def train(texts: Sequence[Sequence[str]], params: GloVeParams, seed: int, note: Note) -> Trained:
+    """The sums of word and context vectors, the same bytes for the same seed. Words that are too
+    rare are taken out before neighbours are counted. No word that is frequent enough: ValueError.
+    """
+    kept = count_words(texts, params.min_count, "min_count")
+    places = {word: place for place, word in enumerate(kept)}
+    known = [np.array([places[w] for w in text if w in places], np.int32) for text in texts]
+    generator = np.random.default_rng(seed)
+    cells = group_cells(count_pairs(known, len(kept), params.context), generator)
+    logs = np.log(cells.counts).astype(np.float32)
+    weights = weigh(cells.counts, params.x_max, params.exponent).astype(np.float32)
+    factors = Factors.draw(len(kept), params.width, generator)
+    for epoch in range(1, params.epochs + 1):
+        total = run_epoch(factors, cells, logs, weights, params.rate)
+        note(epoch, total / max(1, len(logs)))
+    vectors = (factors.words + factors.contexts)[:, :-1]
+    counts = np.array(list(kept.values()), np.int64)
+    fitted = factors.words.size + factors.contexts.size
+    return Trained(WordVectors(tuple(kept), counts, np.ascontiguousarray(vectors)), fitted)
+
+
+def load(folder: Path) -> WordVectors:
+    """Saved vectors; none saved there: FileNotFoundError."""
+    return WordVectors(**read_folder(folder, KIND.name)[1])

@@ -1,0 +1,142 @@
+"""Static vectors of words and mentions against a model that gives each token its vector, read
+window by window as the other kinds are: where every word is one token, both are the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from written import LEXICON, write_documents
+
+from entity_transformers import encode
+from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.encode.static import embed_mentions, embed_splits
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import Batch, LanguageModel, Nothing
+from entity_transformers.models.static.vectors import WordVectors
+
+GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
+HOW: dict[str, Any] = {"window": 16, "pooling": "last", "batch": 3}
+
+
+class Bag(LanguageModel):
+    """A token's hidden state is its embedding."""
+
+    kind = KINDS["gpt2"]
+    context = 16
+    module: nn.Embedding
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        torch.manual_seed(5)
+        self.module, self.width = nn.Embedding(vocabulary, width).eval(), width
+
+    def start(self, rows: int, entities: int = 0) -> Nothing:
+        return Nothing()
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        return self.module(batch.tokens), state
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.module.weight
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return write_documents(9, longest=60, mentions=12)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(documents: list[Document]) -> Tokenizer:
+    return learn_tokenizer(documents * 5, 500, "every_word")
+
+
+@pytest.fixture(scope="module")
+def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
+    aligned = align_split(
+        documents, tokenizer, split="dev", policy="outermost", spacing="every_word"
+    )
+    words = sum(len(document.words) for document in documents)
+    assert len(aligned.tokens) == words + len(documents)  # one token per word
+    return aligned
+
+
+@pytest.fixture(scope="module")
+def bag(tokenizer: Tokenizer) -> Bag:
+    bag = Bag(tokenizer.get_vocab_size(), 7)
+    for word in LEXICON:  # the first word of a document has no space before it
+        (spaced,), first = tokenizer.encode(f" {word}").ids, tokenizer.encode(word).ids
+        bag.module.weight.data[first] = bag.module.weight.data[spaced].clone()
+    return bag
+
+
+@pytest.fixture(scope="module")
+def vectors(bag: Bag, tokenizer: Tokenizer) -> WordVectors:
+    ids = [tokenizer.encode(f" {word}").ids[0] for word in LEXICON]
+    counts = np.ones(len(LEXICON), np.int64)
+    return WordVectors(tuple(LEXICON), counts, bag.module.weight.detach().numpy()[ids])
+
+
+def test_mentions_have_the_vectors_of_their_head_words(
+    documents: list[Document],
+    corpus: AlignedCorpus,
+    tokenizer: Tokenizer,
+    bag: Bag,
+    vectors: WordVectors,
+) -> None:
+    expected = encode.embed_mentions(bag, documents, corpus, tokenizer, GROUPS, **HOW)
+    found = embed_mentions(vectors, documents, corpus, GROUPS)
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    assert len(found["entity"]) > 20
+    assert len(found["memory_off"]) > 10
+
+
+def test_words_have_their_vectors_in_every_split(
+    documents: list[Document],
+    corpus: AlignedCorpus,
+    tokenizer: Tokenizer,
+    bag: Bag,
+    vectors: WordVectors,
+) -> None:
+    splits = {"dev": documents[:5], "test": documents[5:]}
+    pairs = {split: (part, corpus) for split, part in splits.items()}
+    expected = encode.embed_splits(bag, pairs, tokenizer, context="word", **HOW)
+    found = embed_splits(vectors, splits)
+    assert found.keys() == expected.keys() == {"vectors", "dev", "test"}
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_an_unknown_word_is_zeros(documents: list[Document], corpus: AlignedCorpus) -> None:
+    none = WordVectors(("else",), np.ones(1, np.int64), np.ones((1, 3), np.float32))
+    found = embed_mentions(none, documents, corpus, GROUPS)
+    assert not any(found[name].any() for name in ("word_on", "context_off", "memory_on"))
+
+
+def test_documents_that_are_not_the_aligned_ones_are_refused(
+    documents: list[Document], corpus: AlignedCorpus, vectors: WordVectors
+) -> None:
+    with pytest.raises(ValueError, match="is aligned as"):
+        embed_mentions(vectors, documents[::-1], corpus, GROUPS)
+
+
+def test_a_split_without_mentions_has_none(tokenizer: Tokenizer, vectors: WordVectors) -> None:
+    plain = [Document("d", 0, "dev", "", ("the", "harbour"), (0,), (), ("DT", "NN"))]
+    corpus = align_split(plain, tokenizer, split="dev", policy="outermost", spacing="natural")
+    found = embed_mentions(vectors, plain, corpus, GROUPS)
+    assert {len(array) for array in found.values()} == {0}
+    assert found["word_on"].shape == (0, 7)

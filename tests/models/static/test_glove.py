@@ -1,0 +1,191 @@
+"""GloVe: counts by a double loop, a pass by the plain update, the objective by mittens, and log X
+found again where it has a low rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import tiny_entry
+
+from entity_transformers.models.static import glove
+from entity_transformers.models.static.glove import (
+    Cells,
+    Factors,
+    count_pairs,
+    group_cells,
+    run_epoch,
+    weigh,
+)
+
+TEXTS = st.lists(st.lists(st.integers(0, 6), max_size=14), max_size=5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, st.integers(1, 16))
+def test_pairs_are_counted_as_by_a_double_loop(texts: list[list[int]], context: int) -> None:
+    expected: dict[tuple[int, int], float] = defaultdict(float)
+    for text in texts:
+        for place, word in enumerate(text):
+            for before in range(max(0, place - context), place):
+                expected[text[before], word] += 1 / (place - before)
+                expected[word, text[before]] += 1 / (place - before)
+    counts = count_pairs([np.array(text, np.int32) for text in texts], 7, context).tocoo()
+    found = dict(zip(zip(*map(np.ndarray.tolist, counts.coords), strict=True), counts.data))  # noqa: B905
+    assert found.keys() == expected.keys()
+    assert all(math.isclose(found[pair], expected[pair], rel_tol=1e-12) for pair in found)
+
+
+def make_cells(size: int = 9, seed: int = 2) -> Cells:
+    generator = np.random.default_rng(seed)
+    texts = [generator.integers(0, size, 20).astype(np.int32) for _ in range(6)]
+    return group_cells(count_pairs(texts, size, 4), generator)
+
+
+def test_groups_hold_every_cell_once_and_no_row_or_column_twice() -> None:
+    generator = np.random.default_rng(2)
+    texts = [generator.integers(0, 9, 20).astype(np.int32) for _ in range(6)]
+    counts = count_pairs(texts, 9, 4)
+    cells = group_cells(counts, generator)
+    assert cells.bounds[0] == 0
+    assert cells.bounds[-1] == counts.nnz == len(cells.counts)
+    dense = counts.toarray()
+    assert len(set(zip(cells.rows.tolist(), cells.columns.tolist(), strict=True))) == counts.nnz
+    np.testing.assert_array_equal(dense[cells.rows, cells.columns], cells.counts)
+    for start, end in zip(cells.bounds, cells.bounds[1:], strict=False):
+        assert end > start
+        for part in (cells.rows[start:end], cells.columns[start:end]):
+            assert len(set(part.tolist())) == end - start
+
+
+def pass_plainly(
+    factors: Factors, cells: Cells, logs: np.ndarray, weights: np.ndarray, rate: float
+) -> tuple[list[np.ndarray], float]:
+    """One cell after another, one number after another, in float64."""
+    words, contexts, word_squares, context_squares = (
+        array.astype(np.float64)
+        for array in (
+            factors.words, factors.contexts, factors.word_squares, factors.context_squares,
+        )
+    )  # fmt: skip
+    total, width = 0.0, words.shape[1] - 1
+    for n, (i, j) in enumerate(zip(cells.rows, cells.columns, strict=True)):
+        off = sum(words[i, b] * contexts[j, b] for b in range(width))
+        off += words[i, width] + contexts[j, width] - logs[n]
+        total += 0.5 * weights[n] * off * off
+        for b in range(width + 1):
+            step_word = rate * weights[n] * off * (contexts[j, b] if b < width else 1)
+            step_context = rate * weights[n] * off * (words[i, b] if b < width else 1)
+            words[i, b] -= step_word / math.sqrt(word_squares[i, b])
+            contexts[j, b] -= step_context / math.sqrt(context_squares[j, b])
+            word_squares[i, b] += step_word**2
+            context_squares[j, b] += step_context**2
+    return [words, contexts, word_squares, context_squares], total
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_passes_are_those_of_the_plain_update(rate: float) -> None:
+    cells = make_cells()
+    logs = np.log(cells.counts).astype(np.float32)
+    weights = weigh(cells.counts, 3.0, 0.75).astype(np.float32)
+    factors = Factors.draw(9, 5, np.random.default_rng(1))
+    for _ in range(3):
+        expected, total = pass_plainly(factors, cells, logs, weights, rate)
+        assert run_epoch(factors, cells, logs, weights, rate) == pytest.approx(total, rel=1e-5)
+        found = (factors.words, factors.contexts, factors.word_squares, factors.context_squares)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == np.float32
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_weight_of_a_count_is_equation_9() -> None:
+    counts = np.array([0.5, 1, 99.9, 100, 101, 1e6])
+    expected = [(x / 100) ** 0.75 if x < 100 else 1.0 for x in counts]
+    np.testing.assert_allclose(weigh(counts, 100, 0.75), expected, rtol=1e-12)
+
+
+def test_the_objective_is_mittens_own() -> None:
+    mittens = pytest.importorskip("mittens.np_mittens", reason="needs mittens")
+    cells, size, width = make_cells(), 9, 5
+    dense = np.zeros((size, size))
+    dense[cells.rows, cells.columns] = cells.counts
+    factors = Factors.draw(size, width, np.random.default_rng(1))
+    oracle = mittens.GloVe(n=width, xmax=3, alpha=0.75)
+    weights, logs = oracle._initialize(dense)
+    oracle.W, oracle.C = factors.words[:, :width], factors.contexts[:, :width]
+    oracle.bw, oracle.bc = factors.words[:, width:], factors.contexts[:, width:]
+    _, expected = oracle._get_gradients_and_error(oracle._make_prediction(), logs, weights)
+    found = run_epoch(
+        factors,
+        cells,
+        np.log(cells.counts).astype(np.float32),
+        weigh(cells.counts, 3, 0.75).astype(np.float32),
+        0.0,  # nothing moves, so that all cells are scored with the same numbers
+    )
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_logarithms_of_low_rank_are_found_again() -> None:
+    generator, size = np.random.default_rng(5), 24
+    left, right = generator.normal(0, 0.7, (2, size, 2))
+    logs = left @ right.T + generator.normal(0, 0.5, (size, 1)) + generator.normal(0, 0.5, size)
+    cells = group_cells(glove.sparse.csr_array(np.exp(logs)), generator)
+    wanted = np.log(cells.counts).astype(np.float32)
+    factors = Factors.draw(size, 2, generator)
+    for _ in range(500):
+        run_epoch(factors, cells, wanted, np.ones_like(wanted), 0.5)
+    found = factors.words[:, :2] @ factors.contexts[:, :2].T
+    found += factors.words[:, 2:] + factors.contexts[:, 2]
+    assert np.abs(found - logs).max() < 0.01
+    assert logs.std() > 0.5
+
+
+def make_texts() -> list[list[str]]:
+    generator = np.random.default_rng(4)
+    return [[f"w{i}" for i in generator.zipf(1.5, 50) % 30] for _ in range(20)]
+
+
+def train(seed: int = 7, **changes: Any) -> tuple[Any, list[float]]:
+    params = tiny_entry("glove", **{"min_count": 2, "epochs": 4, "width": 6} | changes).lm
+    told: list[float] = []
+    trained = glove.train(make_texts(), params, seed, lambda epoch, value: told.append(value))
+    return trained, told
+
+
+def test_the_same_bytes_come_twice_and_another_seed_gives_others() -> None:
+    (one, told), (again, _), (other, _) = train(), train(), train(seed=8)
+    assert one.vectors.vectors.tobytes() == again.vectors.vectors.tobytes()
+    assert not np.array_equal(one.vectors.vectors, other.vectors.vectors)
+    assert len(told) == 4
+    assert told == sorted(told, reverse=True)  # the objective falls
+
+
+def test_vectors_are_sums_of_word_and_context_vectors_of_the_frequent_words() -> None:
+    trained, _ = train()
+    texts = make_texts()
+    counts = {word: sum(text.count(word) for text in texts) for word in trained.vectors.words}
+    assert trained.vectors.counts.tolist() == list(counts.values())
+    assert all(count >= 2 for count in counts.values())
+    # the same by hand: rare words are out before neighbours are counted
+    places = {word: place for place, word in enumerate(trained.vectors.words)}
+    known = [np.array([places[w] for w in text if w in places], np.int32) for text in texts]
+    generator = np.random.default_rng(7)
+    cells = group_cells(count_pairs(known, len(places), 15), generator)
+    factors = Factors.draw(len(places), 6, generator)
+    logs = np.log(cells.counts).astype(np.float32)
+    for _ in range(4):
+        run_epoch(factors, cells, logs, weigh(cells.counts, 100, 0.75).astype(np.float32), 0.05)
+    expected = factors.words[:, :6] + factors.contexts[:, :6]
+    np.testing.assert_array_equal(trained.vectors.vectors, expected)
+    assert trained.parameters == 2 * len(places) * 7
+
+
+def test_words_that_are_all_too_rare_are_an_error() -> None:
+    with pytest.raises(ValueError, match="min_count is 5000, but no word of train occurs more"):
+        train(min_count=5000)

@@ -1,0 +1,178 @@
+"""word2vec and fastText: gensim's own numbers, every word of long documents, the same bytes twice;
+fastText's words from n-grams against floret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny import tiny_entry
+
+from entity_transformers.models.static import fasttext, word2vec
+from entity_transformers.models.static.fasttext import SubwordVectors
+from entity_transformers.models.static.skipgram import fit, shared_settings
+from entity_transformers.models.static.vectors import Trained
+
+models = pytest.importorskip("gensim.models", reason="needs gensim, extra vectors")
+HOMES = {"word2vec": word2vec, "fasttext": fasttext}
+SMALL: dict[str, dict[str, Any]] = {
+    "word2vec": {"width": 12, "min_count": 2, "epochs": 2},
+    "fasttext": {"width": 12, "min_count": 2, "epochs": 2, "buckets": 300},
+}
+
+
+def make_texts(count: int = 30, longest: int = 60, seed: int = 4) -> list[list[str]]:
+    """Texts of words that are the rarer the longer they are."""
+    generator = np.random.default_rng(seed)
+    lexicon = [f"{'xyz'[i % 3]}é{'ab' * (i // 4)}{i}" for i in range(60)]
+    ranks = generator.zipf(1.4, (count, longest)) % len(lexicon)
+    lengths = generator.integers(1, longest, count)
+    return [[lexicon[r] for r in row[:length]] for row, length in zip(ranks, lengths, strict=True)]
+
+
+def train(kind: str, texts: list[list[str]], seed: int = 7, **changes: Any) -> Trained:
+    params = tiny_entry(kind, **SMALL[kind] | changes).lm
+    return HOMES[kind].train(texts, params, seed, lambda epoch, objective: None)
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_the_vectors_are_those_of_a_direct_call_of_gensim(kind: str) -> None:
+    texts = make_texts()
+    params = tiny_entry(kind, **SMALL[kind]).lm
+    settings = shared_settings(params, 7)
+    if kind == "word2vec":
+        direct = models.Word2Vec(texts, **settings)
+        trained_numbers = direct.wv.vectors.size + direct.syn1neg.size
+    else:
+        direct = models.FastText(sentences=texts, **settings, min_n=3, max_n=6, bucket=300)
+        trained_numbers = direct.wv.vectors.size + direct.syn1neg.size + 300 * 12
+    found = train(kind, texts)
+    assert list(found.vectors.words) == direct.wv.index_to_key
+    np.testing.assert_array_equal(found.vectors.vectors, direct.wv.vectors)
+    assert found.parameters == trained_numbers
+    counts = {word: sum(text.count(word) for text in texts) for word in found.vectors.words}
+    assert found.vectors.counts.tolist() == list(counts.values())
+    assert min(counts.values()) >= 2
+
+
+def test_the_settings_say_what_gensim_is_asked_for() -> None:
+    params = tiny_entry("word2vec").lm
+    model = models.Word2Vec(**shared_settings(params, 7))
+    assert (model.sg, model.hs, model.workers, model.seed) == (1, 0, 1, 7)
+    assert (model.window, model.negative, model.min_count) == (5, 5, 5)
+    assert (model.alpha, model.sample, model.epochs) == (0.025, 1e-3, 5)
+    assert model.vector_size == params.width == 16  # lm's
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_each_epoch_is_told_and_another_seed_gives_other_vectors(kind: str) -> None:
+    texts, told = make_texts(), []
+    params = tiny_entry(kind, **SMALL[kind]).lm
+    one = HOMES[kind].train(texts, params, 1, lambda *epoch: told.append(epoch))
+    assert told == [(1, None), (2, None)]
+    assert not np.array_equal(one.vectors.vectors, train(kind, texts, 2).vectors.vectors)
+
+
+AGAIN = """
+import hashlib, json, sys
+from entity_transformers.kinds import KINDS
+for name, values in json.load(sys.stdin).items():
+    kind = KINDS[name]
+    params = kind.params.model_validate(values["params"])
+    vectors = kind.module().train(values["texts"], params, 7, lambda epoch, objective: None).vectors
+    array = vectors.look_up([*vectors.words, "unknown"])
+    print(hashlib.sha256(array.tobytes()).hexdigest())
+"""
+
+
+def test_the_same_bytes_come_twice_in_another_process() -> None:
+    """Which hashes text otherwise."""
+    expected, asked = [], {}
+    for kind in HOMES:
+        vectors = train(kind, make_texts()).vectors
+        array = vectors.look_up([*vectors.words, "unknown"])
+        expected.append(hashlib.sha256(array.tobytes()).hexdigest())
+        params = tiny_entry(kind, **SMALL[kind]).lm.model_dump()
+        asked[kind] = {"params": params, "texts": make_texts()}
+    found = subprocess.run(
+        [sys.executable, "-c", AGAIN],
+        env=os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.split() == expected
+
+
+@pytest.mark.parametrize("length", [9_999, 10_000, 10_001, 25_000])
+def test_every_word_of_a_long_document_is_trained_on(length: int) -> None:
+    """gensim alone leaves out what comes after the 10,000th."""
+    generator = np.random.default_rng(1)
+    text = [f"w{i}" for i in generator.integers(0, 50, length)]
+    params = tiny_entry("word2vec", width=2, min_count=1, sample=0.0, epochs=2, context=1).lm
+    settings = shared_settings(params, 1)
+    trained, given = fit(models.Word2Vec(**settings), [text, ["w1", "w2"]], lambda *epoch: None)
+    assert (trained, given) == (2 * (length + 2), 2 * (length + 2))
+    alone = models.Word2Vec(**settings)
+    alone.build_vocab([text])
+    assert alone.train([text], total_examples=1, epochs=2)[0] == 2 * min(length, 10_000)
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_words_that_are_all_too_rare_are_an_error(kind: str) -> None:
+    with pytest.raises(ValueError, match="min_count is 100, but no word of train occurs more than"):
+        train(kind, [["a", "b", "a"]], min_count=100)
+
+
+UNKNOWN = ["zéabab", "naïve", "x", "a", "<>", "日本語", "Zoë's", "anti-disestablishment"]
+
+
+def test_an_unknown_word_is_gensim_s_mean_of_its_n_grams() -> None:
+    texts = make_texts()
+    settings = shared_settings(tiny_entry("fasttext", **SMALL["fasttext"]).lm, 7)
+    direct = models.FastText(sentences=texts, **settings, min_n=3, max_n=6, bucket=300)
+    found = train("fasttext", texts).vectors.look_up(UNKNOWN)
+    assert found.any(axis=1).all()
+    expected = np.stack([direct.wv.get_vector(word) for word in UNKNOWN])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
+
+
+def test_a_word_too_short_for_an_n_gram_is_zeros() -> None:
+    ngrams = np.ones((5, 4), np.float32)
+    vectors = SubwordVectors(
+        (), np.zeros(0, np.int64), np.zeros((0, 4), np.float32), ngrams, shortest=5, longest=6
+    )
+    assert vectors.look_up(["ab", "abc"]).tolist() == [[0] * 4, [1] * 4]
+
+
+@pytest.mark.parametrize("sizes", [(3, 6), (2, 2), (1, 4)])
+def test_the_same_n_gram_vectors_give_floret_s_words(
+    sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    """floret holds Facebook's fastText: from its matrix of words and n-grams its words follow."""
+    floret = pytest.importorskip("floret", reason="needs floret, extra vectors")
+    shortest, longest = sizes
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(" ".join(text) for text in make_texts()), encoding="utf-8")
+    oracle = floret.train_unsupervised(
+        str(path), model="skipgram", mode="fasttext", dim=8, minCount=1, bucket=400, epoch=20,
+        minn=shortest, maxn=longest, thread=1, verbose=0,
+    )  # fmt: skip
+    words = oracle.get_words()
+    ngrams = oracle.get_input_matrix()[len(words) :]
+    assert ngrams.shape == (400, 8)
+    none = np.zeros((0, 8), np.float32)
+    vectors = SubwordVectors((), np.zeros(0, np.int64), none, ngrams, shortest, longest)
+    unknown = [word for word in UNKNOWN if word not in words]
+    expected = np.stack([oracle.get_word_vector(word) for word in unknown])
+    np.testing.assert_allclose(vectors.look_up(unknown), expected, rtol=0, atol=1e-6)
+    assert np.abs(expected).max() > 1e-2

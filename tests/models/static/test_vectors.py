@@ -1,0 +1,95 @@
+"""Static vectors as they are kept: looked up, saved, read by gensim, and what is wrong told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.static import fasttext, glove, word2vec
+from entity_transformers.models.static.fasttext import SubwordVectors
+from entity_transformers.models.static.vectors import WordVectors, count_words, split_texts
+
+WORDS = ("the", "Zoë", "-LRB-", "…", "of")
+HOMES = {"word2vec": word2vec, "fasttext": fasttext, "glove": glove}
+
+
+def make_vectors(kind: str = "word2vec") -> WordVectors:
+    generator = np.random.default_rng(3)
+    vectors = generator.normal(size=(len(WORDS), 6)).astype(np.float32)
+    counts = np.array([9, 7, 5, 5, 2], np.int64)
+    if kind != "fasttext":
+        return WordVectors(WORDS, counts, vectors)
+    ngrams = generator.normal(size=(50, 6)).astype(np.float32)
+    return SubwordVectors(WORDS, counts, vectors, ngrams=ngrams, shortest=3, longest=6)
+
+
+def test_the_homes_are_those_of_the_kinds_that_are_static() -> None:
+    static = {name: kind.module() for name, kind in KINDS.items() if "static" in kind.can}
+    assert static == HOMES
+
+
+def test_a_word_has_its_row_and_an_unknown_one_zeros() -> None:
+    vectors = make_vectors()
+    found = vectors.look_up(["of", "of", "OF", "Zoë"])
+    assert (found.dtype, vectors.width) == (np.float32, 6)
+    np.testing.assert_array_equal(found[[0, 1, 3]], vectors.vectors[[4, 4, 1]])
+    assert not found[2].any()
+    assert vectors.look_up([]).shape == (0, 6)
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_saved_vectors_come_back_with_the_same_bits(kind: str, tmp_path: Path) -> None:
+    vectors = make_vectors(kind)
+    vectors.save(tmp_path, kind)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    loaded = HOMES[kind].load(tmp_path)
+    assert type(loaded) is type(vectors)
+    assert loaded.words == WORDS
+    for name in ("vectors", "counts", *(["ngrams"] if kind == "fasttext" else [])):
+        one, other = getattr(vectors, name), getattr(loaded, name)
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    if isinstance(loaded, SubwordVectors):
+        assert (loaded.shortest, loaded.longest) == (3, 6)
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_a_folder_without_vectors_or_with_other_ones_is_named(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere: no saved model there \(config\.json is"):
+        HOMES[kind].load(tmp_path / "nowhere")
+    (tmp_path / "config.json").write_text('{"model_type": "lstm"}')
+    with pytest.raises(ValueError, match=f"a model of type 'lstm', expected '{kind}'"):
+        HOMES[kind].load(tmp_path)
+
+
+def test_gensim_reads_the_text_and_gets_the_same_bits(tmp_path: Path) -> None:
+    models = pytest.importorskip("gensim.models", reason="needs gensim, extra vectors")
+    vectors = make_vectors()
+    (tmp_path / "vectors.txt").write_text(vectors.render(), encoding="utf-8")
+    keyed = models.KeyedVectors.load_word2vec_format(str(tmp_path / "vectors.txt"))
+    assert tuple(keyed.index_to_key) == WORDS
+    np.testing.assert_array_equal(keyed.vectors, vectors.vectors)
+
+
+def test_words_are_counted_and_the_rare_ones_left_out() -> None:
+    texts = [["b", "a", "c"], ["a", "b", "d"], ["c"]]
+    assert list(count_words(texts, 2, "x").items()) == [("b", 2), ("a", 2), ("c", 2)]
+    assert list(count_words(texts, 1, "x"))[-1] == "d"
+    message = "min_count is 3, but no word of train occurs more than 2 times: lower it, or train on"
+    with pytest.raises(ValueError, match=message):
+        count_words(texts, 3, "min_count")
+    with pytest.raises(ValueError, match="more than 0 times"):
+        count_words([], 1, "min_count")
+
+
+@given(st.lists(st.lists(st.text(max_size=2), max_size=23)), st.integers(1, 9))
+def test_texts_are_split_and_lose_nothing(texts: list[list[str]], longest: int) -> None:
+    parts = list(split_texts(texts, longest))
+    assert all(1 <= len(part) <= longest for part in parts)
+    assert [w for part in parts for w in part] == [w for text in texts for w in text]
+    assert len(parts) == sum(-(-len(text) // longest) for text in texts)
