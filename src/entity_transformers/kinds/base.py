@@ -21,7 +21,14 @@ from pydantic import (
 )
 
 from entity_transformers.study.origin import check_weights
-from entity_transformers.study.sections import Integer, NonNegative, Number, PositiveInt, Section
+from entity_transformers.study.sections import (
+    Integer,
+    NonNegative,
+    Number,
+    PositiveInt,
+    Section,
+    Size,
+)
 
 Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -50,12 +57,14 @@ class LmParams(Section):
             )
         ),
     ]
-    layers: Annotated[PositiveInt, Field(description="layers, in a transformer its blocks")]
-    heads: Annotated[PositiveInt, Field(description="attention heads of a layer that has any")]
-    width: Annotated[PositiveInt, Field(description="hidden units")]
+    layers: Annotated[Size, Field(description="layers, in a transformer its blocks")]
+    heads: Annotated[Size, Field(description="attention heads of a layer that has any")]
+    width: Annotated[Size, Field(description="hidden units")]
     window: Annotated[
         Integer,
-        Field(ge=2, description="tokens of one forward pass, also the number of positions"),
+        Field(
+            ge=2, le=10**6, description="tokens of one forward pass, also the number of positions"
+        ),
     ]
     dropout: Annotated[
         Number, Field(ge=0, lt=1, description="dropout of embeddings, attention and residuals")
@@ -64,6 +73,7 @@ class LmParams(Section):
         Integer,
         Field(
             ge=0,
+            le=10**6,
             description=(
                 "earlier windows that the gradient reaches through what a model keeps between"
                 " windows; 0: the paper"
@@ -72,10 +82,10 @@ class LmParams(Section):
     ]
     steps: Annotated[PositiveInt, Field(description="optimizer steps")]
     documents_per_step: Annotated[
-        PositiveInt, Field(description="documents side by side, each with its own memory")
+        Size, Field(description="documents side by side, each with its own memory")
     ]
     accumulation: Annotated[
-        PositiveInt,
+        Size,
         Field(
             description=(
                 "forward passes that a process's share of documents_per_step is divided into"
