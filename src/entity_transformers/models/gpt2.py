@@ -11,12 +11,15 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging
 
+from entity_transformers.artifacts import named_errors
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.kinds.gpt2 import KIND
 from entity_transformers.models import packed
-from entity_transformers.models.base import Batch, LanguageModel, Nothing, check_folder
+from entity_transformers.models.base import Batch, LanguageModel, Nothing, opened
 
 logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
+
+TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 
 
 class GPT2(LanguageModel):
@@ -43,7 +46,8 @@ class GPT2(LanguageModel):
         return self.module.get_output_embeddings()(hidden).argmax(-1)
 
     def save(self, folder: Path) -> None:
-        self.module.save_pretrained(folder)
+        with named_errors(folder):
+            self.module.save_pretrained(folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
@@ -113,8 +117,8 @@ def load(folder: Path) -> GPT2:
 
 def read_folder(folder: Path, of: Any) -> Any:
     """The transformers model of a folder, in float32; nothing saved there: FileNotFoundError."""
-    check_folder(folder)
-    return of.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    with opened(folder):
+        return of.from_pretrained(folder, dtype=torch.float32, **TRUSTED)
 
 
 def start_from(folder: Path, config: GPT2Config, of: Any) -> Any:
@@ -122,10 +126,10 @@ def start_from(folder: Path, config: GPT2Config, of: Any) -> Any:
 
     One of another shape raises ValueError.
     """
-    check_folder(folder)
-    model, info = of.from_pretrained(
-        folder, config=config, dtype=torch.float32, output_loading_info=True
-    )
+    with opened(folder):
+        model, info = of.from_pretrained(
+            folder, config=config, dtype=torch.float32, output_loading_info=True, **TRUSTED
+        )
     strange = [key for key in info["missing_keys"] if "entity" not in key]
     strange += list(info["unexpected_keys"])
     if strange or info["mismatched_keys"]:
