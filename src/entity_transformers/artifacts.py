@@ -1,23 +1,102 @@
 """The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines,
 CSV and arrays.
+
+A command's outputs have their digests beside them, in sha256.json of their folder, and every reader
+here refuses a file that no longer fits (`check`). What comes from elsewhere, without a sha256.json,
+is read as it is.
 """
 
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import math
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from entity_transformers.digests import file_digest
 
 if TYPE_CHECKING:
     import numpy as np
     from tokenizers import Tokenizer
+
+DIGESTS = "sha256.json"
+_written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[set[Path]]:
+    """The absolute paths of the files that `atomic` writes inside, filled as they are written."""
+    written = set[Path]()
+    token = _written.set(written)
+    try:
+        yield written
+    finally:
+        _written.reset(token)
+
+
+def write_digests(folder: Path, names: Iterable[str]) -> None:
+    """sha256.json of these files of a folder, as they are now."""
+    write_json(folder / DIGESTS, {name: file_digest(folder / name) for name in names})
+
+
+def seal(files: Iterable[Path]) -> None:
+    """Note files as they are now in the sha256.json of their folders, beside what stands there of
+    others; one that has gone is taken out. Commands that write into one folder wait for each other.
+    """
+    by_folder: dict[Path, list[str]] = {}
+    for file in files:
+        by_folder.setdefault(file.parent, []).append(file.name)
+    for folder, names in by_folder.items():
+        with _locked(folder):
+            known = _read_digests(folder) | {n: file_digest(folder / n) for n in names}
+            write_json(folder / DIGESTS, {n: d for n, d in known.items() if (folder / n).is_file()})
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def check(path: Path) -> Path:
+    """``path``; ValueError if it is not what the sha256.json beside it says.
+
+    A file that no sha256.json names is not checked, nor one that this command has just written.
+    """
+    written = _written.get() or ()
+    expected = _read_digests(path.parent).get(path.name)
+    if expected is None or path.absolute() in written or not path.is_file():
+        return path
+    if (found := file_digest(path)) != expected:
+        raise ValueError(
+            f"{path}: sha256 {found[:12]}..., expected {expected[:12]}... ({DIGESTS} beside it): it"
+            " was changed or damaged after it was written: bring it back, or delete it and run the"
+            " step that writes it again"
+        )
+    return path
+
+
+def _read_digests(folder: Path) -> dict[str, str]:
+    path = folder / DIGESTS
+    if not path.is_file():
+        return {}
+    digests = _load_object(path)
+    if not all(isinstance(digest, str) for digest in digests.values()):
+        raise ValueError(f"{path}: damaged: delete it and run the steps that write {folder} again")
+    return digests
 
 
 @contextmanager
@@ -33,6 +112,12 @@ def atomic(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
+        if (written := _written.get()) is not None:
+            written.add(path.absolute())
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = str(path)  # a full disk names none
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -98,11 +183,17 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object; a file that holds no JSON object raises ValueError with its name."""
+    """Read an object, checked; a file that holds no JSON object raises ValueError with its name."""
+    return _load_object(check(path))
+
+
+def _load_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON that can be read ({error})") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: holds a {type(value).__name__}, expected a JSON object")
     return value
@@ -130,14 +221,14 @@ def json_lines_writer(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSON lines file; a line without one raises ValueError with its number."""
-    with path.open(encoding="utf-8") as file:
+    with check(path).open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
                 yield json.loads(line)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
+                told = getattr(error, "msg", error)
                 raise ValueError(
-                    f"{path}, line {number}: not JSON ({error.msg}): run the step that writes it"
-                    " again"
+                    f"{path}, line {number}: not JSON ({told}): run the step that writes it again"
                 ) from error
 
 
@@ -161,18 +252,15 @@ def write_arrays(
     from safetensors.numpy import save_file
 
     texts = {"json": json.dumps(metadata or {}, ensure_ascii=False)}
-    with atomic(path) as temporary:
-        save_file(
-            {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-            temporary,
-            metadata=texts,
-        )
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    write_with(path, lambda temporary: save_file(whole, temporary, metadata=texts))
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped
     file; a damaged one: ValueError.
     """
+    check(path)
     try:
         return _map_arrays(path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -208,7 +296,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
     """The encoder of a tokenizer.json; one that can't be read raises ValueError with its name."""
     from tokenizers import Tokenizer
 
-    text = path.read_bytes()
+    text = check(path).read_bytes()
     try:
         return Tokenizer.from_buffer(text)
     except Exception as error:  # tokenizers raises nothing narrower
@@ -224,6 +312,26 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
-    """Let a library that wants a file name write atomically; ``writer`` gets a temporary path."""
-    with atomic(path) as temporary:
+    """Let a library that wants a file name write atomically; ``writer`` gets a temporary path.
+
+    Whatever it raises (a full disk has an error of its own in each) is an OSError that names the
+    file.
+    """
+    with atomic(path) as temporary, named_errors(path):
         writer(temporary)
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """What a library raises while it writes ``path`` becomes an OSError that names it."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{path}: can't be written ({error})") from error
+
+
+def read_text(path: Path) -> str:
+    """UTF-8 text, checked."""
+    return check(path).read_text(encoding="utf-8")

@@ -46,9 +46,19 @@ def file_digests(paths: Iterable[Path], cache: Path | None) -> list[str]:
 
 
 def file_digest(path: Path) -> str:
-    """sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """sha256 of a file's bytes, in hexadecimal; a process reads a file that stays as it is once."""
+    stat = path.stat()
+    key = (str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    digest = _read_here.get(key)
+    if digest is None:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if max(key[-2:]) < time.time_ns() - _FRESH:
+            _read_here[key] = digest
+    return digest
+
+
+_read_here: dict[tuple[str, int, int, int, int], str] = {}
 
 
 def _read(path: Path) -> dict[str, list[Any]]:

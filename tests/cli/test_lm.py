@@ -15,6 +15,7 @@ import pytest
 from killed import make_inputs
 from tiny import tiny_params
 
+from entity_transformers.artifacts import write_digests, write_json
 from entity_transformers.cli import read_params
 from entity_transformers.cli.lm import OUTPUTS, train_lm
 
@@ -110,7 +111,8 @@ def test_seconds_count_all_lives(tmp_path: Path, run: Run) -> None:
     with pytest.raises(SystemExit):
         run(minutes=1e-9)
     values = state(tmp_path) / "checkpoints/step-000000001/values.json"
-    values.write_text(json.dumps(json.loads(values.read_text()) | {"seconds": 1000.0}))
+    write_json(values, json.loads(values.read_text()) | {"seconds": 1000.0})
+    write_digests(values.parent, ("tensors.safetensors", "values.json"))
     outputs = run()
     assert 1000 < json.loads(outputs["timing.json"])["seconds_total"] < 1100
     assert 1000 < json.loads(outputs["manifest.json"])["seconds"] < 1100

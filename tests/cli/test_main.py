@@ -49,7 +49,7 @@ def test_help_of_a_command_shows_values_and_defaults(capsys: pytest.CaptureFixtu
         "(default: outermost)",
         "(default: params.yaml)",
         "learning rate after the warm-up [constant | cosine]",
-        "optimizer steps [integer, above 0]",
+        "optimizer steps [integer, above 0, at most 1e+10]",
         "residual connection around entity attention [true | false]",
     ):
         assert part in text

@@ -18,7 +18,13 @@ import yaml
 from tiny import tiny_params
 from written import write_documents
 
-from entity_transformers.artifacts import read_arrays, write_arrays, write_json, write_json_lines
+from entity_transformers.artifacts import (
+    DIGESTS,
+    read_arrays,
+    write_arrays,
+    write_json,
+    write_json_lines,
+)
 from entity_transformers.cli import find_function, main
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.rows import to_row
@@ -67,7 +73,7 @@ def test_a_training_writes_the_step_s_files_and_is_restored(
 ) -> None:
     caplog.set_level("INFO")
     first = train(study)
-    assert set(first) == set(STEPS["lm"].outputs)
+    assert set(first) == {*STEPS["lm"].outputs, DIGESTS}
     monkeypatch.setattr(glove, "train", None)  # it is not asked again
     assert train(study) == first
     assert "finished before: restored from" in caplog.text
@@ -112,7 +118,7 @@ def test_vectors_of_words_and_mentions_are_written(study: Path) -> None:
         "--seed", "1", "--output", str(study / "embeddings"),
     ])  # fmt: skip
     names = {path.name for path in (study / "embeddings").iterdir()}
-    assert names == set(STEPS["embeddings"].outputs)
+    assert names == {*STEPS["embeddings"].outputs, DIGESTS}
     words, facts = read_arrays(study / "embeddings" / "words.safetensors")
     assert set(words) == {"vectors", "train", "dev"}
     assert (words["vectors"].dtype, words["vectors"].shape[1]) == (np.float16, 16)

@@ -4,6 +4,7 @@ try to escape; the hub's errors.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
 import importlib
@@ -585,6 +586,25 @@ def test_an_archive_that_grows_too_large_is_refused(tmp_path: Path) -> None:
         with pytest.raises(CorpusError, match=r"more than 8000000000 bytes or 1 files once unp"):
             extract(archive, tmp_path / "out", most_files=1)
         assert not (tmp_path / "out" / "b").exists()
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar"])
+def test_a_full_disk_is_not_the_archive_s_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    archive = (
+        pack_zip(tmp_path / "a.zip", {"a": BODY})
+        if suffix == "zip"
+        else pack_tar(tmp_path / "a.tar", [(tarfile.TarInfo("a"), BODY)])
+    )
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "extract", full)
+    monkeypatch.setattr(tarfile.TarFile, "extract", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*out'"):
+        extract(archive, tmp_path / "out")
 
 
 def test_a_cut_archive_is_refused(tmp_path: Path) -> None:

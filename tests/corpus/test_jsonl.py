@@ -166,11 +166,12 @@ LINES = [
     ),
     ("[" * 100_000 + "\n", r"line 1"),
     ("", r"f: no document in this file"),
+    ('{"name": "n", "words": ["a"], "words": ["b"]}\n', r"line 1: key 'words' is given twice"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), LINES, ids=["list", "cut", "html", "digits", "depth", "empty"]
+    ("line", "message"), LINES, ids=["list", "cut", "html", "digits", "depth", "empty", "twice"]
 )
 def test_a_bad_line_is_named_or_left_out(line: str, message: str) -> None:
     lines = [line] if line else []

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from entity_transformers.artifacts import DIGESTS
 from entity_transformers.cli.study import write_study
 from entity_transformers.study.params import Params
 from entity_transformers.study.stages import render_stages
@@ -154,7 +155,7 @@ def committed(folder: Path) -> Iterator[tuple[str, bytes]]:
     timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json", "measures.csv"}
     # and the tables that show times
     timed |= {f"{name}.{kind}" for name in ("table2", "claims", "models") for kind in ("md", "csv")}
-    timed |= {"tables.txt"}
+    timed |= {"tables.txt", DIGESTS}  # which has theirs
     for path in sorted((folder / "results").rglob("*")):
         if path.suffix in kinds and path.name not in timed:
             yield str(path.relative_to(folder)), path.read_bytes()

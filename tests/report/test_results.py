@@ -145,6 +145,22 @@ def test_shuffled_ids_are_read_where_they_were_scored() -> None:
         parse_documents("split,document,tokens\ndev,a#0,12\n")
 
 
+HEAD = "split,document,tokens,nll_on,nll_off\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{HEAD}dev,a#0,12,60.5,61\ndev,b#0,", r"line 3: 3 cells, expected 5"),
+        (f"{HEAD}dev,a#0,12,60.5,61\ntest,b#1,7,30,31.2", "cut in its last line"),
+        (f"{HEAD}dev,a#0,12,60.5,61,7\n", r"line 2: 6 cells, expected 5"),
+    ],
+)
+def test_a_cut_file_is_named(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"gpt2/1/documents\.csv.*{message}: run the step"):
+        parse_documents(text, "gpt2/1/documents.csv")
+
+
 @pytest.mark.parametrize("parse", [parse_curve, parse_documents])
 def test_a_missing_column_is_named(parse: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match=r"gpt2/1/file\.csv: no column .*; expected .*tokens"):

@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 KNOWN = ", ".join(KINDS)
 STUDIES = sorted([ROOT / "params.yaml", *ROOT.glob("studies/*/params.yaml")])
 
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 60))
+"""As a value 2 to the power of 60 long."""
+
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     if isinstance(value, dict):
@@ -111,6 +114,10 @@ def test_the_paper_is_the_root_study() -> None:
         ("lm", "layres", 12, r"lm\.layres: no such key \(value: 12\), expected .*layers"),
         ("lm", "entity_gate", "zero", r"lm\.entity_gate: no such key"),
         ("lm", "steps", "many", r"lm\.steps: .*valid integer.*'many'"),
+        ("lm", "steps", 10**26, r"lm\.steps: .*less than or equal to 10000000000"),
+        ("lm", "width", 10**7, r"lm\.width: .*less than or equal to 1000000 "),
+        ("lm", "window", 10**7, r"lm\.window: .*less than or equal to 1000000 "),
+        ("tokenizer", "vocabulary", 10**11, r"vocabulary: .*less than or equal to 10000000 "),
         ("lm", "learning_rate", ".nan", r"lm\.learning_rate"),
         ("study", "models", ["gpt3"], r"study\.models: no such key .*steps, seeds"),
         ("study", "steps", ["corpus", "lm", "magic"], r"study\.steps: 'magic', expected .*probe"),
@@ -224,6 +231,9 @@ def test_a_step_that_no_model_can_do_is_named(
         ("- 1", "holds no sections"),
         ("lm: {a: 1}\nrun: {}\nlm: {b: 2}", r"(?s)not YAML: lm is given twice.*line 3"),
         ("lm: {a: 1, a: 2}", "a is given twice"),
+        ("lm: " + "[" * 20_000, "not YAML: more than 20 levels deep"),
+        (BOMB, r"(?s)not YAML: an alias: write the value itself.*line 2"),
+        ("lm: &all {a: 1}\nrun: {<<: *all}", "an alias: write the value itself"),
     ],
 )
 def test_a_file_that_is_no_params(tmp_path: Path, text: str, message: str) -> None:

@@ -8,9 +8,12 @@ import ast
 import re
 import subprocess
 import sys
+from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from entity_transformers.cli import COMMANDS
 from entity_transformers.study.params import load
@@ -41,6 +44,28 @@ def test_dvc_yaml_is_what_the_steps_come_to(study: Path) -> None:
 def test_code_json_is_the_digest_of_the_code() -> None:
     """Else: make generate. The same in every supported version of Python."""
     assert (ROOT / "code.json").read_text() == render_code()
+
+
+def test_continuous_integration_may_only_read() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in workflow["jobs"].values())
+
+
+def test_a_training_has_a_longer_limit_on_a_cluster_than_it_gives_itself() -> None:
+    """And the profile sets nothing that a --set-resources of the same rule would displace."""
+    profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
+    assert "set-resources" not in profile
+    assert profile["retries"] > 0
+    rules = (ROOT / "workflow/rules/lm.smk").read_text()
+    line = next(line for line in rules.splitlines() if line.startswith("LONGEST = "))
+    for minutes, limit in ((None, 1440), (9.5, 40), (600.0, 630)):
+        run = SimpleNamespace(max_minutes=minutes)
+        values = {"PARAMS": SimpleNamespace(run=run), "ceil": ceil}
+        exec(line, values)
+        assert values["LONGEST"] == limit
+    assert "runtime=LONGEST" in rules
 
 
 def test_a_stale_file_is_told_in_a_line(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tiny_study import (
     stale,
 )
 
+from entity_transformers.artifacts import DIGESTS
 from entity_transformers.cli.study import write_study
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
@@ -74,6 +75,18 @@ def rules(jobs: set[str]) -> set[str]:
     return {job.partition(" ")[0] for job in jobs}
 
 
+def test_a_finished_study_is_verified_whole(study: Path) -> None:
+    """DVC's own digests of files and folders among them; nothing is left out."""
+    line, *told = run("entity-transformers", "verify", ".", folder=study).splitlines()
+    assert not [more for more in told if "not checked" in more]
+    lock = yaml.safe_load((study / "dvc.lock").read_text())
+    entries = [e for s in lock["stages"].values() for e in (*s["outs"], *s["deps"])]
+    assert any(entry["md5"].endswith(".dir") for entry in entries)
+    right = int(line.removeprefix(".: ").split()[0])
+    assert line == f".: {right} checked and right, 0 wrong"
+    assert right > len({entry["path"] for entry in entries})
+
+
 def test_a_second_run_has_nothing_to_do(study: Path) -> None:
     assert "Nothing to be done" in snakemake(study, "--dry-run")
     assert run("dvc", "status", folder=study).strip() == "Data and pipelines are up to date."
@@ -84,6 +97,11 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
     made = {line.split("\t")[0] for line in summary if line.startswith("results/")}
     lock = yaml.safe_load((study / "dvc.lock").read_text())
     outs = {out["path"] for stage in lock["stages"].values() for out in stage["outs"]}
+    # the rules of a folder write one of these in turn, so it is no rule's own
+    assert {out for out in outs if Path(out).name == DIGESTS} == {
+        f"{Path(path).parent}/{DIGESTS}" for path in outs if (study / path).is_file()
+    }
+    outs = {out for out in outs if Path(out).name != DIGESTS}
     folders = {out for out in outs if (study / out).is_dir()}
     loose = {path for path in made if not any(path.startswith(f"{f}/") for f in folders)}
     whole = {path for path in loose if (study / path).is_dir()}  # Snakemake's own directories
@@ -91,7 +109,9 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
     assert whole <= folders
     for folder in folders - whole:
         inside = {
-            str(path.relative_to(study)) for path in (study / folder).rglob("*") if path.is_file()
+            str(path.relative_to(study))
+            for path in (study / folder).rglob("*")
+            if path.is_file() and path.name != DIGESTS
         }
         assert inside == {path for path in made if path.startswith(f"{folder}/")}
 

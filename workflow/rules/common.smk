@@ -23,7 +23,12 @@ for warning in find_stale(Path(), Path(workflow.basedir)):
     print(f"snakemake: {warning}", file=sys.stderr)
 
 
-shell.prefix(f'set -euo pipefail; export PATH="{BIN}:$PATH" PYTHONUNBUFFERED=1; ')
+# Ctrl-C and a cluster's SIGTERM reach every process of a job; tee must outlive the command that it
+# logs, which says last what it saved (tee -i minds Ctrl-C alone)
+shell.prefix(
+    f'set -euo pipefail; export PATH="{BIN}:$PATH" PYTHONUNBUFFERED=1;'
+    ' tee() {{ trap "" INT TERM; exec tee -i "$@"; }}; '
+)
 
 
 wildcard_constraints:

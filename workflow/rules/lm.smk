@@ -5,6 +5,10 @@ out: results/lm/{model}/{seed}/: the model as transformers saves it, its learnin
 Resumable state lies in work/lm, outside the outputs, which Snakemake and DVC delete before a step runs.
 """
 
+from math import ceil
+
+LONGEST = 1440 if PARAMS.run.max_minutes is None else ceil(PARAMS.run.max_minutes) + 30
+
 
 rule train_lm:
     """Train a model of section models; called again it goes on where it stopped."""
@@ -20,6 +24,9 @@ rule train_lm:
     threads: PARAMS.run.threads
     resources:
         gpu=1,
+        mem_mb=32000,
+        # of a cluster, in minutes: longer than the training gives itself, which ends by saving
+        runtime=LONGEST,
     params:
         digest=digest("lm"),
     shell:

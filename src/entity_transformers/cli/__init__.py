@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from entity_transformers.artifacts import recorded, seal
 from entity_transformers.cli.flags import add_flags, add_overrides
 from entity_transformers.kinds import Kind
 from entity_transformers.study.origin import place
@@ -26,9 +27,9 @@ from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
 
 EXIT_CODES = (
-    "exit codes: 0 done; 2 an error, in one message, a training that can't go on included; 75 a"
-    " training that a signal or run.max_minutes stopped: run it again to go on; 130 interrupted;"
-    " 141 the reader of the output has gone"
+    "exit codes: 0 done; 1 verify found what does not match; 2 an error, in one message, a training"
+    " that can't go on included; 75 a training that a signal or run.max_minutes stopped: run it"
+    " again to go on; 130 interrupted; 141 the reader of the output has gone"
 )
 
 
@@ -58,6 +59,7 @@ TOOLS = {
     ),
     "remember": Command("remember", "read a text with a memory of its entities, and write it on"),
     "export-model": Command("export", "a trained model as a folder to share, with a model card"),
+    "verify": Command("verify", "compute every checksum of a study's results again, and compare"),
     "show-tables": Command("report", "print the tables in the terminal"),
 }
 COMMANDS = {
@@ -78,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         if "params" in arguments:
             arguments["params"] = read_params(arguments.pop("params"), arguments)
-        find_function(name, _find_kind(arguments))(**arguments)
+        run(name, arguments)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
     except KeyboardInterrupt:
@@ -92,6 +94,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _fail(message: str, code: int = 2) -> int:
     print(message, file=sys.stderr)
     return code
+
+
+def run(name: str, arguments: dict[str, Any]) -> None:
+    """Call a command. What a step's writes below ``output`` gets its digests, which `artifacts`
+    checks when another command reads it.
+    """
+    with recorded() as written:
+        find_function(name, _find_kind(arguments))(**arguments)
+    if name not in TOOLS:
+        output = Path(arguments["output"]).absolute()
+        seal(file for file in written if output in (file, *file.parents) and file.is_file())
 
 
 def find_function(name: str, kind: Kind | None = None) -> Any:

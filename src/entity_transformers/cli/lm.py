@@ -23,8 +23,8 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.base import LanguageModel
-from entity_transformers.models.hub import find_weights, list_weights
+from entity_transformers.models.base import LanguageModel, list_weights
+from entity_transformers.models.hub import find_weights
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code

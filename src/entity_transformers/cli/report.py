@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from entity_transformers.artifacts import (
     atomic,
+    check,
     read_arrays,
     read_json,
+    read_text,
     read_tokenizer,
     write_text,
 )
@@ -68,12 +70,16 @@ def build_report(params: Params, results: Path, output: Path) -> None:
     write_text(output / "report.html", page.render(gathered, built, images))
 
 
-def _write_tables(built: Mapping[str, tables.Table], output: Path) -> None:
-    """Every table as Markdown and CSV; what a run prints when it ends as plain text."""
+def render_tables(built: Mapping[str, tables.Table]) -> dict[str, str]:
+    """The files of every table, Markdown and CSV, and what a run prints when it ends."""
     files = {f"{name}.md": tables.render_markdown(table) for name, table in built.items()}
     files |= {f"{name}.csv": tables.render_csv(table) for name, table in built.items()}
     terminal = [tables.render_text(built[name]) for name in tables.TERMINAL if name in built]
-    files["tables.txt"] = "\n\n".join(terminal) + "\n"
+    return files | {"tables.txt": "\n\n".join(terminal) + "\n"}
+
+
+def _write_tables(built: Mapping[str, tables.Table], output: Path) -> None:
+    files = render_tables(built)
     for name, text in files.items():
         write_text(output / name, text)
     _remove_others(output, files)
@@ -88,7 +94,7 @@ def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
             temporary.write_bytes(figures.render_png(figure))
     _remove_others(output, [f"{name}.png" for name in (*built, *gathered.pictures.kept)])
     files = {name: output / f"{name}.png" for name in list_figures(gathered.shown)}
-    return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
+    return {name: check(file).read_bytes() for name, file in files.items() if file.is_file()}
 
 
 def _remove_others(folder: Path, names: Iterable[str]) -> None:
@@ -100,7 +106,7 @@ def _remove_others(folder: Path, names: Iterable[str]) -> None:
 
 def show_tables(tables: Path) -> None:
     """Print tables 2 to 5."""
-    print((tables / "tables.txt").read_text(encoding="utf-8"), end="")
+    print(read_text(tables / "tables.txt"), end="")
 
 
 def list_steps(params: Params) -> tuple[str, ...]:
@@ -141,7 +147,14 @@ def _read_run(results: Path, model: str, seed: int) -> Run | None:
 
     def read(parse: Callable[[str, str], Parsed], step: str, name: str) -> Parsed | None:
         path = results / step / model / str(seed) / name
-        return parse(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else None
+        if not path.is_file():
+            return None
+        text = read_text(path)
+        try:
+            return parse(text, str(path))
+        except ValueError as error:
+            told = "" if str(path) in str(error) else f"{path}: "
+            raise ValueError(f"{told}{error}") from None
 
     found: dict[str, Any] = {
         "curve": read(parse_curve, "lm", "curve.csv"),

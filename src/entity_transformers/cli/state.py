@@ -8,17 +8,16 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.artifacts import DIGESTS, read_json, write_digests
 from entity_transformers.digests import file_digest
 from entity_transformers.train.distributed import World
 
 log = logging.getLogger(__name__)
-DIGESTS = "sha256.json"  # written last: without it a run is not finished
 
 
 def finish(state: Path, outputs: Sequence[str]) -> None:
-    """Note the outputs as they are now: the run is whole."""
-    write_json(state / DIGESTS, {name: file_digest(state / name) for name in outputs})
+    """Note the outputs as they are now: the run is whole, and without these notes it is not."""
+    write_digests(state, outputs)
 
 
 def is_whole(state: Path, outputs: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ not too much.
 
 from __future__ import annotations
 
+import errno
 import lzma
 import tarfile
 import zipfile
@@ -27,6 +28,7 @@ _DAMAGED = (
     NotImplementedError,
     RuntimeError,
 )
+_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)  # of the disk it is unpacked on
 _CHUNK = 1 << 20
 
 Member = tuple[str, int, Callable[[], object]]
@@ -68,6 +70,9 @@ def extract(
     except tarfile.FilterError as error:
         raise _not_a_file(error.tarinfo.name, archive) from None
     except _DAMAGED as error:
+        if isinstance(error, OSError) and error.errno in _OURS:
+            error.filename = error.filename or str(target)
+            raise
         raise CorpusError(
             f"{archive}: not a whole archive ({shown(str(error))}): fetch it again"
         ) from None

@@ -22,7 +22,14 @@ from pydantic import (
 
 from entity_transformers.kinds.library import Library
 from entity_transformers.study.origin import check_weights
-from entity_transformers.study.sections import Integer, NonNegative, Number, PositiveInt, Section
+from entity_transformers.study.sections import (
+    Integer,
+    NonNegative,
+    Number,
+    PositiveInt,
+    Section,
+    Size,
+)
 
 Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -53,12 +60,14 @@ class LmParams(Section):
             )
         ),
     ]
-    layers: Annotated[PositiveInt, Field(description="layers, in a transformer its blocks")]
-    heads: Annotated[PositiveInt, Field(description="attention heads of a layer that has any")]
-    width: Annotated[PositiveInt, Field(description="hidden units")]
+    layers: Annotated[Size, Field(description="layers, in a transformer its blocks")]
+    heads: Annotated[Size, Field(description="attention heads of a layer that has any")]
+    width: Annotated[Size, Field(description="hidden units")]
     window: Annotated[
         Integer,
-        Field(ge=2, description="tokens of one forward pass, also the number of positions"),
+        Field(
+            ge=2, le=10**6, description="tokens of one forward pass, also the number of positions"
+        ),
     ]
     dropout: Annotated[
         Number, Field(ge=0, lt=1, description="dropout of embeddings, attention and residuals")
@@ -67,6 +76,7 @@ class LmParams(Section):
         Integer,
         Field(
             ge=0,
+            le=10**6,
             description=(
                 "earlier windows that the gradient reaches through what a model keeps between"
                 " windows; 0: the paper"
@@ -75,10 +85,10 @@ class LmParams(Section):
     ]
     steps: Annotated[PositiveInt, Field(description="optimizer steps")]
     documents_per_step: Annotated[
-        PositiveInt, Field(description="documents side by side, each with its own memory")
+        Size, Field(description="documents side by side, each with its own memory")
     ]
     accumulation: Annotated[
-        PositiveInt,
+        Size,
         Field(
             description=(
                 "forward passes that a process's share of documents_per_step is divided into"
@@ -192,7 +202,7 @@ class Kind:
     home: str
     extra: Callable[[Any], int] = lambda params: 0
     also: frozenset[str] = frozenset()
-    start: Mapping[str, str] = field(default_factory=dict)
+    start: Mapping[str, str] = field(default_factory=dict, hash=False)
     reads: tuple[str, ...] = ()
     library: Library | None = None
 

@@ -7,19 +7,24 @@ Dimensions: B documents or streams side by side, T tokens of a window, R rows of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
+from entity_transformers.artifacts import check, read_json
 from entity_transformers.kinds import Kind
 
 IGNORED = -100
 CHUNK = 2048
+INDEX = "model.safetensors.index.json"
+PATTERNS = ("config.json", "model*.safetensors", INDEX)
 
 
 @dataclass(frozen=True)
@@ -201,10 +206,40 @@ class LanguageModel(ABC):
         return sum(parameter.numel() for parameter in self.module.parameters())
 
 
-def check_folder(folder: Path) -> None:
-    """FileNotFoundError where no model was saved."""
+@contextmanager
+def opened(folder: Path) -> Iterator[None]:
+    """Around the loading of a saved model, whose weights are read from safetensors alone.
+
+    FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
+    can run code), and for files that are damaged or not those of the folder's sha256.json.
+    """
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
             f"{folder}: no saved model there (config.json is missing): train it first, or correct"
             " the path"
         )
+    files = list_weights(folder)
+    index = folder / INDEX
+    shards = read_json(index).get("weight_map", {}).values() if index.is_file() else []
+    if not set(shards) <= {file.name for file in files} or not any(map(_is_weights, files)):
+        others = sorted({*shards} | {f.name for f in folder.iterdir()} - {f.name for f in files})
+        raise ValueError(
+            f"{folder}: no model*.safetensors with all its weights (there is"
+            f" {', '.join(others) or 'nothing else'}), and nothing else is loaded, since a pickle"
+            " can run code: save it with transformers as safetensors"
+        )
+    for file in files:
+        check(file)
+    try:
+        yield
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"{folder}: weights that can't be read ({error}): save it again") from None
+
+
+def list_weights(folder: Path | None) -> list[Path]:
+    """The files that a model is loaded from; none for None."""
+    return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []
+
+
+def _is_weights(path: Path) -> bool:
+    return path.suffix == ".safetensors"

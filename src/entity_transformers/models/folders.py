@@ -8,40 +8,55 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
-from entity_transformers.artifacts import read_json
-from entity_transformers.models.base import check_folder
+from entity_transformers.artifacts import named_errors, read_json
+from entity_transformers.models.base import opened
+
+TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 
 logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
+
+
+def save_folder(module: Any, folder: Path) -> None:
+    """Write config.json and model.safetensors; whatever goes wrong is an OSError that names the
+    folder.
+    """
+    with named_errors(folder):
+        module.save_pretrained(folder)
 
 
 def read_folder(folder: Path, of: Any) -> Any:
     """The saved model in float32, of the class ``of``.
 
-    Nothing saved there raises FileNotFoundError, a model of another type ValueError.
+    Nothing saved there raises FileNotFoundError, a model of another type or weights that are no
+    safetensors ValueError.
     """
-    _check_type(folder, of.config_class)
-    return of.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    with opened(folder):
+        _check_type(folder, [of.config_class.model_type])
+        return of.from_pretrained(folder, dtype=torch.float32, **TRUSTED)
 
 
-def start_from(folder: Path, config: Any, of: Any) -> Any:
-    """A model of class ``of`` and of ``config`` with the weights of a folder, in float32.
+def start_from(folder: Path, config: Any, of: Any, also: str = "", new: str = "") -> Any:
+    """A model of class ``of`` and of ``config`` with the weights of a folder, in float32; those
+    whose names have ``new`` in them may be missing there. ``also``: another type that it may be of.
 
     Nothing saved there raises FileNotFoundError, a model of another type or shape ValueError.
     """
-    _check_type(folder, type(config))
-    model, info = of.from_pretrained(
-        folder,
-        config=config,
-        dtype=torch.float32,
-        local_files_only=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # they are told below, with the folder
-    )
+    with opened(folder):
+        _check_type(folder, [config.model_type, *filter(None, [also])])
+        model, info = of.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are told below, with the folder
+            **TRUSTED,
+        )
     wrong = [
         f"{key} is {list(found)}, not {list(wanted)}"
         for key, found, wanted in info["mismatched_keys"]
     ]
-    wrong += [f"{key} is not there" for key in info["missing_keys"]]
+    missing = [key for key in info["missing_keys"] if not new or new not in key]
+    wrong += [f"{key} is not there" for key in missing]
     wrong += [f"{key} is too many" for key in info["unexpected_keys"]]
     if wrong:
         raise ValueError(
@@ -51,10 +66,10 @@ def start_from(folder: Path, config: Any, of: Any) -> Any:
     return model
 
 
-def _check_type(folder: Path, config_class: Any) -> None:
-    check_folder(folder)
-    found, expected = read_json(folder / "config.json").get("model_type"), config_class.model_type
-    if found != expected:
+def _check_type(folder: Path, expected: list[str]) -> None:
+    found = read_json(folder / "config.json").get("model_type")
+    if found not in expected:
         raise ValueError(
-            f"{folder}: a model of type {found!r}, expected {expected!r}: name another folder"
+            f"{folder}: a model of type {found!r}, expected {' or '.join(map(repr, expected))}:"
+            " name another folder"
         )

@@ -20,7 +20,7 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.gpt1 import KIND
 from entity_transformers.models.base import Batch, LanguageModel, Nothing
-from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.folders import read_folder, save_folder, start_from
 
 
 class GPT1(LanguageModel):
@@ -53,7 +53,7 @@ class GPT1(LanguageModel):
         return self.module.lm_head.weight
 
     def save(self, folder: Path) -> None:
-        self.module.save_pretrained(folder)
+        save_folder(self.module, folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}

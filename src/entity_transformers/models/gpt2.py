@@ -9,14 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
-from transformers.utils import logging
 
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.kinds.gpt2 import KIND
 from entity_transformers.models import packed
-from entity_transformers.models.base import Batch, LanguageModel, Nothing, check_folder
-
-logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
+from entity_transformers.models.base import Batch, LanguageModel, Nothing
+from entity_transformers.models.folders import read_folder, save_folder, start_from
 
 
 class GPT2(LanguageModel):
@@ -43,7 +41,7 @@ class GPT2(LanguageModel):
         return self.module.get_output_embeddings()(hidden).argmax(-1)
 
     def save(self, folder: Path) -> None:
-        self.module.save_pretrained(folder)
+        save_folder(self.module, folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
@@ -109,26 +107,3 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2:
 def load(folder: Path) -> GPT2:
     """A saved GPT-2 in float32."""
     return GPT2(read_folder(folder, GPT2LMHeadModel))
-
-
-def read_folder(folder: Path, of: Any) -> Any:
-    """The transformers model of a folder, in float32; nothing saved there: FileNotFoundError."""
-    check_folder(folder)
-    return of.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-
-
-def start_from(folder: Path, config: GPT2Config, of: Any) -> Any:
-    """A model of ``config`` with the weights of a checkpoint; only entity attention's may be new.
-
-    One of another shape raises ValueError.
-    """
-    check_folder(folder)
-    model, info = of.from_pretrained(
-        folder, config=config, dtype=torch.float32, output_loading_info=True
-    )
-    strange = [key for key in info["missing_keys"] if "entity" not in key]
-    strange += list(info["unexpected_keys"])
-    if strange or info["mismatched_keys"]:
-        examples = strange[:3] + list(info["mismatched_keys"])[:3]
-        raise ValueError(f"{folder}: not a GPT-2 checkpoint of this shape: {examples}")
-    return model

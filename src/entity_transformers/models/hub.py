@@ -7,10 +7,10 @@ from pathlib import Path
 
 from entity_transformers.corpus.lines import shown
 from entity_transformers.corpus.transfer import DownloadError
+from entity_transformers.models.base import PATTERNS
 from entity_transformers.study.origin import HUB
 
 log = logging.getLogger(__name__)
-PATTERNS = ("config.json", "model*.safetensors", "model.safetensors.index.json")
 
 
 def find_weights(value: str | None) -> Path | None:
@@ -27,11 +27,6 @@ def find_weights(value: str | None) -> Path | None:
             "%s: the newest commit; hub:%s@%s gives these weights again", value, name, folder.name
         )
     return folder
-
-
-def list_weights(folder: Path | None) -> list[Path]:
-    """The files that a model is loaded from."""
-    return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []
 
 
 def _download(name: str, commit: str | None) -> Path:

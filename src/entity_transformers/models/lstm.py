@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from entity_transformers.artifacts import read_json, write_json, write_with
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.lstm import KIND
-from entity_transformers.models.base import Batch, LanguageModel, check_folder
+from entity_transformers.models.base import Batch, LanguageModel, opened
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,11 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LSTM:
 
 def load(folder: Path) -> LSTM:
     """A saved LSTM in float32; none saved there: FileNotFoundError."""
-    check_folder(folder)
-    shape = read_json(folder / "config.json")
-    if shape.get("model_type") != "lstm":
-        raise ValueError(f"{folder}: a model of type {shape.get('model_type')!r}, expected 'lstm'")
-    network = Network(*(shape[name] for name in ("vocabulary", "width", "layers", "dropout")))
-    network.load_state_dict(load_file(folder / "model.safetensors"))
+    with opened(folder):
+        shape = read_json(folder / "config.json")
+        if shape.get("model_type") != "lstm":
+            kind = shape.get("model_type")
+            raise ValueError(f"{folder}: a model of type {kind!r}, expected 'lstm'")
+        network = Network(*(shape[name] for name in ("vocabulary", "width", "layers", "dropout")))
+        network.load_state_dict(load_file(folder / "model.safetensors"))
     return LSTM(network)

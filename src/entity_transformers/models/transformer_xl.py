@@ -23,7 +23,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.transformer_xl import KIND
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.folders import read_folder, save_folder, start_from
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class TransformerXL(LanguageModel):
         return self.module.lm_loss.weight
 
     def save(self, folder: Path) -> None:
-        self.module.save_pretrained(folder)
+        save_folder(self.module, folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         """Their weights are those of the window's own tokens; what is missing to 1 goes to the

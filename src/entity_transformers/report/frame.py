@@ -31,6 +31,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from entity_transformers.artifacts import read_text
+
 COLUMNS = ("step", "model", "seed", "split", "condition", "measure", "value", "count")
 
 
@@ -195,7 +197,7 @@ def parse_frame(text: str, source: str = "measures.csv") -> Frame:
 
 def read_frame(path: Path) -> Frame:
     """`parse_frame` of a file."""
-    return parse_frame(path.read_text(encoding="utf-8"), str(path))
+    return parse_frame(read_text(path), str(path))
 
 
 def _parse(line: Sequence[str], where: str) -> Row:

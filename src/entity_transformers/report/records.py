@@ -15,6 +15,7 @@ import numpy as np
 
 CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
 NLL = "nll_"
+_AGAIN = "run the step that writes it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def parse_curve(text: str, source: str = "curve.csv") -> dict[str, np.ndarray]:
     """Columns of curve.csv as float64 arrays, NaN where a cell is empty. Missing columns raise
     ValueError naming ``source``.
     """
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = _read(text, source)
     _require(rows, CURVE_COLUMNS, source)
     return {
         name: np.array([float(row[name]) if row[name] else math.nan for row in rows])
@@ -78,7 +79,7 @@ def parse_documents(text: str, source: str = "documents.csv") -> Documents:
     """Scores per document of documents.csv or passages.csv. Missing columns raise ValueError naming
     ``source``.
     """
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = _read(text, source)
     _require(rows, ("split", "document", "tokens"), source)
     conditions = [name for name in (rows[0] if rows else ()) if name.startswith(NLL)]
     if rows and not conditions:
@@ -98,7 +99,7 @@ def parse_spans(text: str, source: str = "documents.csv") -> Spans:
     """The tagger's spans on the test split, document by document. Missing columns raise ValueError
     naming ``source``.
     """
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = _read(text, source)
     _require(rows, ("split", "document", "correct", "predicted", "gold"), source)
     test = [row for row in rows if row["split"] == "test"]
     counts = [[int(row[name]) for name in ("correct", "predicted", "gold")] for row in test]
@@ -109,7 +110,7 @@ def parse_probe(text: str, source: str) -> tuple[ProbeRow, ...]:
     """Rows of the probe's heads.csv or documents.csv. Missing columns raise ValueError naming
     ``source``.
     """
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = _read(text, source)
     where = "split" if rows and "split" in rows[0] else "document"
     labels = ("attention", "entities", "group", "layer", "head", where, "n")
     _require(rows, (*labels, "correct"), source)
@@ -124,10 +125,25 @@ def _parse_probe_row(row: Mapping[str, str], where: str, labels: Sequence[str]) 
     )
 
 
+def _read(text: str, source: str) -> list[dict[str, str]]:
+    """The rows of a CSV file; one with a cut line raises ValueError with its number."""
+    reader = csv.reader(io.StringIO(text))
+    columns, rows = next(reader, []), []
+    for cells in reader:
+        if len(cells) != len(columns):
+            raise ValueError(
+                f"{source}, line {reader.line_num}: {len(cells)} cells, expected {len(columns)}:"
+                f" {_AGAIN}"
+            )
+        rows.append(dict(zip(columns, cells, strict=True)))
+    if not text.endswith("\n"):
+        raise ValueError(f"{source}: cut in its last line: {_AGAIN}")
+    return rows
+
+
 def _require(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], source: str) -> None:
     missing = [name for name in columns if rows and name not in rows[0]]
     if missing:
         raise ValueError(
-            f"{source}: no column {', '.join(missing)}; expected {','.join(columns)}: run the step"
-            " that writes it again"
+            f"{source}: no column {', '.join(missing)}; expected {','.join(columns)}: {_AGAIN}"
         )

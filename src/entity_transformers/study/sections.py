@@ -17,7 +17,9 @@ def _refuse_truth(value: Any) -> Any:
 
 Integer = Annotated[int, BeforeValidator(_refuse_truth)]
 Number = Annotated[float, BeforeValidator(_refuse_truth)]
-PositiveInt = Annotated[Integer, Field(gt=0)]
+PositiveInt = Annotated[Integer, Field(gt=0, le=10**10)]
+Size = Annotated[Integer, Field(gt=0, le=10**6)]
+"""What one machine has or holds at once: layers, units, a batch, threads."""
 Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
 NonNegative = Annotated[Number, Field(ge=0)]
@@ -57,7 +59,7 @@ class RunParams(Section):
     device: Annotated[
         str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     ]
-    threads: Annotated[PositiveInt, Field(description="CPU threads of one process")]
+    threads: Annotated[Size, Field(description="CPU threads of one process")]
     checkpoint_every: Annotated[
         PositiveInt, Field(description="training steps between resumable checkpoints")
     ]

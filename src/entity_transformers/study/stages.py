@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from entity_transformers.artifacts import DIGESTS
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, folder, inputs, list_code
 from entity_transformers.study.resolve import DIFFERENCES, resolve_study
@@ -152,8 +153,8 @@ def _body(step: Step, values: list[str], code: list[str], reads: list[str]) -> d
     kept = _OneLine(cache=False)
     outs: list[Any] = [f"{home}/{file}" for file in step.large]
     outs += [{f"{home}/{file}": kept} for file in step.kept]
-    if step.folder:
-        outs.append({home: kept})
+    # a folder that is one output holds its own
+    outs.append({home if step.folder else f"{home}/{DIGESTS}": kept})
     body = {
         "cmd": (
             "snakemake --snakefile ${root}/Snakefile --allowed-rules"

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+DEEPEST = 20  # levels; a params.yaml has four
+
 
 class ParamsError(ValueError):
     """A params.yaml that can't be used: the message names file, key and value."""
@@ -28,20 +30,39 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader would take the last of several equal keys, where YAML allows one."""
+    """SafeLoader would take the last of several equal keys, where YAML allows one, and build what a
+    few lines of aliases, or of brackets, let grow without end.
+    """
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        found = ""
+        if self.check_event(yaml.AliasEvent):
+            found = "an alias: write the value itself"
+        elif self._depth == DEEPEST:
+            found = f"more than {DEEPEST} levels deep"
+        if found:
+            mark: Any = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, found, mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for i, key in enumerate(keys):
-            if key.value in {earlier.value for earlier in keys[:i]}:
+        seen = set[str]()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value} is given twice", key.start_mark
                 )
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a text in YAML 1.1; anything wrong with it, a key given twice included, raises
-    yaml.YAMLError.
+    """The value of a text in YAML 1.1; anything wrong with it, a key given twice, an alias and more
+    than `DEEPEST` levels included, raises yaml.YAMLError.
     """
     return yaml.load(text, _Loader)

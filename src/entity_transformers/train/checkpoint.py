@@ -14,10 +14,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from entity_transformers.artifacts import atomic_folder, read_json, sync, write_json
+from entity_transformers.artifacts import (
+    atomic_folder,
+    check,
+    read_json,
+    sync,
+    write_digests,
+    write_json,
+    write_with,
+)
 from entity_transformers.train.progress import Progress, TrainingError
 
 log = logging.getLogger(__name__)
+TENSORS, VALUES = "tensors.safetensors", "values.json"
 # what reading a damaged snapshot raises
 DAMAGED = (SafetensorError, OSError, ValueError, TypeError)
 
@@ -53,11 +62,10 @@ class CheckpointStore:
         folder = self.folder / f"{kind}-{step:09d}"
         if not folder.exists():
             with atomic_folder(folder) as temporary:
-                save_file(
-                    {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()},
-                    temporary / "tensors.safetensors",
-                )
-                write_json(temporary / "values.json", vars(snapshot.progress))
+                whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
+                write_with(temporary / TENSORS, lambda path: save_file(whole, path))
+                write_json(temporary / VALUES, vars(snapshot.progress))
+                write_digests(temporary, (TENSORS, VALUES))
                 sync(temporary)
         if kind == "step":
             self._remove(self._folders(kind)[: -self.keep])
@@ -118,9 +126,8 @@ class CheckpointStore:
         self._damaged = []
 
     def _read(self, folder: Path) -> Snapshot:
-        return Snapshot(
-            load_file(folder / "tensors.safetensors"), Progress(**read_json(folder / "values.json"))
-        )
+        tensors = load_file(check(folder / TENSORS))
+        return Snapshot(tensors, Progress(**read_json(folder / VALUES)))
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,7 +7,9 @@ A row needs ``name`` and ``words``; everything else has a default: {"name": "let
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar
@@ -139,7 +141,9 @@ def _read_lines(
 
 def _parse(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=partial(_once, where))
+    except CorpusError:
+        raise
     except json.JSONDecodeError as error:
         what = "a web page" if is_html(line) else f"not JSON ({error.msg})"
         raise CorpusError(
@@ -154,6 +158,15 @@ def _parse(line: str, where: str) -> dict[str, Any]:
         raise CorpusError(
             f"{where}: {shown(line)} is a JSON {type(row).__name__}, expected an object"
         )
+    return row
+
+
+def _once(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; json would take the last of several equal keys."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise CorpusError(f"{where}: key {shown(twice)} is given twice, expected once: remove one")
     return row
 
 

@@ -14,7 +14,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.kinds.gpt2e import KIND
 from entity_transformers.models.base import Batch
-from entity_transformers.models.gpt2 import GPT2, inputs, read_folder, shape, start_from
+from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.gpt2 import GPT2, inputs, shape
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
 
@@ -74,7 +75,8 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2E:
     config = build_config(entry.lm, vocabulary, end)
     torch.manual_seed(seed)
     if entry.lm.initial_weights is not None:
-        return GPT2E(start_from(Path(entry.lm.initial_weights), config, GPT2EForCausalLM))
+        folder = Path(entry.lm.initial_weights)
+        return GPT2E(start_from(folder, config, GPT2EForCausalLM, also="gpt2", new="entity"))
     baseline = GPT2LMHeadModel(_plain(entry.lm, vocabulary, end))
     model = GPT2EForCausalLM(config)
     model.load_state_dict(baseline.state_dict(), strict=False)

@@ -134,7 +134,9 @@ class TokenizerParams(Section):
     vocabulary: Annotated[
         Integer,
         Field(
-            ge=257, description="tokens of a trained encoder, 256 bytes and <|endoftext|> included"
+            ge=257,
+            le=10**7,
+            description="tokens of a trained encoder, 256 bytes and <|endoftext|> included",
         ),
     ]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import Section, Size
 from entity_transformers.study.steps.base import DOCUMENTS, MODEL, TOKENS, Step
 
 
@@ -25,9 +25,7 @@ class EmbeddingsParams(Section):
         Literal["last", "first", "mean"],
         Field(description="token or mean of tokens that stands for a word"),
     ]
-    batch: Annotated[
-        PositiveInt, Field(description="words, sentences or documents of one forward pass")
-    ]
+    batch: Annotated[Size, Field(description="words, sentences or documents of one forward pass")]
 
 
 STEP = Step(

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from entity_transformers.corpus.document import Split
 from entity_transformers.kinds.base import RESOLVER
 from entity_transformers.resolve.base import check_causal
-from entity_transformers.study.sections import Integer, Number, PositiveInt, Section
+from entity_transformers.study.sections import Integer, Number, PositiveInt, Section, Size
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 # of tasks/memory/entries.py, which needs numpy: a study is read without it
@@ -72,7 +72,7 @@ class MemoryParams(Section):
         tuple[PositiveInt, ...], Field(min_length=1, description="tokens that it holds")
     ]
     forms: Annotated[PositiveInt, Field(description="different forms that are kept of an entity")]
-    width: Annotated[PositiveInt, Field(description="of the pointer's queries and keys")]
+    width: Annotated[Size, Field(description="of the pointer's queries and keys")]
     tokens: Annotated[
         PositiveInt, Field(description="of each document of train, from its start: what it reads")
     ]

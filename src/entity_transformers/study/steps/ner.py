@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from entity_transformers.study.sections import Number, PositiveInt, Section
+from entity_transformers.study.sections import Number, PositiveInt, Section, Size
 from entity_transformers.study.steps.base import Shown, Step
 
 
 class NerParams(Section):
     """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
 
-    hidden: Annotated[PositiveInt, Field(description="LSTM units of each direction")]
+    hidden: Annotated[Size, Field(description="LSTM units of each direction")]
     dropout: Annotated[Number, Field(ge=0, lt=1, description="dropout before and after the LSTM")]
     learning_rate: Annotated[Number, Field(gt=0, description="of Adam")]
     decay: Annotated[
@@ -23,7 +23,7 @@ class NerParams(Section):
     patience: Annotated[
         PositiveInt, Field(description="epochs without a better dev F1 before stopping")
     ]
-    batch: Annotated[PositiveInt, Field(description="sentences of one step")]
+    batch: Annotated[Size, Field(description="sentences of one step")]
 
 
 STEP = Step(

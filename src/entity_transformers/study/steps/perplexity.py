@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import PositiveInt, Section, Size
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 
@@ -24,7 +24,7 @@ class PerplexityParams(Section):
             description="tokens scored by one forward pass, at most lm.window; the rest is context"
         ),
     ]
-    batch: Annotated[PositiveInt, Field(description="documents or passages of one forward pass")]
+    batch: Annotated[Size, Field(description="documents or passages of one forward pass")]
 
 
 STEP = Step(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import PositiveInt, Section, Size
 from entity_transformers.study.steps.base import DOCUMENTS, MODEL, TOKENS, Shown, Step
 
 
@@ -31,7 +31,7 @@ class ProbeParams(Section):
         dict[str, tuple[str, ...]],
         Field(min_length=1, description="name of a group: Penn Treebank tags of its head words"),
     ]
-    batch: Annotated[PositiveInt, Field(description="documents of one forward pass")]
+    batch: Annotated[Size, Field(description="documents of one forward pass")]
 
     @model_validator(mode="after")
     def _fair(self) -> ProbeParams:

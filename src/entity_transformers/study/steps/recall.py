@@ -6,7 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from entity_transformers.study.sections import Fraction, Integer, Number, PositiveInt, Section, Seed
+from entity_transformers.study.sections import (
+    Fraction,
+    Integer,
+    Number,
+    PositiveInt,
+    Section,
+    Seed,
+    Size,
+)
 from entity_transformers.study.steps.base import Shown, Step
 
 
@@ -38,10 +46,15 @@ class RecallParams(Section):
     entities: Annotated[PositiveInt, Field(description="entities of a document")]
     windows: Annotated[
         Integer,
-        Field(ge=2, description="windows of a document: the fact in the first, questions in all"),
+        Field(
+            ge=2,
+            le=10**6,
+            description="windows of a document: the fact in the first, questions in all",
+        ),
     ]
     values: Annotated[
-        Integer, Field(ge=2, description="values of a sort of fact; chance is one in so many")
+        Integer,
+        Field(ge=2, le=10**6, description="values of a sort of fact; chance is one in so many"),
     ]
     names: Annotated[PositiveInt, Field(description="names that a document's entities draw from")]
     documents: Annotated[
@@ -51,10 +64,10 @@ class RecallParams(Section):
     test_documents: Annotated[
         PositiveInt, Field(description="documents with the questions that are scored")
     ]
-    layers: Annotated[PositiveInt, Field(description="transformer blocks")]
-    heads: Annotated[PositiveInt, Field(description="attention heads of a block")]
-    width: Annotated[PositiveInt, Field(description="hidden units")]
-    documents_per_step: Annotated[PositiveInt, Field(description="documents side by side")]
+    layers: Annotated[Size, Field(description="transformer blocks")]
+    heads: Annotated[Size, Field(description="attention heads of a block")]
+    width: Annotated[Size, Field(description="hidden units")]
+    documents_per_step: Annotated[Size, Field(description="documents side by side")]
     learning_rate: Annotated[
         Number, Field(gt=0, description="peak learning rate of AdamW, then a cosine to 0")
     ]

@@ -1,0 +1,214 @@
+"""Opens the files of verify: every checksum of a study's results is computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from entity_transformers.artifacts import DIGESTS, read_json
+from entity_transformers.cli.report import gather, list_steps, render_tables
+from entity_transformers.digests import file_digest
+from entity_transformers.report import tables
+from entity_transformers.report.measures import Tree, collect
+from entity_transformers.study.origin import place
+from entity_transformers.study.params import Params, load
+from entity_transformers.study.plan import Plan, folder
+from entity_transformers.study.steps import STEPS
+from entity_transformers.study.values import read_values
+
+
+@dataclass
+class Findings:
+    """What was compared so far, below the study's folder ``home``.
+
+    right   how many checksums and texts are what they should be
+    wrong   a line for each that is not
+    absent  what is named but not there, so not checked
+    loose   files that no sha256.json names
+    """
+
+    home: Path
+    right: int = 0
+    wrong: list[str] = field(default_factory=list)
+    absent: set[str] = field(default_factory=set)
+    loose: set[str] = field(default_factory=set)
+
+    def compare(self, what: str, found: str, expected: str, source: str) -> None:
+        """One digest or text against what it should be by ``source``."""
+        if found == expected:
+            self.right += 1
+        else:
+            self.wrong.append(f"{what}: {found}, expected {expected} ({source})")
+
+    def compare_file(
+        self, name: str, expected: str, source: str, algorithm: str = "sha256"
+    ) -> None:
+        """A file of the study against its digest."""
+        path = self.home / name
+        if not path.exists():
+            self.absent.add(name)
+        elif algorithm == "sha256":
+            self.compare(name, f"sha256 {file_digest(path)}", f"sha256 {expected}", source)
+        else:
+            # without the hidden files, or with them, as .dvcignore has it
+            found = dvc_md5(path)
+            found = expected if dvc_md5(path, hidden=True) == expected else found
+            self.compare(name, f"md5 {found}", f"md5 {expected}", source)
+
+
+def verify(study: Path) -> None:
+    """Compare a study's results with all that says what they should be: the digests beside them,
+    the inputs in manifests, dvc.lock, and measures.csv and tables made again from what is below
+    them. Exit code 1 where something differs; what is not there is told.
+    """
+    params, found = load(study / "params.yaml"), Findings(study)
+    check_digests(found)
+    check_manifests(params, found)
+    check_lock(found)
+    check_report(params, found)
+    print("\n".join(tell(found)))
+    if found.wrong:
+        raise SystemExit(1)
+
+
+def tell(found: Findings) -> list[str]:
+    """The findings, a line for each that is wrong and one for each kind of what was not checked."""
+    lines = [f"wrong: {line}" for line in found.wrong]
+    lines.append(f"{found.home}: {found.right} checked and right, {len(found.wrong)} wrong")
+    if found.absent:
+        lines.append(f"not there, so not checked: {_some(found.absent)}")
+    if found.loose:
+        lines.append(f"in no {DIGESTS}, so not checked by one: {_some(found.loose)}")
+    return lines
+
+
+def _some(names: Iterable[str], most: int = 3) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
+def check_digests(found: Findings) -> None:
+    """Every file of the results against the sha256.json of its folder."""
+    named = set()
+    for path in sorted(found.home.glob(f"results/**/{DIGESTS}")):
+        place = path.relative_to(found.home)
+        try:
+            digests = read_json(path)
+        except ValueError as error:
+            found.wrong.append(str(error))
+            continue
+        for name, expected in sorted(digests.items()):
+            named.add(str(place.with_name(name)))
+            found.compare_file(str(place.with_name(name)), str(expected), str(place))
+    files = (path for path in found.home.glob("results/**/*") if path.is_file())
+    kept = {str(path.relative_to(found.home)) for path in files if path.name != DIGESTS}
+    found.loose = {name for name in kept - named if not Path(name).name.startswith(".")}
+
+
+def check_manifests(params: Params, found: Findings) -> None:
+    """The inputs in each training's manifest: the files, or where they are not there the digests
+    beside them.
+    """
+    plan = Plan(params, found.home)
+    for model, seed in plan.runs(STEPS["lm"]) if "lm" in params.study.steps else ():
+        manifest = f"{folder(STEPS['lm'], model, seed)}/manifest.json"
+        if not (found.home / manifest).is_file():
+            found.absent.add(manifest)
+            continue
+        for name, expected in sorted(json.loads(_text(found.home / manifest))["inputs"].items()):
+            home = _home_of(name, params, model)
+            beside = found.home / home / DIGESTS
+            known = json.loads(_text(beside)) if beside.is_file() else {}
+            if not (found.home / home / name).exists() and name in known:
+                what = f"{home}/{DIGESTS}: {name}"
+                found.compare(what, f"sha256 {known[name]}", f"sha256 {expected}", manifest)
+            else:
+                found.compare_file(f"{home}/{name}", expected, manifest)
+
+
+def _home_of(name: str, params: Params, model: str) -> str:
+    """The folder of a training's input, relative to the study: the corpus, or its first weights."""
+    weights = params.model(model).lm.initial_weights
+    if weights is None or name in STEPS["lm"].reads["corpus"]:
+        return folder(STEPS["corpus"])
+    return place("initial_weights", weights, Path(), params.root)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def check_lock(found: Findings) -> None:
+    """The files and folders that dvc.lock names, as what its stages wrote and read."""
+    path = found.home / "dvc.lock"
+    if not path.is_file():
+        found.absent.add(path.name)
+        return
+    listed: dict[tuple[str, str], str] = {}
+    for stage, body in read_values(path)["stages"].items():
+        for entry in (*body.get("outs", ()), *body.get("deps", ())):
+            if "md5" in entry:
+                listed.setdefault((entry["path"], entry["md5"]), stage)
+    for (name, md5), stage in listed.items():
+        found.compare_file(name, md5, f"dvc.lock, stage {stage}", "md5")
+
+
+def dvc_md5(path: Path, hidden: bool = False) -> str:
+    """What DVC calls the md5 of a file, or of a folder: that of its files' names and md5s, without
+    the hidden ones or with them.
+    """
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "md5").hexdigest()
+    files = (file for file in path.rglob("*" if hidden else "[!.]*") if file.is_file())
+    names = {file.relative_to(path).as_posix(): dvc_md5(file) for file in files}
+    entries = [{"md5": names[name], "relpath": name} for name in sorted(names)]
+    return hashlib.md5(json.dumps(entries, sort_keys=True).encode()).hexdigest() + ".dir"
+
+
+def check_report(params: Params, found: Findings) -> None:
+    """measures.csv, and the tables, made again in memory."""
+    if "report" not in params.study.steps:
+        return
+    results = found.home / "results"
+    runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
+    measures = "results/report/measures.csv"
+    try:
+        again = collect(Tree(results, runs), list_steps(params)).render()
+    except FileNotFoundError as error:
+        found.absent.add(f"what {measures} is made of ({error})")
+    except ValueError as error:
+        found.wrong.append(f"{measures} can't be made again: {error}")
+    else:
+        _compare_texts(found, {measures: again}, "made again from the metrics")
+    try:
+        texts = render_tables(tables.build_all(gather(params, results)))
+    except FileNotFoundError as error:
+        found.absent.add(f"what the tables are made of ({error})")
+    except ValueError as error:
+        found.wrong.append(f"the tables can't be made again: {error}")
+    else:
+        names = {f"results/report/tables/{name}": text for name, text in texts.items()}
+        _compare_texts(found, names, "made again from measures.csv")
+        there = (results / "report/tables").glob("[!.]*")
+        for path in sorted(p for p in there if p.name not in {*texts, DIGESTS}):
+            found.wrong.append(f"{path.relative_to(found.home)}: no table of this study")
+
+
+def _compare_texts(found: Findings, texts: Mapping[str, str], source: str) -> None:
+    """Files against what they should hold; the first line that differs is told."""
+    for name, expected in texts.items():
+        path = found.home / name
+        if not path.is_file():
+            found.absent.add(name)
+            continue
+        ours, theirs = _text(path).split("\n"), expected.split("\n")
+        pairs: Any = enumerate(zip([*ours, ""], [*theirs, ""], strict=False), 1)
+        line, (here, there) = next((p for p in pairs if p[1][0] != p[1][1]), (0, ("", "")))
+        what = f"{name}, line {line}" if line else name
+        found.compare(what, repr(here), repr(there), source)

@@ -1,0 +1,170 @@
+"""verify: nothing that was changed after it was written goes unseen, and what can't be checked is
+told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from entity_transformers.artifacts import DIGESTS, seal, write_json, write_text
+from entity_transformers.cli import main, report
+from entity_transformers.cli.verify import dvc_md5
+from entity_transformers.report import tables
+from entity_transformers.study.params import load
+
+Verify = Callable[[], tuple[int, list[str]]]
+RUN = "results/lm/gpt2/1"
+CORPUS = "results/corpus"
+
+
+@pytest.fixture(scope="module")
+def published(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git has of two models of the controls, with fewer resamples and the tables that follow;
+    two files of a corpus, digests of all, and a dvc.lock that names a file and a folder.
+    """
+    study = tmp_path_factory.mktemp("published")
+    shutil.copytree(root / "studies/controls/results", study / "results")
+    values = yaml.safe_load((root / "studies/controls/params.yaml").read_text())
+    values["report"]["bootstrap_samples"] = 20
+    values["study"]["seeds"] = [1, 2]
+    values["models"] = {name: values["models"][name] for name in ("gpt2", "gpt2e")}
+    (study / "params.yaml").write_text(yaml.safe_dump(values))
+    for name in ("train.safetensors", "tokenizer.json"):
+        (study / CORPUS / name).write_bytes(name.encode())
+    for path in (study / "results").rglob("manifest.json"):
+        manifest = json.loads(path.read_text())
+        manifest["inputs"] |= {
+            name: hashlib.sha256(name.encode()).hexdigest()
+            for name in ("train.safetensors", "tokenizer.json")
+        }
+        write_json(path, manifest)
+    shutil.rmtree(study / "results/report/tables")
+    gathered = report.gather(load(study / "params.yaml"), study / "results")
+    for name, text in report.render_tables(tables.build_all(gathered)).items():
+        write_text(study / "results/report/tables" / name, text)
+    seal(path for path in list((study / "results").rglob("*")) if path.is_file())
+    named = [f"{CORPUS}/train.safetensors", "results/report/tables"]
+    # Snakemake's mark in a folder, which .dvcignore names or does not
+    for name in ("tables", "figures"):
+        (study / "results/report" / name / ".snakemake_timestamp").touch()
+    entries = [{"path": name, "md5": dvc_md5(study / name), "hash": "md5"} for name in named]
+    md5 = dvc_md5(study / "results/report/figures", hidden=True)
+    entries.append({"path": "results/report/figures", "md5": md5, "hash": "md5"})
+    lock = {"schema": "2.0", "stages": {"corpus": {"outs": entries}, "lm": {"deps": entries[:1]}}}
+    (study / "dvc.lock").write_text(json.dumps(lock))
+    return study
+
+
+@pytest.fixture
+def study(published: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(published, tmp_path / "study"))
+
+
+@pytest.fixture
+def verify(study: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
+    """The exit code, and the lines that are printed."""
+
+    def call() -> tuple[int, list[str]]:
+        capsys.readouterr()
+        code = 0
+        try:
+            main(["verify", str(study)])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return code, capsys.readouterr().out.splitlines()
+
+    return call
+
+
+def test_a_study_as_it_was_written_is_right(study: Path, verify: Verify) -> None:
+    code, lines = verify()
+    assert code == 0
+    files = [path for path in (study / "results").rglob("*") if path.is_file()]
+    checked = len([path for path in files if path.name not in (DIGESTS, ".snakemake_timestamp")])
+    assert int(lines[0].removeprefix(f"{study}: ").split()[0]) > checked
+    assert lines[0].endswith("checked and right, 0 wrong")
+    assert lines[1].startswith("not there, so not checked: ")
+    assert f"{CORPUS}/dev.safetensors" in lines[1]  # of the manifests
+    assert "what results/report/measures.csv is made of" in lines[1]  # alignment.json is not in git
+    assert len(lines) == 2
+
+
+def test_what_has_no_digest_is_told(study: Path, verify: Verify) -> None:
+    (study / "results/ner/gpt2/1" / DIGESTS).unlink()
+    code, lines = verify()
+    assert code == 0
+    assert lines[-1].startswith(
+        "in no sha256.json, so not checked by one: results/ner/gpt2/1/documents.csv, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "wrong"),
+    [
+        (f"{RUN}/manifest.json", '"device"', '"Device"', {f"{RUN}/{DIGESTS})"}),
+        (
+            f"{RUN}/curve.csv",
+            "step,",
+            "step ,",
+            {f"{RUN}/{DIGESTS})", "the tables can't be made again"},
+        ),
+        (f"{RUN}/{DIGESTS}", '"curve.csv": "', '"curve.csv": "0', {f"{RUN}/{DIGESTS})"}),
+        (
+            "results/report/tables/table2.csv",
+            "GPT2E",
+            "GPT3E",
+            {f"tables/{DIGESTS})", "stage corpus)", "table2.csv, line "},
+        ),
+        ("results/report/measures.csv", "perplexity", "complexity", {f"report/{DIGESTS})"}),
+        (f"{CORPUS}/train.safetensors", "train", "trait", {"stage corpus)", "manifest.json)"}),
+    ],
+)
+def test_what_was_changed_is_wrong(
+    study: Path, verify: Verify, name: str, old: str, new: str, wrong: set[str]
+) -> None:
+    text = (study / name).read_text()
+    assert old in text
+    (study / name).write_text(text.replace(old, new, 1))
+    code, lines = verify()
+    assert code == 1
+    told = [line for line in lines if line.startswith("wrong: ")]
+    assert all(any(part in line for line in told) for part in wrong)
+    assert any(line.startswith(f"wrong: {name}: sha256 ") for line in told) or DIGESTS in name
+
+
+def test_a_table_that_no_measure_gives_is_wrong(study: Path, verify: Verify) -> None:
+    """Also where its digest was written with it."""
+    folder = study / "results/report/tables"
+    (folder / "planted.md").write_text("| GPT2E | 1.0 |\n")
+    (folder / "table2.md").write_text((folder / "table2.md").read_text().replace("GPT2E", "G"))
+    seal([folder / "planted.md", folder / "table2.md"])
+    code, lines = verify()
+    assert code == 1
+    assert "wrong: results/report/tables/planted.md: no table of this study" in lines
+    assert any("(made again from measures.csv)" in line and "table2.md" in line for line in lines)
+
+
+def test_a_manifest_is_compared_with_digests_where_the_file_is_not_there(
+    study: Path, verify: Verify
+) -> None:
+    (study / CORPUS / "train.safetensors").unlink()
+    assert verify()[0] == 0
+    digests = json.loads((study / CORPUS / DIGESTS).read_text())
+    write_json(study / CORPUS / DIGESTS, digests | {"train.safetensors": "0" * 64})
+    code, lines = verify()
+    assert code == 1
+    assert lines[0].startswith(f"wrong: {CORPUS}/{DIGESTS}: train.safetensors: sha256 000")
+
+
+def test_what_is_no_study_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "params.yaml: No such file or directory" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""Model folders that nobody vouches for: safetensors are loaded and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny_entry, tiny_model
+
+from entity_transformers.artifacts import seal
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import INDEX
+from entity_transformers.models.registry import build_model, load_model
+
+NEURAL = [name for name, kind in KINDS.items() if "static" not in kind.can]
+kinds = pytest.mark.parametrize("kind", NEURAL)
+
+
+class Planted:
+    """Whose pickle, when it is loaded, makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.fixture
+def folder(kind: str, tmp_path: Path) -> Path:
+    (tmp_path / "model").mkdir()
+    tiny_model(kind).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def refuse(folder: Path, kind: str, message: str) -> None:
+    """Neither loaded nor started from."""
+    with pytest.raises(ValueError, match=message):
+        load_model(folder, KINDS[kind])
+    with pytest.raises(ValueError, match=message):
+        build_model(tiny_entry(kind, initial_weights=str(folder)), 40, 0, seed=1)
+
+
+@kinds
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.safetensors"])
+def test_a_pickle_is_never_loaded(folder: Path, kind: str, name: str, tmp_path: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_bytes(pickle.dumps(Planted(tmp_path / "run")))
+    message = (
+        r"model: weights that can't be read"
+        if name == "model.safetensors"
+        else rf"no model\*\.safetensors .*{name}.* a pickle can run code: save it"
+    )
+    refuse(folder, kind, message)
+    assert not (tmp_path / "run").exists()
+
+
+@kinds
+@pytest.mark.parametrize("shard", ["pytorch_model.bin", "../other.safetensors"])
+def test_an_index_names_no_other_file(folder: Path, kind: str, shard: str) -> None:
+    (folder / INDEX).write_text(json.dumps({"weight_map": {"transformer.wte.weight": shard}}))
+    (folder / shard).write_bytes(b"")
+    refuse(folder, kind, "nothing else is loaded")
+
+
+@kinds
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_flipped_bit_of_a_sealed_model_is_refused(folder: Path, kind: str, name: str) -> None:
+    """One from elsewhere has no digests, and the bit is taken."""
+    before = {key: tensor.clone() for key, tensor in tensors(folder, kind).items()}
+    seal(folder.iterdir())
+    data = bytearray((folder / name).read_bytes())
+    data[-30] ^= 1
+    (folder / name).write_bytes(data)
+    refuse(folder, kind, rf"{name}: sha256 .*it was changed or damaged")
+    if name == "model.safetensors":
+        (folder / "sha256.json").unlink()
+        after = tensors(folder, kind)
+        assert sum(not torch.equal(before[key], after[key]) for key in before) == 1
+
+
+def tensors(folder: Path, kind: str) -> dict[str, torch.Tensor]:
+    parameters = load_model(folder, KINDS[kind]).module.named_parameters()
+    return {name: parameter.detach() for name, parameter in parameters}
