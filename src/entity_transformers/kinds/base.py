@@ -191,7 +191,7 @@ class Kind:
     home: str
     extra: Callable[[Any], int] = lambda params: 0
     also: frozenset[str] = frozenset()
-    start: Mapping[str, str] = field(default_factory=dict)
+    start: Mapping[str, str] = field(default_factory=dict, hash=False)
     reads: tuple[str, ...] = ()
     library: Library | None = None
 
