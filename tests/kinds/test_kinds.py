@@ -299,6 +299,8 @@ def test_no_other_key_decides_an_entry() -> None:
 def test_an_entry_is_a_value() -> None:
     entry = tiny_entry()
     assert replace(entry) == entry == tiny_entry()
+    for kind in KINDS:
+        assert hash(tiny_entry(kind)) == hash(tiny_entry(kind))
     with pytest.raises(AttributeError):
         entry.role = "control"  # type: ignore[misc]
     with pytest.raises(ValueError, match="frozen"):
