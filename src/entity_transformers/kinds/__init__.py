@@ -10,12 +10,10 @@ from entity_transformers.kinds.base import (
     LABELS,
     ROLES,
     Kind,
-    KindError,
     LmParams,
     ModelEntry,
-    param_keys,
-    resolve,
 )
+from entity_transformers.kinds.entries import KindError, param_keys, resolve
 
 __all__ = [
     "CAPABILITIES",
