@@ -30,13 +30,13 @@ class LSTMParams(LmParams):
         Rate, Field(description="dropout of whole words of the vocabulary, one mask per window")
     ] = 0.0
     input_dropout: Annotated[
-        Rate, Field(description="dropout of embeddings, one mask per window and document")
+        Rate, Field(description="dropout of embeddings, one mask per window and stream")
     ] = 0.0
     hidden_dropout: Annotated[
-        Rate, Field(description="dropout between layers, one mask per window and document")
+        Rate, Field(description="dropout between layers, one mask per window and stream")
     ] = 0.0
     output_dropout: Annotated[
-        Rate, Field(description="dropout after the last layer, one mask per window and document")
+        Rate, Field(description="dropout after the last layer, one mask per window and stream")
     ] = 0.0
     activation_penalty: Annotated[
         NonNegative, Field(description="alpha: weight of the mean square of dropped outputs (AR)")
@@ -49,8 +49,9 @@ class LSTMParams(LmParams):
         Literal["adamw", "asgd"],
         Field(
             description=(
-                "asgd: gradient descent whose weights are averaged from the first validation on"
-                " that is worse than the best one but nonmonotone_interval before it"
+                "asgd: gradient descent with learning_rate and weight_decay, its weights averaged"
+                " from the first validation on that is worse than the best before the latest"
+                " nonmonotone_interval"
             )
         ),
     ] = "adamw"
