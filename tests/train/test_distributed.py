@@ -100,6 +100,15 @@ def test_both_processes_hold_the_same_weights_and_memories(runs: Path, case: str
 
 
 @pytest.mark.slow
+def test_both_processes_average_their_weights(runs: Path) -> None:
+    for rank in range(2):
+        names = load_file(runs / "awd-lstm" / "two" / f"{rank}.safetensors").keys()
+        assert {name.removeprefix("weight/mean/") for name in names if "mean/" in name} == {
+            name for name in names if "/" not in name
+        }
+
+
+@pytest.mark.slow
 def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
     assert (runs / "whole/curve.csv").read_bytes() == (runs / "killed/curve.csv").read_bytes()
     for rank in range(2):

@@ -132,6 +132,12 @@ class LanguageModel(ABC):
         again.
         """
 
+    def penalty(self, state: Any) -> Tensor | None:
+        """What training adds to the losses of the window that left ``state``: a sum over its
+        tokens; None: nothing. It is no part of any loss that is logged.
+        """
+        return None
+
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is
         -100. In chunks of 2,048 tokens.

@@ -1,16 +1,18 @@
-"""An LSTM language model (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017).
+"""An LSTM language model (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017), by its
+parameters an AWD-LSTM (Merity et al., 2018; `awd_lstm`).
 
 Its (h, c) goes on from window to window of a document, so that it has no longest context; training
 cuts the gradient between windows as it does for an entity memory. A document that begins inside a
 packed window begins with zeros.
 
-Dimensions: B rows side by side, T tokens, L layers, W width.
+Dimensions: B rows side by side, T tokens, L layers, W width, S the largest width of a layer.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,15 +25,29 @@ from torch.utils.checkpoint import checkpoint
 from entity_transformers.artifacts import read_json, write_json, write_with
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.lstm import KIND
+from entity_transformers.models.awd_lstm import (
+    NO_MASKS,
+    Layers,
+    Masks,
+    Rates,
+    draw_masks,
+    drop,
+    penalise,
+)
 from entity_transformers.models.base import Batch, LanguageModel, opened
 
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """``hidden`` and ``cell`` [B, L, W] after the tokens so far; zeros at a document's start."""
+    """``hidden`` and ``cell`` [B, L, S] after the tokens so far; zeros at a document's start.
+
+    ``penalty`` [B]: AR and TAR of the window that left it, where there are any; no state made from
+    this one has it.
+    """
 
     hidden: Tensor
     cell: Tensor
+    penalty: Tensor | None = None
 
     def _map(self, change: Any) -> RecurrentState:
         return RecurrentState(change(self.hidden), change(self.cell))
@@ -59,13 +75,32 @@ class RecurrentState:
 
 
 class Network(nn.Module):
-    """Embeddings, L layers of LSTM, a projection, and the embeddings again as the output matrix."""
+    """Embeddings, L layers of LSTM, a projection, and the embeddings again as the output matrix.
 
-    def __init__(self, vocabulary: int, width: int, layers: int, dropout: float) -> None:
+    ``hidden``: units of all layers but the last, None: the width. ``dropout`` draws for each token
+    anew, ``rates`` are of masks that stay for a window.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        layers: int,
+        dropout: float,
+        hidden: int | None = None,
+        rates: Rates = Rates(),  # noqa: B008 - frozen
+    ) -> None:
         super().__init__()
+        self.hidden, self.rates = hidden or width, rates
+        self.sizes = (width, *[self.hidden] * (layers - 1), width)
         self.embeddings = nn.Embedding(vocabulary, width)
-        self.lstm = nn.LSTM(
-            width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0
+        between = dropout if layers > 1 else 0.0
+        # all layers in one call where nothing has to be done between them or to their weights
+        one_by_one = self.hidden != width or rates.weight_drop or rates.hidden_dropout
+        self.lstm: nn.LSTM | Layers = (
+            Layers(self.sizes, between)
+            if one_by_one
+            else nn.LSTM(width, width, layers, batch_first=True, dropout=between)
         )
         self.dropout = nn.Dropout(dropout)
         # an LSTM's outputs lie between -1 and 1: the logits of tied embeddings need more room
@@ -73,12 +108,20 @@ class Network(nn.Module):
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
 
     def forward(
-        self, tokens: Tensor, hidden: Tensor, cell: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Hidden states [B, T, W] of tokens [B, T], and (h, c) after them, each [B, L, W]."""
+        self, tokens: Tensor, hidden: Tensor, cell: Tensor, masks: Masks = NO_MASKS
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Hidden states [B, T, W] of tokens [B, T], (h, c) after them, each [B, L, S], and the last
+        layer's outputs [B, T, W] before and after dropout.
+        """
         start = (hidden.transpose(0, 1).contiguous(), cell.transpose(0, 1).contiguous())
-        output, (h, c) = self.lstm(self.dropout(self.embeddings(tokens)), start)
-        return self.projection(self.dropout(output)), h.transpose(0, 1), c.transpose(0, 1)
+        embedded = self.embeddings(tokens)
+        if masks.words is not None:
+            embedded = embedded * masks.words[tokens]
+        embedded = drop(self.dropout(embedded), masks.inputs)
+        given = (masks,) if isinstance(self.lstm, Layers) else ()
+        outputs, (h, c) = self.lstm(embedded, start, *given)
+        dropped = drop(self.dropout(outputs), masks.outputs)
+        return self.projection(dropped), h.transpose(0, 1), c.transpose(0, 1), outputs, dropped
 
 
 class LSTM(LanguageModel):
@@ -88,12 +131,16 @@ class LSTM(LanguageModel):
     context = None
     module: Network
 
-    def __init__(self, module: Network) -> None:
+    def __init__(
+        self, module: Network, activation_penalty: float = 0.0, temporal_penalty: float = 0.0
+    ) -> None:
         self.module, self.width = module, module.embeddings.embedding_dim
+        self.penalties = (activation_penalty, temporal_penalty)
         self.recompute = False
 
     def start(self, rows: int, entities: int = 0) -> RecurrentState:
-        zeros = torch.zeros(rows, self.module.lstm.num_layers, self.width, device=self.device)
+        shape = (rows, self.module.lstm.num_layers, max(self.module.sizes))
+        zeros = torch.zeros(shape, device=self.device)
         return RecurrentState(zeros, zeros)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
@@ -102,20 +149,38 @@ class LSTM(LanguageModel):
                 f"the first {batch.new} tokens of the window were read before: an LSTM reads each"
                 " once"
             )
-        parts = []
+        parts: list[tuple[Tensor, ...]] = []
+        masks = self._draw_masks(len(batch.tokens))
+        penalised = self.module.training and any(self.penalties)
         for start, end in pairwise([*self._cuts(batch), batch.tokens.shape[1]]):
             if batch.begins is not None:
                 state = state.reset(batch.begins[:, start])
-            inputs = batch.tokens[:, start:end], state.hidden, state.cell
+            inputs = batch.tokens[:, start:end], state.hidden, state.cell, masks
             recompute = self.recompute and self.module.training
-            hidden, h, c = (
+            hidden, h, c, outputs, dropped = (
                 checkpoint(self.module, *inputs, use_reentrant=False)
                 if recompute
                 else self.module(*inputs)
             )
             state = RecurrentState(h, c)
-            parts.append(hidden)
-        return torch.cat(parts, dim=1), state
+            parts.append((hidden, outputs, dropped) if penalised else (hidden,))
+        hidden, *both = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+        if penalised:
+            outputs, dropped = both
+            penalty = penalise(outputs, dropped, batch.begins, *self.penalties)
+            state = replace(state, penalty=penalty)
+        return hidden, state
+
+    def penalty(self, state: RecurrentState) -> Tensor | None:
+        return None if state.penalty is None else state.penalty.sum()
+
+    def _draw_masks(self, rows: int) -> Masks:
+        """Masks of a window, the same whatever documents begin in it; none in evaluation."""
+        network = self.module
+        if not network.training:
+            return NO_MASKS
+        vocabulary = network.embeddings.num_embeddings
+        return draw_masks(network.rates, rows, vocabulary, network.sizes, self.device)
 
     def _cuts(self, batch: Batch) -> list[int]:
         """Columns at which a document begins in some row, and 0."""
@@ -138,35 +203,63 @@ class LSTM(LanguageModel):
             "width": self.width,
             "layers": network.lstm.num_layers,
             "dropout": network.dropout.p,
+            "hidden": network.hidden,
+            **asdict(network.rates),
         }
         write_json(folder / "config.json", shape)
-        tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
+        tensors = {
+            stacked_name(name): tensor.contiguous() for name, tensor in network.state_dict().items()
+        }
         write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
+
+
+def stacked_name(name: str) -> str:
+    """A weight's name in an nn.LSTM of all layers, which is its name in a saved file."""
+    return re.sub(r"\.layers\.(\d+)\.(\w+)_l0$", r".\2_l\1", name)
+
+
+def take_weights(network: Network, tensors: Mapping[str, Tensor]) -> None:
+    """Put the weights of a saved file into the network; those of another shape raise RuntimeError
+    with torch's words.
+    """
+    own = {stacked_name(name): name for name in network.state_dict()}
+    network.load_state_dict({own.get(name, name): tensor for name, tensor in tensors.items()})
 
 
 def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LSTM:
     """An LSTM with random weights from ``seed``, or those of ``initial_weights``; weights of
     another shape raise ValueError.
     """
+    lm = entry.lm
+    rates = Rates(*(getattr(lm, field.name) for field in fields(Rates)))
     torch.manual_seed(seed)
-    model = LSTM(Network(vocabulary, entry.lm.width, entry.lm.layers, entry.lm.dropout))
-    if entry.lm.initial_weights is not None:
-        folder = Path(entry.lm.initial_weights)
-        saved = load(folder).module.state_dict()
+    network = Network(vocabulary, lm.width, lm.layers, lm.dropout, lm.hidden, rates)
+    if lm.initial_weights is not None:
+        folder = Path(lm.initial_weights)
+        with opened(folder):
+            _read_shape(folder)
+            tensors = load_file(folder / "model.safetensors")
         try:
-            model.module.load_state_dict(saved)
+            take_weights(network, tensors)
         except RuntimeError as error:
             raise ValueError(f"{folder}: not an LSTM checkpoint of this shape: {error}") from None
-    return model
+    return LSTM(network, lm.activation_penalty, lm.temporal_penalty)
 
 
 def load(folder: Path) -> LSTM:
-    """A saved LSTM in float32; none saved there: FileNotFoundError."""
+    """A saved LSTM in float32, without penalties; none saved there: FileNotFoundError."""
     with opened(folder):
-        shape = read_json(folder / "config.json")
-        if shape.get("model_type") != "lstm":
-            kind = shape.get("model_type")
-            raise ValueError(f"{folder}: a model of type {kind!r}, expected 'lstm'")
-        network = Network(*(shape[name] for name in ("vocabulary", "width", "layers", "dropout")))
-        network.load_state_dict(load_file(folder / "model.safetensors"))
+        shape = _read_shape(folder)
+        rates = {field.name: shape[field.name] for field in fields(Rates) if field.name in shape}
+        plain = {name: shape[name] for name in ("vocabulary", "width", "layers", "dropout")}
+        network = Network(**plain, hidden=shape.get("hidden"), rates=Rates(**rates))
+        take_weights(network, load_file(folder / "model.safetensors"))
     return LSTM(network)
+
+
+def _read_shape(folder: Path) -> dict[str, Any]:
+    """What config.json says of a saved LSTM: one saved before it had rates lacks them."""
+    shape = read_json(folder / "config.json")
+    if shape.get("model_type") != "lstm":
+        raise ValueError(f"{folder}: a model of type {shape.get('model_type')!r}, expected 'lstm'")
+    return shape

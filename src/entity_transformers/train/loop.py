@@ -24,6 +24,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,
@@ -88,6 +89,7 @@ class Training:
         )
         self.streams = Streams(self.model, self.plan, params, self.world)
         self.optimizer = make_optimizer(self.model.module, params)
+        self.averaging = Averaging(self.model.module, params)
         seed_process(self.seed, self.world.rank, 0)
         # else window by window, in `Streams`
         if params.gradient_checkpointing and self.windows_per_step == 1:
@@ -148,8 +150,10 @@ class Training:
         if not math.isfinite(loss):
             names = ", ".join(sorted({name for window in windows for name in window.documents}))
             raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
-        with memory_errors("AdamW's states", self.device):
+        with memory_errors(f"{type(self.optimizer).__name__}'s states", self.device):
             moved = apply_gradients(self.model.module, self.optimizer, progress.step, self.params)
+        if moved:
+            self.averaging.update()
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
@@ -161,6 +165,8 @@ class Training:
             validate or progress.step % max(1, params.validate_every // 10) == 0
         ):
             self._write_curve(validate)
+        if validate and self.averaging.follow(progress.dev_loss_on, self.world):
+            self.log(f"weights are averaged from step {progress.step} on")
         if progress.step % self.checkpoint_every == 0 and not last:
             self._save()
 
@@ -177,19 +183,20 @@ class Training:
             "dev_loss_off": "",
         }
         if validate:
-            on = self._validate(labels=True)
-            off = self._validate(labels=False) if self.model.can("entities") else on
-            row |= {"dev_loss_on": on, "dev_loss_off": off}
-            better = progress.add_validation(on, off)
-            if better and self.params.final_weights == "best":
-                self.store.save(
-                    progress.step,
-                    Snapshot(pack("model", self.model.module.state_dict()), progress),
-                    kind="best",
-                )
+            with self.averaging.applied():
+                row |= self._compare()
         self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
+
+    def _compare(self) -> CurveRow:
+        """Validate the weights as they stand, and keep them where they are the best so far."""
+        progress, on = self.progress, self._validate(labels=True)
+        off = self._validate(labels=False) if self.model.can("entities") else on
+        if progress.add_validation(on, off) and self.params.final_weights == "best":
+            weights = pack("model", self.model.module.state_dict())
+            self.store.save(progress.step, Snapshot(weights, progress), kind="best")
+        return {"dev_loss_on": on, "dev_loss_off": off}
 
     def _validate(self, labels: bool) -> float:
         """The held-out loss, never compiled: its windows have too many shapes. One that is not
@@ -229,10 +236,8 @@ class Training:
             for name, state in random_states(self.device).items()
         }
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
-        return Snapshot(
-            tensors | pack("memory", self.streams.state()) | pack("random", random),
-            replace(self.progress),
-        )
+        tensors |= pack("memory", self.streams.state()) | pack("random", random)
+        return Snapshot(tensors | pack("averaging", self.averaging.state()), replace(self.progress))
 
     def _save(self) -> None:
         """All processes give what they hold, the main one writes, and none goes on before that is
@@ -270,6 +275,7 @@ class Training:
         self.progress = snapshot.progress
         self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
+        self.averaging.load_state(unpack("averaging", snapshot.tensors))
         self.streams.load_state(unpack("memory", snapshot.tensors))
         random = unpack("random", snapshot.tensors)
         if len(random["cpu"]) == self.world.size:
@@ -283,11 +289,13 @@ class Training:
 
     def load_final_weights(self) -> None:
         """Put the weights that the study goes on with into the model: those of the last step, or of
-        the lowest dev loss.
+        the lowest dev loss; averages where they are averaged.
         """
         best = self.progress.best_step
         if self.params.final_weights == "best" and best is not None:
             self.model.module.load_state_dict(unpack("model", self.store.best(best).tensors))
+        else:
+            self.averaging.put()
 
     def seconds(self) -> float:
         """Seconds of all lives of the run so far; of one that was killed those up to its last

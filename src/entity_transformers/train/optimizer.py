@@ -1,4 +1,4 @@
-"""AdamW, its learning rate, and the step that uses a gradient or drops it."""
+"""AdamW or gradient descent, its learning rate, and the step that uses a gradient or drops it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,22 @@ def learning_rate(step: int, params: LmParams) -> float:
     return params.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def make_optimizer(model: torch.nn.Module, params: LmParams) -> torch.optim.AdamW:
-    """Fused AdamW; weight decay on matrices only, not on biases and layer norms."""
+def make_optimizer(model: torch.nn.Module, params: LmParams) -> torch.optim.Optimizer:
+    """Fused AdamW, or plain gradient descent where the kind has an ``optimizer`` and it is asgd
+    (`averaging` has the rest of it); weight decay on matrices only, not on biases and layer norms.
+    """
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": params.weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=params.learning_rate, fused=True)
+    of = torch.optim.SGD if is_averaged(params) else torch.optim.AdamW
+    return of(groups, lr=params.learning_rate, fused=True)
+
+
+def is_averaged(params: LmParams) -> bool:
+    """Is it averaged gradient descent (asgd)?"""
+    return getattr(params, "optimizer", "adamw") == "asgd"
 
 
 def apply_gradients(

@@ -36,11 +36,12 @@ class WindowLosses(nn.Module):
 
     def forward(
         self, windows: list[Window], part: slice, state: Any, kept: KeptStates | None
-    ) -> tuple[Tensor, Any]:
+    ) -> tuple[Tensor, Tensor | None, Any]:
         """Sum of the losses of the streams ``part`` over windows in a row, between which their
-        state is handed on, and the state that the last one leaves.
+        state is handed on, the sum of the penalties that the model has, and the state that the last
+        one leaves.
         """
-        read = []
+        read, penalties = [], []
         for index, window in enumerate(windows):
             batch, state = self._start(window, part, state, kept)
             hidden, state = (
@@ -50,9 +51,12 @@ class WindowLosses(nn.Module):
             )
             if kept is not None:
                 kept.take(state, index, part)
+            penalties.append(self.model.penalty(state))
             read.append(hidden)
         targets = self._tensor(np.concatenate([window.targets[part] for window in windows]))
-        return compute_loss(self.model, torch.cat(read), targets), state
+        present = [penalty for penalty in penalties if penalty is not None]
+        penalty = torch.stack(present).sum() if present else None
+        return compute_loss(self.model, torch.cat(read), targets), penalty, state
 
     def _start(
         self, window: Window, part: slice, state: Any, kept: KeptStates | None
@@ -102,8 +106,8 @@ class Streams:
         self._module: nn.Module | None = None
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
-        """Backward pass of the mean loss over all tokens of the step, one group of streams after
-        another; returns that loss.
+        """Backward pass of the mean loss over all tokens of the step, and of the model's penalties
+        if it has any, one group of streams after another; returns that loss without them.
 
         DDP leaves the mean over the processes, so each multiplies its share of the loss by their
         number.
@@ -132,9 +136,9 @@ class Streams:
             synced,
             torch.autocast(device, torch.bfloat16, enabled=autocast),
         ):
-            loss, state = module(windows, part, state, self.kept)
+            loss, penalty, state = module(windows, part, state, self.kept)
             loss = loss / tokens
-            loss.backward()
+            (loss if penalty is None else loss + penalty / tokens).backward()
         self.states[group] = state.detach()
         return loss.item()
 

@@ -1,0 +1,500 @@
+"""AWD-LSTM: its forward pass and gradients token by token, where each mask falls and how long it
+stays, the penalties by hand, and the plain LSTM without any of it.
+
+`test_fastai_agrees` runs where fastai is installed, which nothing else here needs.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compiling import needs_compiler
+from tiny import SMALL, VOCABULARY, WIDTH, tiny_entry, tiny_model
+from torch import Tensor, nn
+from trainings import assert_close, gradients, make_training
+
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.kinds import KindError
+from entity_transformers.models import awd_lstm, lstm
+from entity_transformers.models.awd_lstm import Masks, Rates, draw_masks, penalise
+from entity_transformers.models.base import Batch
+from entity_transformers.models.lstm import LSTM, Network, load
+
+ROWS, TOKENS, LAYERS, HIDDEN = 3, 7, 3, 20
+RATES = {
+    "weight_drop": 0.5,
+    "embedding_dropout": 0.1,
+    "input_dropout": 0.4,
+    "hidden_dropout": 0.25,
+    "output_dropout": 0.3,
+}
+EACH = [*({name: rate} for name, rate in RATES.items()), RATES]
+
+
+def make_network(rates: dict[str, float], hidden: int = HIDDEN, seed: int = 0) -> Network:
+    torch.manual_seed(seed)
+    return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, Rates(**rates)).double()
+
+
+def draw(network: Network, seed: int = 1) -> Masks:
+    """Masks of the network's rates in float64."""
+    torch.manual_seed(seed)
+    masks = draw_masks(network.rates, ROWS, VOCABULARY, network.sizes, torch.device("cpu"))
+    return Masks(*(to_double(getattr(masks, field.name)) for field in fields(Masks)))
+
+
+def to_double(mask: Any) -> Any:
+    if isinstance(mask, tuple):
+        return tuple(map(to_double, mask))
+    return None if mask is None else mask.double()
+
+
+def draw_tokens(seed: int = 2, rows: int = ROWS, tokens: int = TOKENS) -> Tensor:
+    # the last word stays out: it is fastai's padding
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(VOCABULARY - 1, (rows, tokens), generator=generator)
+
+
+def masked(tensor: Tensor, mask: Tensor | None) -> Tensor:
+    return tensor if mask is None else tensor * mask
+
+
+def transcribe(
+    network: Network, tokens: Tensor, masks: Masks, begins: Tensor
+) -> tuple[Tensor, Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+    """Hidden states, outputs before and after dropout, and each layer's (h, c) after the last
+    token: the equations of section 2 for one row, one token and one layer at a time, from zeros,
+    and from zeros again where a document ``begins``.
+    """
+    weights = {lstm.stacked_name(name): p for name, p in network.named_parameters()}
+    hidden, outputs, dropped, ends = [], [], [], []
+    for row in range(len(tokens)):
+        state = [(torch.zeros(size).double(),) * 2 for size in network.sizes[1:]]
+        for t, token in enumerate(tokens[row].tolist()):
+            if begins[row, t]:
+                state = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in state]
+            x = weights["embeddings.weight"][token]
+            x = x if masks.words is None else x * masks.words[token]
+            x = x if masks.inputs is None else x * masks.inputs[row, 0]
+            for layer in range(len(state)):
+                w, u, b, d = (
+                    weights[f"lstm.{name}_l{layer}"]
+                    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                )
+                if masks.recurrent:
+                    u = masked(u, masks.recurrent[layer])
+                h, c = state[layer]
+                i, f, g, o = (w @ x + b + u @ h + d).chunk(4)
+                c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+                h = o.sigmoid() * c.tanh()
+                state[layer] = h, c
+                x = h
+                if layer < len(state) - 1 and masks.hidden and masks.hidden[layer] is not None:
+                    x = x * masks.hidden[layer][row, 0]
+            outputs.append(x)
+            x = x if masks.outputs is None else x * masks.outputs[row, 0]
+            dropped.append(x)
+            hidden.append(weights["projection.weight"] @ x + weights["projection.bias"])
+        ends.append(state)
+    shape = (*tokens.shape, WIDTH)
+    joined = [torch.stack(parts).view(shape) for parts in (hidden, outputs, dropped)]
+    last = [
+        (torch.stack([row[i][0] for row in ends]), torch.stack([row[i][1] for row in ends]))
+        for i in range(len(ends[0]))
+    ]
+    return joined[0], joined[1], joined[2], last
+
+
+@pytest.mark.parametrize("rates", EACH, ids=lambda rates: "-".join(rates))
+@pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])
+def test_a_regularised_window_is_that_of_the_equations(
+    rates: dict[str, float], hidden: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hidden states, penalties, state and gradients, a document beginning in the window."""
+    network, tokens = make_network(rates, hidden), draw_tokens()
+    model, masks = LSTM(network, 2.0, 1.0), draw(network)
+    monkeypatch.setattr(lstm, "draw_masks", lambda *given: masks)
+    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
+    begins[1, 4] = begins[2, 0] = True
+    start = model.start(ROWS)
+    start = replace(start, hidden=start.hidden.double(), cell=start.cell.double())
+    got, state = model.encode(Batch(tokens, begins=begins), start)
+    wanted, outputs, dropped, ends = transcribe(network, tokens, masks, begins)
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
+    for i, (h, c) in enumerate(ends):
+        for found, expected in ((state.hidden, h), (state.cell, c)):
+            size = network.sizes[i + 1]
+            torch.testing.assert_close(found[:, i, :size], expected, rtol=0, atol=1e-12)
+            assert not found[:, i, size:].any()
+    penalty = model.penalty(state)
+    assert penalty is not None
+    by_hand = penalise_by_hand(outputs, dropped, begins)
+    torch.testing.assert_close(penalty.double(), by_hand, rtol=1e-6, atol=0)
+    weigh = torch.randn(got.shape, dtype=torch.float64)
+    found, expected = (
+        torch.autograd.grad((hidden * weigh).sum() + extra, list(network.parameters()))
+        for hidden, extra in ((got, penalty.double()), (wanted, by_hand))
+    )
+    for one, other in zip(found, expected, strict=True):
+        # penalties are float32
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def penalise_by_hand(outputs: Tensor, dropped: Tensor, begins: Tensor) -> Tensor:
+    """2 AR + TAR, a sum over tokens, number by number."""
+    total = torch.zeros((), dtype=torch.float64)
+    rows, tokens, width = outputs.shape
+    for row in range(rows):
+        for t in range(tokens):
+            for unit in range(width):
+                total = total + 2.0 * dropped[row, t, unit] ** 2 / width
+                if t and not begins[row, t]:
+                    change = outputs[row, t, unit] - outputs[row, t - 1, unit]
+                    total = total + 1.0 * change**2 / width
+    return total
+
+
+def test_penalties_of_known_numbers() -> None:
+    outputs = torch.tensor([[[1.0, 2.0], [3.0, 2.0], [0.0, 0.0]]])
+    dropped = torch.tensor([[[0.0, 4.0], [6.0, 0.0], [0.0, 0.0]]])
+    begins = torch.tensor([[True, False, True]])
+    for alpha, beta, where, expected in (
+        (1.0, 0.0, None, 16 / 2 + 36 / 2),
+        (0.0, 1.0, None, 4 / 2 + 13 / 2),
+        (0.0, 1.0, begins, 4 / 2),
+        (0.5, 10.0, begins, 13.0 + 20.0),
+    ):
+        assert penalise(outputs, dropped, where, alpha, beta).tolist() == [expected]
+
+
+def test_the_gradient_of_a_dropped_weight_is_that_of_finite_differences() -> None:
+    """Through the mask, to the parameter itself: there is no other weight."""
+    network, tokens = make_network({"weight_drop": 0.5}), draw_tokens()
+    masks = draw(network)
+    zeros = torch.zeros(ROWS, LAYERS, HIDDEN, dtype=torch.float64)
+
+    def loss() -> Tensor:
+        return network(tokens, zeros, zeros, masks)[0].sin().sum()
+
+    loss().backward()
+    for layer, mask in zip(network.lstm.layers, masks.recurrent, strict=True):
+        weight = layer.weight_hh_l0
+        assert weight.is_leaf
+        assert not weight.grad[mask == 0].any()
+        assert (weight.grad[mask > 0] != 0).all()
+        for row, column in [*(mask > 0).nonzero()[::29].tolist(), *(mask == 0).nonzero()[:3]]:
+            ends = []
+            for change in (1e-5, -1e-5):
+                with torch.no_grad():
+                    weight[row, column] += change
+                    ends.append(loss().item())
+                    weight[row, column] -= change
+            difference = (ends[0] - ends[1]) / 2e-5
+            assert weight.grad[row, column].item() == pytest.approx(difference, rel=1e-5, abs=1e-8)
+
+
+def test_only_the_weights_of_the_plain_lstm_are_trained_and_saved(tmp_path: Path) -> None:
+    plain, dropped = (make_network(rates, WIDTH) for rates in ({}, RATES))
+    assert isinstance(plain.lstm, nn.LSTM)
+    names = {name: p.shape for name, p in plain.named_parameters()}
+    assert names == {lstm.stacked_name(name): p.shape for name, p in dropped.named_parameters()}
+    model = LSTM(dropped.float())
+    for _ in range(2):  # and nothing is left behind in the module by a pass
+        model.encode(Batch(draw_tokens()), model.start(ROWS))
+    assert dropped.state_dict().keys() == dict(dropped.named_parameters()).keys()
+    assert_same_numbers(copy.deepcopy(dropped), dropped)
+    model.save(tmp_path)
+    plain.float()
+    lstm.take_weights(plain, lstm.load_file(tmp_path / "model.safetensors"))
+    assert_same_numbers(plain, dropped)
+
+
+def assert_same_numbers(one: nn.Module, other: nn.Module) -> None:
+    other_weights = {lstm.stacked_name(name): p for name, p in other.named_parameters()}
+    for name, parameter in one.named_parameters():
+        assert torch.equal(parameter, other_weights[lstm.stacked_name(name)]), name
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
+    """Zeros are as frequent as asked for, within five standard errors; what is left makes up."""
+    rate, sizes = RATES[name], (60, 90, 60)
+    torch.manual_seed(4)
+    masks = draw_masks(Rates(**{name: rate}), 40, 9000, sizes, torch.device("cpu"))
+    present = {
+        "weight_drop": [*masks.recurrent],
+        "embedding_dropout": [masks.words],
+        "input_dropout": [masks.inputs],
+        "hidden_dropout": [*masks.hidden],
+        "output_dropout": [masks.outputs],
+    }
+    shapes = {
+        "weight_drop": [(360, 90), (240, 60)],
+        "embedding_dropout": [(9000, 1)],
+        "input_dropout": [(40, 1, 60)],
+        "hidden_dropout": [(40, 1, 90)],
+        "output_dropout": [(40, 1, 60)],
+    }
+    for other, drawn in present.items():
+        if other != name:
+            assert set(drawn) == {None}
+            continue
+        assert [mask.shape for mask in drawn] == shapes[name]
+        for mask in drawn:
+            assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / (1 - rate)).item()}
+            zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
+            assert abs(zeros - rate) < 5 * error
+            assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
+
+
+def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, given = LSTM(make_network(RATES).float()), []
+    own = awd_lstm.call_dropped
+    monkeypatch.setattr(
+        awd_lstm,
+        "call_dropped",
+        lambda layer, mask, inputs, start: (
+            given.append((mask, inputs)) or own(layer, mask, inputs, start)
+        ),
+    )
+    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
+    begins[1, 3] = True
+    state = model.start(ROWS)
+    windows = []
+    for seed in range(2):
+        given.clear()
+        _, state = model.encode(Batch(draw_tokens(seed), begins=begins), state.detach())
+        assert len(given) == 2 * LAYERS  # before and after the document's begin
+        weights = [mask for mask, _ in given]
+        assert all(
+            one is other for one, other in zip(weights[:LAYERS], weights[LAYERS:], strict=True)
+        )
+        # what is zero at one token of a layer's inputs is zero at all of the row's
+        zeros = [
+            torch.cat([given[i][1], given[i + LAYERS][1]], dim=1) == 0 for i in range(1, LAYERS)
+        ]
+        for zero in zeros:
+            assert torch.equal(zero.all(1), zero.any(1))
+            assert not torch.equal(zero[0], zero[1])  # each row has its own
+        windows.append((weights[0], zeros[0]))
+    assert not torch.equal(windows[0][0], windows[1][0])
+    assert not torch.equal(windows[0][1], windows[1][1])
+
+
+@pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])
+def test_evaluation_is_the_plain_lstm_s(hidden: int) -> None:
+    regularised, plain = (make_network(rates, hidden).float() for rates in (RATES, {}))
+    assert_same_numbers(regularised, plain)
+    read = []
+    for network in (regularised, plain):
+        model = LSTM(network, 2.0, 1.0)
+        model.encode(Batch(draw_tokens()), model.start(ROWS))  # a pass of training before
+        model.eval()
+        before = torch.get_rng_state()
+        hidden_states, state = model.encode(Batch(draw_tokens()), model.start(ROWS))
+        assert torch.equal(torch.get_rng_state(), before)
+        assert model.penalty(state) is None
+        read.append(hidden_states)
+    torch.testing.assert_close(*read, rtol=0, atol=1e-6)
+
+
+def test_by_default_it_is_torch_s_lstm_bit_for_bit() -> None:
+    """Initial weights, and the forward pass of training with its dropout."""
+    model = tiny_model("lstm", seed=5, dropout=0.2)
+    torch.manual_seed(5)
+    embeddings = nn.Embedding(VOCABULARY, WIDTH)
+    layers = nn.LSTM(WIDTH, WIDTH, SMALL["layers"], batch_first=True, dropout=0.2)
+    projection = nn.Linear(WIDTH, WIDTH)
+    nn.init.uniform_(embeddings.weight, -0.1, 0.1)
+    expected = nn.ModuleDict({"embeddings": embeddings, "lstm": layers, "projection": projection})
+    weights = model.module.state_dict()
+    assert weights.keys() == expected.state_dict().keys()
+    assert all(torch.equal(p, weights[name]) for name, p in expected.state_dict().items())
+    tokens = draw_tokens()
+    torch.manual_seed(6)
+    hidden, state = model.encode(Batch(tokens), model.start(ROWS))
+    torch.manual_seed(6)
+    outputs, (h, c) = layers(nn.functional.dropout(embeddings(tokens), 0.2))
+    assert torch.equal(hidden, projection(nn.functional.dropout(outputs, 0.2)))
+    assert torch.equal(state.hidden, h.transpose(0, 1))
+    assert torch.equal(state.cell, c.transpose(0, 1))
+    assert model.penalty(state) is None
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("hidden", [None, 24])
+def test_parameters_are_those_of_the_formula(layers: int, hidden: int | None) -> None:
+    wide = (hidden if layers > 1 else None) or WIDTH
+    model = tiny_model("lstm", layers=layers, hidden=wide, weight_drop=0.5)
+    sizes = [WIDTH, *[wide] * (layers - 1), WIDTH]
+    numbers = sum(4 * b * (a + b + 2) for a, b in pairwise(sizes))
+    assert model.count_parameters() == VOCABULARY * WIDTH + numbers + WIDTH * WIDTH + WIDTH
+    assert model.start(2).hidden.shape == (2, layers, max(sizes))
+
+
+def test_a_saved_one_comes_back_with_its_rates_and_an_older_one_without(tmp_path: Path) -> None:
+    model = LSTM(make_network(RATES).float().eval())
+    model.save(tmp_path)
+    again, batch = load(tmp_path), Batch(draw_tokens())
+    assert (again.module.rates, again.module.sizes) == (Rates(**RATES), model.module.sizes)
+    again.eval()
+    assert torch.equal(*(m.encode(batch, m.start(ROWS))[0] for m in (model, again)))
+    LSTM(make_network({}, WIDTH).float()).save(tmp_path)
+    older = ("model_type", "vocabulary", "width", "layers", "dropout")
+    config = read_json(tmp_path / "config.json")
+    write_json(tmp_path / "config.json", {name: config[name] for name in older})
+    assert load(tmp_path).module.rates == Rates()
+
+
+def test_initial_weights_may_be_of_other_rates_but_not_of_another_shape(tmp_path: Path) -> None:
+    tiny_model("lstm", seed=3).save(tmp_path)
+    begun = tiny_model("lstm", initial_weights=str(tmp_path), dropout=0.0, **RATES)
+    assert_same_numbers(begun.module, load(tmp_path).module)
+    with pytest.raises(ValueError, match="not an LSTM checkpoint of this shape"):
+        tiny_model("lstm", initial_weights=str(tmp_path), hidden=24)
+
+
+def test_recomputed_activations_give_the_same_gradients() -> None:
+    changes = {"dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, "temporal_penalty": 1.0}
+    model, found = tiny_model("lstm", **changes, **RATES), []
+    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
+    begins[0, 2] = True
+    for _ in range(2):
+        model.module.zero_grad()
+        torch.manual_seed(3)
+        hidden, state = model.encode(Batch(draw_tokens(), begins=begins), model.start(ROWS))
+        penalty = model.penalty(state)
+        assert penalty is not None
+        (hidden.square().sum() + penalty).backward()
+        found.append([p.grad for p in model.module.parameters()])
+        model.checkpoint_activations()
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_compiled_one_has_the_same_gradients(tmp_path: Path) -> None:
+    """The same masks too: they are drawn outside what is compiled."""
+    changes: dict[str, Any] = {"dropout": 0.0, "hidden": 24, "temporal_penalty": 1.0, **RATES}
+    plain, compiled = (
+        make_training(tmp_path / mode, "lstm", compile=mode, **changes)
+        for mode in ("off", "default")
+    )
+    found = []
+    for training in (plain, compiled):
+        torch.manual_seed(1)
+        found.append(gradients(training))
+    assert_close(*found)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"weight_drop": 1.0},
+        "models.lstm.weight_drop: Input should be less than 1 (value: 1.0)",
+    ),
+    (
+        {"output_dropout": -0.1},
+        "models.lstm.output_dropout: Input should be greater than or equal to 0 (value: -0.1)",
+    ),
+    (
+        {"temporal_penalty": -1},
+        "models.lstm.temporal_penalty: Input should be greater than or equal to 0 (value: -1)",
+    ),
+    ({"hidden": 0}, "models.lstm.hidden: Input should be greater than 0 (value: 0)"),
+    (
+        {"optimizer": "sgd"},
+        "models.lstm.optimizer: Input should be 'adamw' or 'asgd' (value: 'sgd')",
+    ),
+    (
+        {"nonmonotone_interval": -1},
+        "models.lstm.nonmonotone_interval: Input should be greater than or equal to 0 (value: -1)",
+    ),
+    (
+        {"dropout": 0.1, "input_dropout": 0.4},
+        "models.lstm: Value error, input_dropout 0.4 falls where dropout 0.1 does: set one of them"
+        " to 0",
+    ),
+    (
+        {"layers": 1, "hidden": 24},
+        "models.lstm: Value error, hidden 24 is of all layers but the last, and layers is 1: leave"
+        " it out",
+    ),
+    (
+        {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2},
+        "models.lstm: Value error, hidden_dropout 0.2 falls between layers, and layers is 1: set"
+        " it to 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG, ids=lambda value: str(value)[:40])
+def test_what_can_not_be_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(KindError) as error:
+        tiny_entry("lstm", **changes)
+    assert str(error.value) == message
+
+
+def test_fastai_agrees() -> None:
+    """Two windows in a row with the same seed, so the same masks: outputs, what is left of them by
+    output dropout, penalties and gradients.
+    """
+    awdlstm = pytest.importorskip("fastai.text.models.awdlstm")
+    network = make_network(RATES).float()
+    theirs = awdlstm.AWD_LSTM(
+        VOCABULARY,
+        WIDTH,
+        HIDDEN,
+        LAYERS,
+        pad_token=VOCABULARY - 1,
+        hidden_p=RATES["hidden_dropout"],
+        input_p=RATES["input_dropout"],
+        embed_p=RATES["embedding_dropout"],
+        weight_p=RATES["weight_drop"],
+    )
+    output_dropout = awdlstm.RNNDropout(RATES["output_dropout"])
+    pairs = {"embeddings.weight": theirs.encoder.weight}
+    for i, rnn in enumerate(theirs.rnns):
+        pairs[f"lstm.layers.{i}.weight_hh_l0"] = rnn.weight_hh_l0_raw
+        for name in ("weight_ih_l0", "bias_ih_l0", "bias_hh_l0"):
+            pairs[f"lstm.layers.{i}.{name}"] = getattr(rnn.module, name)
+    own = dict(network.named_parameters())
+    assert own.keys() - pairs.keys() == {"projection.weight", "projection.bias"}
+    with torch.no_grad():
+        for name, parameter in pairs.items():
+            parameter.copy_(own[name])
+    theirs.train()
+    model, seen = LSTM(network, 2.0, 1.0), []
+    network.projection.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    state = model.start(ROWS)
+    for window in range(2):
+        tokens = draw_tokens(window)
+        torch.manual_seed(window)
+        outputs = theirs(tokens)
+        dropped = output_dropout(outputs)
+        torch.manual_seed(window)
+        _, state = model.encode(Batch(tokens), state.detach())
+        torch.testing.assert_close(seen[-1], dropped, rtol=0, atol=1e-6)
+        # the means of fastai's RNNRegularizer, that of TAR over one token less
+        ar, tar = dropped.pow(2).mean(), (outputs[:, 1:] - outputs[:, :-1]).pow(2).mean()
+        penalty = model.penalty(state)
+        assert penalty is not None
+        expected = 2 * ar + tar * (TOKENS - 1) / TOKENS
+        torch.testing.assert_close(penalty / tokens.numel(), expected)
+        weigh = torch.randn(dropped.shape)
+        found, wanted = (
+            torch.autograd.grad((left * weigh).sum() + extra, [of[name] for name in pairs])
+            for left, extra, of in (
+                (seen[-1], penalty, own),
+                (dropped, expected * tokens.numel(), pairs),
+            )
+        )
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
