@@ -31,6 +31,7 @@ from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
+from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
 from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.study.steps.ner import NerParams
@@ -78,6 +79,7 @@ class Params(Section):
     ner: NerParams
     cache: CacheParams
     memory: MemoryParams
+    decisions: DecisionsParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
@@ -157,8 +159,9 @@ class Params(Section):
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
         given = {f"models.{name}.labels": self.model(name).labels for name in self.models}
-        if self.has("memory"):
-            given["memory.labels"] = self.memory.labels
+        for section in ("memory", "decisions"):
+            if self.has(section):
+                given[f"{section}.labels"] = getattr(self, section).labels
         for key, labels in given.items():
             check_layer(key, labels, self.corpus.resolvers)
         splits: set[str] = set()
@@ -202,6 +205,7 @@ _SPLIT_KEYS = {
     "probe": ("choose", "report"),
     "cache": ("choose", "report"),
     "memory": ("choose", "report"),
+    "decisions": ("choose", "report"),
 }
 
 
