@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def lively_decider(states: int, seed: int = 0, longest: int = LONGEST) -> Decide
     decider = Decider(states, WIDTH, longest)
     for parameter in decider.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
+    torch.nn.init.constant_(decider.distance, -1.0)
     return decider.requires_grad_(False)
 
 
@@ -254,6 +256,35 @@ def test_samples_converge_to_the_exact_sum(
     assert 0 < found.error < 0.1
     assert abs(-found.nats - exact) < 3 * found.error
     assert 1 < found.effective <= 8000 // group
+
+
+def test_a_sample_weighs_what_its_story_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weight of one sample of a long document, p / q, from the scores of the whole story."""
+    model, texts = read()
+    decider, proposal = lively_decider(model.width), lively_decider(model.width, seed=1)
+    proposal.begin.bias.fill_(2)
+    proposal.fresh.fill_(2)
+    drawn: list[tuple[int, int]] = []
+    decide_once = marginal._decide
+
+    def spy(*args: Any) -> Any:
+        now, gained = decide_once(*args)
+        begins = bool(now.left[0]) and not args[2].left[0]
+        inside = bool(now.left[0])
+        drawn.append((int(now.open[0]) * inside, int(now.left[0]) * begins))
+        return now, gained
+
+    monkeypatch.setattr(marginal, "_decide", spy)
+    for text, seed in product(texts, range(2)):
+        drawn.clear()
+        found = estimate_marginal(model, decider, proposal, text, samples=1, group=1, seed=seed)
+        entity, length = (np.array(column) for column in zip(*drawn, strict=True))
+        assert entity.max() > 4  # more entities than there was room for at first
+        told = tell(text, Story(entity, length))
+        with torch.inference_mode():
+            log_q = float(propose(proposal, told).total().sum())
+        joint = sum(score_story(model, decider, told).values())
+        assert found.nats == pytest.approx(joint + log_q, abs=1e-3)
 
 
 def test_a_perfect_proposal_needs_one_sample() -> None:

@@ -176,8 +176,9 @@ def _score_candidates(
 ) -> Tensor:
     """log p(E) [S, C]; -inf of what is not there."""
     known = own.last >= 0
-    known[:, 0] = True
-    return one.score_candidates(embeddings @ one.which(state), t - own.last, known)
+    age = torch.where(known, t - own.last, 0)
+    known[:, 0] = True  # a new entity, which has no age
+    return one.score_candidates(embeddings @ one.which(state), age, known)
 
 
 def _pick(embeddings: Tensor, entity: Tensor) -> Tensor:
