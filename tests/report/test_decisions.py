@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tiny import lively_model, tiny_corpus
 
 from entity_transformers.artifacts import write_json
 from entity_transformers.report import paper
@@ -22,6 +23,8 @@ from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
 from entity_transformers.study.params import load
+from entity_transformers.tasks.decisions.comparison import compare_decisions
+from entity_transformers.tasks.decisions.training import Setting, read_stories
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKENS, WORDS = [100, 300, 200, 400], [80, 220, 150, 350]
@@ -53,7 +56,7 @@ def tree(tmp_path: Path) -> Tree:
                 "group": group,
                 "samples": 100,
                 "nats": spread(5.0 - less + (group == 1)),
-                "errors": [3.0, 4.0, 0.0, 0.0],
+                "error": [3.0, 4.0, 0.0, 0.0],
                 "effective": [1.0, 2.0, 3.0, 4.0],
             }
             for group in (1, 20)
@@ -123,12 +126,15 @@ def test_only_words_alone_have_perplexities_beside_the_printed_ones(results: Res
     ]
     error: Any = table.rows[3][3]  # 5 nats of the whole, of a perplexity per word
     assert error.value == pytest.approx(np.mean(expected) * 5 / sum(WORDS))
-    assert str(table.rows[3][4]) == "2.5"
-    assert [str(table.rows[0][i]) for i in (3, 4, 5)] == ["–"] * 3
+    assert [str(table.rows[i][j]) for i in (2, 3) for j in (4, 5)] == ["100", "2.5", "5", "2.5"]
+    assert [str(table.rows[0][i]) for i in (3, 4, 5, 6, 7)] == ["–"] * 5
+    assert [str(table.rows[1][i]) != "–" for i in (6, 7)] == [True, False]
 
 
 def test_the_difference_covers_documents_and_seeds(results: Results) -> None:
-    cell: Any = build_words(results).rows[3][5]
+    _, control = build_words(results).rows[3][6:8]
+    assert control.value == pytest.approx(0.02 - np.mean([*LESS.values()]))  # type: ignore[union-attr]
+    cell: Any = build_words(results).rows[3][6]
     gaps = [-less for less in LESS.values()]
     low, high = stats.t.interval(0.95, 1, np.mean(gaps), stats.sem(gaps))
     assert cell.value == pytest.approx(np.mean(gaps))
@@ -142,3 +148,29 @@ def test_who_is_next_against_recency_and_frequency(results: Results) -> None:
         ["recency", "1.5000", "62.50", "50", "0.7500", "81.25", "30"],
         ["frequency", "2.0000", "50.00", "50", "–", "–", "0"],  # nothing to judge
     ]
+
+
+def test_what_the_step_computes_is_what_the_report_reads(tmp_path: Path) -> None:
+    """From a model's states to the tables: the parts add up, and no cell is empty."""
+    model = lively_model("gpt2")
+    model.module.requires_grad_(False)
+    texts = read_stories(model, tiny_corpus(3), "gold", window=8, longest=3)
+    setting = Setting(width=4, longest=3, steps=2, learning_rates=(1e-2,), seed=1)
+    found = compare_decisions(model, texts, texts, texts, setting, samples=8, groups=(1, 4))
+    documents = [
+        {"document": text.name, "tokens": len(text.tokens), "words": text.words} for text in texts
+    ]
+    facts = {"split": "test", "documents": documents}
+    write_json(tmp_path / "decisions/gpt2/1/decisions.json", facts | found)
+    frame = collect(Tree(tmp_path, (("gpt2", 1),)), ["decisions"])
+    entries = load(ROOT / "params.yaml").entries("causal")
+    results = Results("x", entries, (1,), frame, ("decisions",), bootstrap_samples=100)
+    (row,) = build_decisions(results).rows
+    cells: list[Any] = list(row[1:])
+    plain = sum(text.plain.sum() for text in texts) / sum(len(text.tokens) for text in texts)
+    assert cells[0].value == pytest.approx(plain)
+    assert cells[-1].value == pytest.approx(sum(cell.value for cell in cells[3:-1]))
+    for table in (build_words(results), build_entities(results)):
+        ours = [row for row in table.rows if str(row[0]) == str(table.rows[0][0])]
+        assert all(str(row[2]) != "–" for row in ours)
+    assert [str(cell) != "–" for cell in build_words(results).rows[2][2:8]] == [True] * 6

@@ -78,7 +78,7 @@ def _list_parts(found: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list
 
 def _judge_estimate(one: Mapping[str, Any], words: int) -> dict[str, float]:
     """The standard error of the perplexity per word, and how many groups the estimate rests on."""
-    error = math.sqrt(sum(value**2 for value in one["errors"]))
+    error = math.sqrt(sum(value**2 for value in one["error"]))
     return {
         "perplexity_word_error": math.exp(sum(one["nats"]) / words) * error / words,
         "effective_groups": float(np.mean(one["effective"])),
@@ -163,7 +163,7 @@ def build_words(results: Results) -> Table:
         for group in list_groups(results):
             name = f"decisions summed out, {_name_group(group)}"
             rows.append(_word_row(results, model, name, part="marginal", group=group))
-    empty = (MISSING,) * 4
+    empty = (MISSING,) * 6
     for name, value in paper.WORD_PERPLEXITIES.items():
         rows.append((name, "as the paper prints it", *empty, Number(value, 2)))
     return Table(
@@ -174,8 +174,10 @@ def build_words(results: Results) -> Table:
             "What",
             "PPL per word",
             "Standard error",
+            "Groups",
             "Groups that count",
             "Against the model alone",
+            "Against a learnt vector",
             "Paper PPL per word",
         ),
         rows=tuple(rows),
@@ -184,31 +186,36 @@ def build_words(results: Results) -> Table:
             " predicted; the sum over all decisions is estimated from samples."
         ),
         note=(
-            "Against the model alone: nats per token, with the interval over documents and over"
-            " seeds together. A learnt vector is trained as long, on the same text, with as many"
-            " trials: what it gains needs no entities. The logarithm of an estimate is too small on"
-            " average, so that a perplexity is too high rather than too low; where few groups count"
-            " (of each document, on average), it is far too high and its standard error says"
-            " nothing. Words are those of the corpus, of BPE tokens, no word unknown: the printed"
-            " ones are over 10,000-word vocabularies with an unknown word, on another corpus unless"
-            " this is CoNLL-2012, and are not comparable."
+            "Against: nats per token, with the interval over documents and over seeds together. A"
+            " learnt vector is trained as long, on the same text, with as many trials: its gain"
+            " needs no entities. The logarithm of an estimate is too small on average, so that a"
+            " perplexity is too high rather than too low; where few of the groups count (of each"
+            " document, on average) or there are few, it is no more than an upper bound, and its"
+            " standard error says little. Words are those of the corpus, of BPE tokens, no word"
+            " unknown: the printed ones are over 10,000-word vocabularies with an unknown word, on"
+            " another corpus unless this is CoNLL-2012, and are not comparable."
         ),
     )
 
 
 def _word_row(results: Results, model: ModelEntry, name: str, **about: Any) -> tuple[Cell, ...]:
-    error, effective = (
+    error, groups, effective = (
         results.statistic(model, at(results, measured, **about))
-        for measured in ("perplexity_word_error", "effective_groups")
+        for measured in ("perplexity_word_error", "groups", "effective_groups")
     )
-    alone = about["part"] == PLAIN
+    others = [name for name in (PLAIN, SHIFT) if name == PLAIN or about["part"] == "marginal"]
+    gaps = [
+        MISSING if name == about["part"] else compare(results, model, about, {"part": name})
+        for name in others
+    ]
     return (
         write_label(model),
         name,
         show(results.statistic(model, at(results, "perplexity_word", **about))),
         Number(error.mean),
+        Number(groups.mean, 0),
         Number(effective.mean, 1),
-        MISSING if alone else compare(results, model, about, {"part": PLAIN}),
+        *(*gaps, MISSING)[:2],
         MISSING,
     )
 
