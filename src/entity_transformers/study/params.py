@@ -32,6 +32,7 @@ from entity_transformers.study.steps.analogies import AnalogiesParams
 from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
+from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
 from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.study.steps.ner import NerParams
@@ -80,6 +81,7 @@ class Params(Section):
     analogies: AnalogiesParams
     cache: CacheParams
     memory: MemoryParams
+    decisions: DecisionsParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
@@ -159,8 +161,8 @@ class Params(Section):
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
         given = {f"models.{name}.labels": self.model(name).labels for name in self.models}
-        if self.has("memory"):
-            given["memory.labels"] = self.memory.labels
+        for section in filter(self.has, ("memory", "decisions")):
+            given[f"{section}.labels"] = getattr(self, section).labels
         for key, labels in given.items():
             check_layer(key, labels, self.corpus.resolvers)
         splits: set[str] = set()
@@ -204,6 +206,7 @@ _SPLIT_KEYS = {
     "probe": ("choose", "report"),
     "cache": ("choose", "report"),
     "memory": ("choose", "report"),
+    "decisions": ("choose", "report"),
 }
 
 

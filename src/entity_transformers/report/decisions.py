@@ -1,0 +1,303 @@
+"""Entity decisions: what they cost and save by part, per-word perplexities, the entity that is
+mentioned next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import paper
+from entity_transformers.report.bootstrap import compare_losses
+from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
+from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
+from entity_transformers.report.frame import Key, Row, read_condition, write_condition
+from entity_transformers.report.measures import Tree
+from entity_transformers.report.results import Results, write_label
+
+STEP = "decisions"
+UNITS = {
+    "loss": "nats per token",
+    "nll": "nats",
+    "perplexity_word": "perplexity per word",
+    "perplexity_word_error": "perplexity per word",
+    "effective_groups": "groups",
+    "groups": "groups",
+    "learning_rate": "per step",
+    "cross_entropy": "nats per mention",
+    "accuracy": "fraction",
+}
+GIVEN = ("words", "begins", "entities", "lengths")
+"""The parts of the joint probability."""
+PLAIN, SHIFT, JOINT = "plain", "shift", "joint"
+PREDICTORS = {"decisions": "decisions", "recency": "recency", "frequency": "frequency"}
+
+
+def measure(tree: Tree) -> Iterator[Row]:
+    """decisions.json of every run. ``part`` says of what: the words by the model alone (plain) or
+    with a learnt vector (shift), words given gold decisions (words), the decisions (begins,
+    entities, lengths), both together (joint), the words without any (marginal, by ``group``).
+    """
+    for model, seed, found in tree.each(STEP, "decisions.json"):
+        run: dict[str, Any] = {"model": model, "seed": seed, "split": found["split"]}
+        documents = found["documents"]
+        tokens, words = (sum(one[unit] for one in documents) for unit in ("tokens", "words"))
+        for about, nats in _list_parts(found):
+            condition = write_condition(**about)
+            total = sum(nats)
+            yield Row(STEP, "loss", total / tokens, condition=condition, count=tokens, **run)
+            if about["part"] not in GIVEN[1:]:
+                value = math.exp(total / words)
+                yield Row(STEP, "perplexity_word", value, condition=condition, count=words, **run)
+            for one, value in zip(documents, nats, strict=True):
+                condition = write_condition(document=one["document"], **about)
+                yield Row(STEP, "nll", value, condition=condition, count=one["tokens"], **run)
+        for one in found["marginal"]:
+            condition = write_condition(part="marginal", group=one["group"])
+            for name, value in _judge_estimate(one, words).items():
+                yield Row(STEP, name, value, condition=condition, **run)
+        for name, rate in found["learning_rates"].items():
+            condition = write_condition(trained=name)
+            yield Row(STEP, "learning_rate", rate, condition=condition, **run)
+        yield from _measure_prediction(found["prediction"], run)
+
+
+def _list_parts(found: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list[float]]]:
+    """What it is about, and the nats of each document."""
+    nats = found["nats"]
+    for name in (PLAIN, SHIFT, *GIVEN):
+        yield {"part": name}, nats[name]
+    yield {"part": JOINT}, [sum(parts) for parts in zip(*map(nats.get, GIVEN), strict=True)]
+    for one in found["marginal"]:
+        yield {"part": "marginal", "group": one["group"]}, one["nats"]
+
+
+def _judge_estimate(one: Mapping[str, Any], words: int) -> dict[str, float]:
+    """The standard error of the perplexity per word, and how many groups the estimate rests on."""
+    error = math.sqrt(sum(value**2 for value in one["error"]))
+    return {
+        "perplexity_word_error": math.exp(sum(one["nats"]) / words) * error / words,
+        "effective_groups": float(np.mean(one["effective"])),
+        "groups": one["samples"] // one["group"],
+    }
+
+
+def _measure_prediction(found: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Row]:
+    for by in PREDICTORS:
+        for among in ("any", "known"):
+            judged = found[by][among]
+            condition = write_condition(by=by, among=among)
+            for name in ("cross_entropy", "accuracy"):
+                count = judged["mentions"]
+                value = judged[name] if count else None
+                yield Row(STEP, name, value, condition=condition, count=count, **run)
+
+
+def at(results: Results, name: str, **about: Any) -> Key:
+    split = next(iter(results.frame.distinct("split", step=STEP)))
+    return Key(STEP, name, split, write_condition(**about))
+
+
+def list_groups(results: Results) -> list[int]:
+    """The sizes of groups in which samples were drawn again."""
+    conditions = results.frame.distinct("condition", step=STEP, measure="groups")
+    return sorted(int(read_condition(one)["group"]) for one in conditions)
+
+
+def build_decisions(results: Results) -> Table:
+    """A row per model: nats per token of words and decisions, by part."""
+    models, groups = results.measured(STEP), list_groups(results)
+
+    def row(model: ModelEntry) -> tuple[Cell, ...]:
+        about: list[dict[str, Any]] = [{"part": PLAIN}]
+        about += [{"part": "marginal", "group": one} for one in groups]
+        about += [{"part": name} for name in (*GIVEN, JOINT)]
+        keys = (at(results, "loss", **one) for one in about)
+        cells = (show(results.statistic(model, key), 4) for key in keys)
+        return (write_label(model), *cells)
+
+    return Table(
+        name="decisions",
+        title="Entity decisions, by part",
+        columns=(
+            "Model",
+            "Words, no decisions",
+            *(f"Words, decisions summed out ({_name_group(one)})" for one in groups),
+            "Words, told the decisions",
+            "A mention begins",
+            "Of which entity",
+            "How long",
+            "Words and decisions",
+        ),
+        rows=tuple(map(row, models)),
+        measures=(
+            "What words and entity decisions cost, in nats per token, where EntityNLM's decisions"
+            " are learnt from the states of a model that is left as it is."
+        ),
+        note=(
+            "Only the columns before the words that are told the decisions are of the words alone"
+            " and may be compared with one another. Told the decisions: the chains of"
+            " the annotation, by people who had read on, up to and including the word's own"
+            " mention. Words and decisions: more happens, so it costs more by construction. All per"
+            " token, whether a decision is taken there or not. The model reads no labels."
+        ),
+    )
+
+
+def _name_group(group: int) -> str:
+    return "importance sampling" if group == 1 else f"groups of {group}"
+
+
+def build_words(results: Results) -> Table:
+    """Perplexities per word of what is a probability of the words alone, and the printed ones."""
+    rows: list[tuple[Cell, ...]] = []
+    for model in results.measured(STEP):
+        rows += [
+            _word_row(results, model, "the model alone", part=PLAIN),
+            _word_row(results, model, "a learnt vector added, no entities", part=SHIFT),
+        ]
+        for group in list_groups(results):
+            name = f"decisions summed out, {_name_group(group)}"
+            rows.append(_word_row(results, model, name, part="marginal", group=group))
+    empty = (MISSING,) * 6
+    for name, value in paper.WORD_PERPLEXITIES.items():
+        rows.append((name, "as the paper prints it", *empty, Number(value, 2)))
+    return Table(
+        name="decisions_words",
+        title="Perplexity per word with entity decisions",
+        columns=(
+            "Model",
+            "What",
+            "PPL per word",
+            "Standard error",
+            "Groups",
+            "Groups that count",
+            "Against the model alone",
+            "Against a learnt vector",
+            "Paper PPL per word",
+        ),
+        rows=tuple(rows),
+        measures=(
+            "Do entity decisions make words likelier, when nobody tells them? Only the words are"
+            " predicted; the sum over all decisions is estimated from samples."
+        ),
+        note=(
+            "Against: nats per token, with the interval over documents and over seeds together. A"
+            " learnt vector is trained as long, on the same text, with as many trials: its gain"
+            " needs no entities. The logarithm of an estimate is too small on average, so that a"
+            " perplexity is too high rather than too low; where few of the groups count (of each"
+            " document, on average) or there are few, it is no more than an upper bound, and its"
+            " standard error says little. Words are those of the corpus, of BPE tokens, no word"
+            " unknown: the printed ones are over 10,000-word vocabularies with an unknown word, on"
+            " another corpus unless this is CoNLL-2012, and are not comparable."
+        ),
+    )
+
+
+def _word_row(results: Results, model: ModelEntry, name: str, **about: Any) -> tuple[Cell, ...]:
+    error, groups, effective = (
+        results.statistic(model, at(results, measured, **about))
+        for measured in ("perplexity_word_error", "groups", "effective_groups")
+    )
+    others = [name for name in (PLAIN, SHIFT) if name == PLAIN or about["part"] == "marginal"]
+    gaps = [
+        MISSING if name == about["part"] else compare(results, model, about, {"part": name})
+        for name in others
+    ]
+    return (
+        write_label(model),
+        name,
+        show(results.statistic(model, at(results, "perplexity_word", **about))),
+        Number(error.mean),
+        Number(groups.mean, 0),
+        Number(effective.mean, 1),
+        *(*gaps, MISSING)[:2],
+        MISSING,
+    )
+
+
+def compare(
+    results: Results, model: ModelEntry, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> Cell:
+    """Nats per token of one part less those of another, paired by document and seed."""
+    sides = [_documents(results, model, about) for about in (one, other)]
+    seeds = sorted(sides[0].keys() & sides[1].keys())
+    if not seeds:
+        return MISSING
+    pairs = [(sides[0][seed], sides[1][seed]) for seed in seeds]
+    tokens = pairs[0][0][1]
+    found = compare_losses(
+        np.mean([ours[0] for ours, _ in pairs], axis=0),
+        np.mean([theirs[0] for _, theirs in pairs], axis=0),
+        tokens,
+        samples=results.bootstrap_samples,
+        seed=BOOTSTRAP_SEED,
+        confidence=LEVEL,
+    )
+    gaps = [float((ours[0] - theirs[0]).sum() / tokens.sum()) for ours, theirs in pairs]
+    interval = found["interval"]
+    low, high = cover(tuple(interval), seed_interval(gaps)) if interval else (None, None)
+    return Number(found["difference"], 4, low=low, high=high, signed=True)
+
+
+def _documents(
+    results: Results, model: ModelEntry, about: Mapping[str, Any]
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Nats and tokens of each document by seed, in one order."""
+    wanted = {name: str(value) for name, value in about.items()}
+    found: dict[int, list[tuple[str, float, int]]] = {}
+    for row in results.frame.find(step=STEP, measure="nll", model=model.name):
+        parts = read_condition(row.condition)
+        document = parts.pop("document")
+        if parts == wanted and row.seed is not None and row.value is not None:
+            found.setdefault(row.seed, []).append((document, row.value, row.count or 0))
+    return {
+        seed: (
+            np.array([value for _, value, _ in sorted(rows)]),
+            np.array([count for *_, count in sorted(rows)]),
+        )
+        for seed, rows in found.items()
+    }
+
+
+def build_entities(results: Results) -> Table:
+    """Which entity is mentioned next: decisions against recency and frequency."""
+
+    def cells(model: ModelEntry, by: str) -> Iterator[Cell]:
+        for among in ("any", "known"):
+            key = at(results, "cross_entropy", by=by, among=among)
+            yield show(results.statistic(model, key), 4)
+            key = at(results, "accuracy", by=by, among=among)
+            yield show(results.statistic(model, key), percent=True)
+            yield Number(results.count(model, key), 0)
+
+    heads = ("Nats", "Right", "Mentions")
+    return Table(
+        name="decisions_entities",
+        title="Which entity is mentioned next?",
+        columns=(
+            "Model",
+            "By",
+            *(f"{head}, {among}" for among in ("any or new", "known") for head in heads),
+        ),
+        rows=tuple(
+            (write_label(model), name, *cells(model, by))
+            for model in results.measured(STEP)
+            for by, name in PREDICTORS.items()
+        ),
+        measures=(
+            "Asked where a mention begins, from the text before it and its mentions so far: which"
+            " entity is it of, or is it a new one?"
+        ),
+        note=(
+            "Nats per mention, the lower the better; right: the likeliest one is it. Known: told"
+            " that it was mentioned before. Recency and frequency give entities a power of how"
+            " recently or how often they were mentioned, and new ones a weight; both numbers are"
+            " chosen on the split to choose on. They know no words and are the same for every"
+            " model."
+        ),
+    )

@@ -1,0 +1,3 @@
+"""Entity decisions beside a language model that is left as it is, by EntityNLM (Ji et al., 2017):
+is the next token in a mention, of which entity, for how long, and which token is it?
+"""
