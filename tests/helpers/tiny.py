@@ -16,7 +16,7 @@ from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model
-from entity_transformers.study.params import Params, load
+from entity_transformers.study.params import Params, load, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
@@ -80,7 +80,7 @@ def tiny_params(run: Mapping[str, Any] | None = None, **lm: Any) -> Params:
     values["lm"] |= SMALL | lm
     values["run"] |= run or {}
     values["perplexity"]["stride"] = values["lm"]["window"]
-    return type(_sample()).model_validate(values)  # which knows the sections that it leaves out
+    return parse(values, "tiny")
 
 
 def tiny_entry(kind: str = "gpt2e", labels: str | None = None, **changes: Any) -> ModelEntry:
