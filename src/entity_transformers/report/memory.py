@@ -173,6 +173,7 @@ def build_joint(results: Results) -> Table:
         _row(results, model, memory)
         for model in results.measured(STEP)
         for memory in list_memories(results, "joint")
+        if results.by_seed(model, at(results, memory))  # those that begin anew with each window
     ]
     return replace(
         build_memory(results),
