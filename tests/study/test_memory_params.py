@@ -22,6 +22,10 @@ WRONG = [
     ({"policies": ["latest"]}, "'latest', expected one of recent, entities"),
     ({"sizes": [64, 16]}, "expected different ones, smallest first"),
     ({"learning_rates": [0.0]}, "greater than 0"),
+    ({"windows": [64, 16]}, "windows .* expected different ones, smallest first"),
+    ({"windows": [64, 10**5]}, "memory.windows 100000 is more than models.gpt2's window"),
+    ({"joint_policies": ["recent", "recent"]}, "joint_policies recent, recent: one is named twice"),
+    ({"joint_policies": ["latest"]}, "'latest', expected one of recent, entities"),
 ]
 
 
@@ -35,3 +39,21 @@ def test_what_is_unfair_or_unknown_is_refused(changes: dict[str, Any], message: 
 
 def test_the_sample_has_it() -> None:
     assert load(SAMPLE).memory.report == "test"
+
+
+@pytest.mark.parametrize(
+    ("resolvers", "labels", "message"),
+    [
+        (["names"], "lagged-resolver:names", "names reads on before it decides"),
+        ([], "lagged-resolver:names-causal", "does not name names-causal: add it there"),
+        ([], "lagged-gold", "models.gpt2e.labels: 'lagged-gold', expected one of gold"),
+    ],
+)
+def test_lagged_labels_that_would_tell_what_comes_are_refused(
+    resolvers: list[str], labels: str, message: str
+) -> None:
+    values = read_values(SAMPLE)
+    values["corpus"]["resolvers"] = resolvers
+    values["models"]["gpt2e"]["labels"] = labels
+    with pytest.raises(ParamsError, match=message):
+        parse(values, "x")

@@ -9,9 +9,12 @@ from typing import Any
 from entity_transformers.artifacts import read_tokenizer, write_arrays, write_json
 from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.study.params import Params
+from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.tasks.memory.comparison import (
+    Outcome,
     Setting,
     Texts,
     compare_memories,
@@ -21,7 +24,7 @@ from entity_transformers.tasks.memory.comparison import (
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.joint import Joint, compare_jointly
 from entity_transformers.tasks.memory.leak import measure_leak
-from entity_transformers.tasks.memory.training import cut_documents, read_texts
+from entity_transformers.tasks.memory.training import ReadText, cut_documents, read_texts
 
 
 def score_memory(
@@ -50,17 +53,7 @@ def score_memory(
     read[-1]["ceilings"] = measure_ceilings(texts, max(section.sizes), setting)
     read[-1]["leak"] = measure_leak(texts.train, texts.report)
     if section.joint_steps and trained.context is not None:
-        joint = Joint(
-            window,
-            section.joint_windows,
-            section.joint_steps,
-            (section.joint_learning_rate, section.learning_rates[0]),
-            int(splits[2].tokens[0]),
-            entry.lm.precision == "bfloat16",
-        )
-        memories = [(policy, section.joint_size) for policy in section.joint_policies]
-        report = (splits[2], section.labels)
-        alone, learnt = compare_jointly(trained, texts.train, report, memories, setting, joint)
+        alone, learnt = _learn_jointly(params, entry, trained, texts, splits[2], setting)
         read[-1]["joint"] = summarise(learnt, alone, groups, setting)
     facts = {
         "model": model,
@@ -70,17 +63,47 @@ def score_memory(
         "documents": [{"document": text.name, "tokens": len(text.tokens)} for text in texts.report],
     }
     write_json(output / "memory.json", facts | {"windows": read})
-    best = min(outcomes, key=lambda one: one.chosen)
+    _keep_pointer(min(outcomes, key=lambda one: one.chosen), section, entry, window, output)
+
+
+def _learn_jointly(
+    params: Params,
+    entry: ModelEntry,
+    trained: LanguageModel,
+    texts: Texts,
+    gold: AlignedCorpus,
+    setting: Setting,
+) -> tuple[list[ReadText], list[Outcome]]:
+    """`compare_jointly` as section memory says, in the longest window."""
+    section = params.memory
+    joint = Joint(
+        (section.windows or (entry.lm.window,))[-1],
+        section.joint_windows,
+        section.joint_steps,
+        (section.joint_learning_rate, section.learning_rates[0]),
+        int(gold.tokens[0]),
+        entry.lm.precision == "bfloat16",
+    )
+    memories = [(policy, section.joint_size) for policy in section.joint_policies]
+    report = (gold, section.labels)
+    return compare_jointly(trained, texts.train, report, memories, setting, joint)
+
+
+def _keep_pointer(
+    best: Outcome, section: MemoryParams, entry: ModelEntry, window: int, output: Path
+) -> None:
+    """pointer.safetensors: its weights, and what it was trained with."""
     assert best.pointer is not None
     arrays = {name: tensor.numpy() for name, tensor in best.pointer.state_dict().items()}
-    kept = {
+    facts = {
         "kind": entry.kind.name,
         "policy": best.policy,
         "size": best.size,
         "forms": section.forms,
         "window": window,
+        "labels": section.labels,
     }
-    write_arrays(output / "pointer.safetensors", arrays, kept | {"labels": section.labels})
+    write_arrays(output / "pointer.safetensors", arrays, facts)
 
 
 def _read(model: LanguageModel, splits: Sequence[AlignedCorpus], labels: str, window: int) -> Texts:

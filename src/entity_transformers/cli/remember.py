@@ -58,17 +58,7 @@ def remember(
         make_resolver(resolver),
         document,
     )
-    entities = reader.known()
-    print(
-        f"{document.id}: {len(document.words):,} words read; {len(entities):,} entities,"
-        f" {sum(one.held for one in entities):,} of them in the memory ({facts['size']:,} entries,"
-        f" {facts['policy']})\n"
-    )
-    print(f"{'who':{WIDTH}}  mentions  words ago  in memory")
-    for one in islice(entities, known):
-        forms = ", ".join(one.forms)
-        forms = forms if len(forms) <= WIDTH else forms[: WIDTH - 3] + "..."
-        print(f"{forms:{WIDTH}} {one.mentions:9,} {one.ago:10,}  {'yes' if one.held else 'no'}")
+    _show_known(reader, document, f"{facts['size']:,} entries, {facts['policy']}", known)
     print("\nnext       with memory  without")
     for guess in reader.guess(SHOWN):
         print(f"{guess.text!r:10} {100 * guess.p:10.2f} % {100 * guess.alone:6.2f} %")
@@ -78,6 +68,20 @@ def remember(
             print(text, end="", flush=True)
         print()
     sys.stdout.flush()
+
+
+def _show_known(reader: RememberingReader, document: Document, memory: str, most: int) -> None:
+    """Counts in a line, then the ``most`` entities that were mentioned last."""
+    entities = reader.known()
+    print(
+        f"{document.id}: {len(document.words):,} words read; {len(entities):,} entities,"
+        f" {sum(one.held for one in entities):,} of them in the memory ({memory})\n"
+    )
+    print(f"{'who':{WIDTH}}  mentions  words ago  in memory")
+    for one in islice(entities, most):
+        forms = ", ".join(one.forms)
+        forms = forms if len(forms) <= WIDTH else forms[: WIDTH - 3] + "..."
+        print(f"{forms:{WIDTH}} {one.mentions:9,} {one.ago:10,}  {'yes' if one.held else 'no'}")
 
 
 def _read(path: Path, words: int | None) -> Document:

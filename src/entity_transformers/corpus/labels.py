@@ -44,9 +44,9 @@ def find_spans(corpus: AlignedCorpus, layer: str) -> np.ndarray:
 
 
 def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Labels that no reader of the text so far could not have: each mention's label stands on one
+    """Labels without the place of any mention that has not ended: each mention's stands on one
     token, the first of the second word after it (`LAG`), int32 [N]. A mention with fewer words
-    after it has none.
+    after it has none. Whose it is, is as the layer says: annotators had read on.
     """
     lagged = np.zeros_like(labels)
     for d in range(len(corpus)):

@@ -6,14 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
+from entity_transformers.report.paired import compare
 from entity_transformers.report.results import Results, summarise, write_label
 
 STEP = "memory"
@@ -205,50 +202,10 @@ def _row(results: Results, model: ModelEntry, memory: Memory) -> tuple[Cell, ...
         Number(None if size is None else size / 1024, 1),
         show(summarise(loss.values()), 4),
         show(less, 4),
-        MISSING if memory.policy == RECENT else compare(results, model, memory, RECENT),
+        MISSING
+        if memory.policy == RECENT
+        else compare(results, model, STEP, memory._asdict(), memory.against(RECENT)._asdict()),
     )
-
-
-def compare(results: Results, model: ModelEntry, memory: Memory, other: str) -> Cell:
-    """Its loss less that of the policy ``other``, paired by document and seed."""
-    sides = [_documents(results, model, one) for one in (memory, memory.against(other))]
-    seeds = sorted(sides[0].keys() & sides[1].keys())
-    if not seeds:
-        return MISSING
-    pairs = [(sides[0][seed], sides[1][seed]) for seed in seeds]
-    tokens = pairs[0][0][1]
-    found = compare_losses(
-        np.mean([one[0] for one, _ in pairs], axis=0),
-        np.mean([other[0] for _, other in pairs], axis=0),
-        tokens,
-        samples=results.bootstrap_samples,
-        seed=BOOTSTRAP_SEED,
-        confidence=LEVEL,
-    )
-    gaps = [float((one[0] - other[0]).sum() / tokens.sum()) for one, other in pairs]
-    interval = found["interval"]
-    low, high = cover(tuple(interval), seed_interval(gaps)) if interval else (None, None)
-    return Number(found["difference"], 4, low=low, high=high, signed=True)
-
-
-def _documents(
-    results: Results, model: ModelEntry, memory: Memory
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Nats and tokens of each document by seed, in one order."""
-    wanted = {name: str(value) for name, value in memory._asdict().items()}
-    found: dict[int, list[tuple[str, float, int]]] = {}
-    for row in results.frame.find(step=STEP, measure="nll", model=model.name):
-        parts = read_condition(row.condition)
-        document = parts.pop("document")
-        if parts == wanted and row.seed is not None and row.value is not None:
-            found.setdefault(row.seed, []).append((document, row.value, row.count or 0))
-    return {
-        seed: (
-            np.array([value for _, value, _ in sorted(rows)]),
-            np.array([count for *_, count in sorted(rows)]),
-        )
-        for seed, rows in found.items()
-    }
 
 
 def build_classes(results: Results) -> Table:
