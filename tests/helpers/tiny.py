@@ -87,7 +87,7 @@ def tiny_entry(kind: str = "gpt2e", labels: str | None = None, **changes: Any) -
     """An entry of that kind with `tiny_params` and ``changes``; ``labels``: gold by default where
     the kind reads any.
     """
-    given = labels or ("gold" if "entities" in KINDS[kind].can else "none")
+    given = labels or ("gold" if KINDS[kind].can & {"entities", "guided"} else "none")
     entry = {"kind": kind, "role": "other", "labels": given, **changes}
     lm = _sample().lm.model_dump() | SMALL
     return resolve(kind, {kind: entry}, lm, _sample().kinds, KINDS)

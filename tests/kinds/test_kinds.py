@@ -106,6 +106,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         f"models.a.labels: 'resolver:', expected one of {LAYERS}",
     ),
     (
+        {"kind": "gpt2-antecedent"},
+        "models.a.labels: none, but kind gpt2-antecedent learns from labels: give them, or take the"
+        " kind without",
+    ),
+    (
+        {"kind": "gpt2-antecedent", "labels": "gold", "antecedent_layer": 3},
+        "models.a: Value error, antecedent_layer 3 is more than layers 2",
+    ),
+    (
         {"kind": "gpt2", "labels": "gold"},
         "models.a.labels: 'gold', but kind gpt2 reads no entities: leave it out",
     ),

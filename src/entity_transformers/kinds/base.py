@@ -40,6 +40,7 @@ CAPABILITIES = {
     "causal": "nats per token from the past alone (tables 2 and 3)",
     "attend": "attention weights by head (probe)",
     "entities": "reads and writes a memory of entities, so entities on and off differ",
+    "guided": "labels guide its training, and are not read otherwise",
     "state": "hands something on from one window of a document to the next",
     "masked": "predicts hidden tokens from both sides",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",

@@ -49,10 +49,15 @@ def resolve(
             f"kinds.{kind_name}.matched_to: {of_kind[kind_name]['matched_to']!r}, but only an entry"
             f" of models can be matched: give it in models.{name}"
         )
-    if labels != "none" and "entities" not in kind.can:
+    if labels != "none" and not kind.can & {"entities", "guided"}:
         raise KindError(
             f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it"
             " out"
+        )
+    if labels == "none" and "guided" in kind.can:
+        raise KindError(
+            f"models.{name}.labels: none, but kind {kind_name} learns from labels: give them, or"
+            " take the kind without"
         )
     matched = getattr(params, "matched_to", None)
     if matched is None:

@@ -33,7 +33,7 @@ class Batch:
 
     tokens     int64 [B, T]
     labels     int64 [B, T]: the entity of each token as far as the model is given it, a row of its
-               memory; 0, or no labels at all: no entity
+               memory; 0, or no labels at all: no entity. For a "guided" kind in training alone
     positions  int64 [B, T]: where several documents are packed in a row, the place of each token
                in its own; None: one document per row
     fresh      bool [B, R]: rows of the memory whose document begins in this window; None: none

@@ -68,9 +68,10 @@ class WindowLosses(nn.Module):
         elif self.model.can("entities"):
             fresh = self._tensor(window.starting[part] > 0)
         labels = window.labels[part]
+        reads = self.model.can("entities") or self.model.can("guided")
         batch = Batch(
             self._tensor(window.tokens[part]),
-            self._tensor(labels) if self.model.can("entities") and labels.any() else None,
+            self._tensor(labels) if reads and labels.any() else None,
             positions=self._tensor(window.positions[part]) if window.packed else None,
             fresh=fresh,
             begins=self._tensor(window.begins[part]) if self.model.context is None else None,

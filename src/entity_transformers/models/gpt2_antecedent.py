@@ -1,0 +1,115 @@
+"""GPT-2, one head of which learns to look from each token of a mention back to the entity's earlier
+mentions. What it learns from them is in its weights: it reads no labels.
+
+Dimensions: B rows side by side, T tokens, W width, D width of a head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GPT2LMHeadModel
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds.gpt2_antecedent import KIND
+from entity_transformers.models import gpt2
+from entity_transformers.models.base import Batch, Nothing
+from entity_transformers.models.folders import read_folder
+
+
+@dataclass(frozen=True)
+class Looked(Nothing):
+    """What a window leaves: nothing that the next one reads, and its ``penalty``, a scalar."""
+
+    penalty: Tensor
+
+    def reset(self, rows: Tensor) -> Nothing:
+        return Nothing()
+
+    def detach(self) -> Nothing:
+        return Nothing()
+
+    def select(self, rows: Tensor | slice) -> Nothing:
+        return Nothing()
+
+
+class GPT2Antecedent(gpt2.GPT2):
+    """A GPT-2 of transformers whose head ``head`` (from 0) of layer ``layer`` is guided by labels
+    in training, with ``weight``.
+    """
+
+    kind = KIND
+
+    def __init__(self, module: Any, weight: float = 0.0, layer: int = 0, head: int = 0) -> None:
+        super().__init__(module)
+        self.weight, self.layer, self.head = weight, layer, head
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        if batch.labels is None or not self.weight or not self.module.training:
+            return super().encode(batch, state)
+        read = self.module.transformer(**gpt2.inputs(batch), output_hidden_states=True)
+        block = self.module.transformer.h[self.layer]
+        scores = score_head(block, read.hidden_states[self.layer], self.head)
+        loss = antecedent_losses(scores, batch.labels, batch.positions).sum()
+        return read.last_hidden_state, Looked(self.weight * loss)
+
+    def penalty(self, state: Any) -> Tensor | None:
+        return state.penalty if isinstance(state, Looked) else None
+
+
+def score_head(block: Any, hidden: Tensor, head: int) -> Tensor:
+    """Attention scores of one head before masks and softmax, float32 [B, T, T]: queries by keys,
+    over √D, as the block makes them of the hidden states [B, T, W] that come into it.
+    """
+    attention, width = block.attn, hidden.shape[-1]
+    size = width // attention.num_heads
+    columns = torch.arange(head * size, (head + 1) * size, device=hidden.device)
+    normed, weight, bias = block.ln_1(hidden), attention.c_attn.weight, attention.c_attn.bias
+    queries, keys = (
+        normed @ weight[:, columns + start] + bias[columns + start] for start in (0, width)
+    )
+    return (queries @ keys.transpose(1, 2)).float() / size**0.5
+
+
+def antecedent_losses(scores: Tensor, labels: Tensor, positions: Tensor | None = None) -> Tensor:
+    """What each token's attention lacks, in nats, float32 [B, T]: -log of the part of it that falls
+    on earlier mentions of the token's entity; 0 for a token without one in its window.
+
+    ``scores`` [B, T, T] of queries by keys; ``labels`` int64 [B, T], 0 for no entity, equal for
+    one entity of one document; ``positions`` [B, T] as in `Batch`. Tokens in a row with one label
+    are one mention. The sum over antecedents is the marginal likelihood of Lee et al. (2017),
+    equation 1: which of them is looked at stays free.
+    """
+    later = torch.zeros_like(labels)
+    later[:, 1:] = labels[:, 1:] != labels[:, :-1]
+    mention = later.cumsum(1)
+    begun = torch.zeros_like(labels) if positions is None else (positions == 0).cumsum(1)
+    place = torch.arange(labels.shape[1], device=labels.device)
+    seen = (begun[:, :, None] == begun[:, None, :]) & (place[:, None] >= place)
+    antecedent = (
+        seen
+        & (labels[:, :, None] == labels[:, None, :])
+        & (labels > 0)[:, :, None]
+        & (mention[:, :, None] != mention[:, None, :])
+    )
+    total = scores.masked_fill(~seen, -torch.inf).logsumexp(-1)
+    has = antecedent.any(-1)
+    # a token without antecedents keeps its own score, so that no gradient is that of -inf
+    found = scores.masked_fill(~torch.where(has[..., None], antecedent, seen), -torch.inf)
+    return torch.where(has, total - found.logsumexp(-1), 0.0)
+
+
+def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Antecedent:
+    """A GPT-2 as `gpt2.build` makes it, and the head that is guided."""
+    made, lm = gpt2.build(entry, vocabulary, end, seed), entry.lm
+    layer = (lm.antecedent_layer or (lm.layers + 1) // 2) - 1
+    return GPT2Antecedent(made.module, lm.antecedent_weight, layer, lm.antecedent_head - 1)
+
+
+def load(folder: Path) -> GPT2Antecedent:
+    """A saved one in float32, which is a GPT-2."""
+    return GPT2Antecedent(read_folder(folder, GPT2LMHeadModel))

@@ -1,0 +1,188 @@
+"""The guided head against transformers' own attention weights, and what it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from compiling import needs_compiler
+from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry
+from torch import Tensor
+from trainings import assert_close, gradients, make_training, weights
+from transformers import AutoModelForCausalLM
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.models.base import Batch
+from entity_transformers.models.gpt2_antecedent import (
+    GPT2Antecedent,
+    antecedent_losses,
+    build,
+    load,
+    score_head,
+)
+
+WINDOW = SMALL["window"]
+KIND = "gpt2-antecedent"
+LABELS = torch.tensor([[1, 1, 0, 1, 2, 2, 1, 2], [0, 3, 0, 3, 0, 3, 3, 0], [0] * 8])
+POSITIONS = torch.tensor([[*range(8)], [0, 1, 2, 0, 1, 2, 3, 4], [*range(8)]])
+
+
+@pytest.fixture
+def tokens() -> Tensor:
+    return torch.randint(VOCABULARY, (3, WINDOW), generator=torch.Generator().manual_seed(1))
+
+
+def lively(**changes: object) -> GPT2Antecedent:
+    made = lively_model(KIND, **changes)
+    assert isinstance(made, GPT2Antecedent)
+    return made
+
+
+def losses_by_hand(weights: np.ndarray, labels: list[int], begins: list[int]) -> list[float]:
+    """One row: -log of the sum of the weights on earlier mentions, found token by token."""
+    losses = []
+    for i, label in enumerate(labels):
+        start = max(b for b in begins if b <= i)
+        first = i  # of the mention that i is in
+        while first > start and labels[first - 1] == label:
+            first -= 1
+        wanted = [weights[i, j] for j in range(start, first) if label and labels[j] == label]
+        losses.append(-float(np.log(sum(wanted))) if wanted else 0.0)
+    return losses
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("layer", "head"), [(1, 1), (1, 2), (2, 2)])
+@torch.no_grad()
+def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(
+    layer: int, head: int, packed: bool, tokens: Tensor
+) -> None:
+    model = lively(antecedent_layer=layer, antecedent_head=head, antecedent_weight=0.5)
+    positions = POSITIONS if packed else None
+    model.show_attention()
+    given = {} if positions is None else {"position_ids": positions}
+    shown = model.module.transformer(
+        tokens, output_attentions=True, output_hidden_states=True, use_cache=False, **given
+    )
+    scores = score_head(
+        model.module.transformer.h[layer - 1], shown.hidden_states[layer - 1], head - 1
+    )
+    found = antecedent_losses(scores, LABELS, positions)
+    expected = [
+        losses_by_hand(
+            shown.attentions[layer - 1][row, head - 1].double().numpy(),
+            LABELS[row].tolist(),
+            [0, 3] if packed and row == 1 else [0],
+        )
+        for row in range(3)
+    ]
+    torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-5, atol=1e-6)
+    assert found[0].count_nonzero() == 3
+    assert found[1].count_nonzero() == (2 if packed else 3)
+
+    model.module.train()
+    model.module.transformer.drop.p = 0.0
+    for block in model.module.transformer.h:
+        block.attn.attn_dropout.p = block.attn.resid_dropout.p = block.mlp.dropout.p = 0.0
+    _, state = model.encode(Batch(tokens, LABELS, positions), model.start(3))
+    torch.testing.assert_close(model.penalty(state), 0.5 * found.sum(), rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    scores = torch.randn(3, 8, 8, dtype=torch.float64, requires_grad=True)
+
+    def summed(scores: Tensor) -> Tensor:
+        return antecedent_losses(scores, LABELS, POSITIONS).sum()
+
+    assert torch.autograd.gradcheck(summed, scores)
+    (gradient,) = torch.autograd.grad(summed(scores), scores)
+    assert torch.isfinite(gradient).all()
+    assert not gradient[2].any()  # no entity there
+
+
+def test_without_labels_and_in_evaluation_it_is_its_gpt2(tokens: Tensor, tmp_path: Path) -> None:
+    model = lively()
+    model.save(tmp_path)
+    other = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        expected = other.transformer(tokens).last_hidden_state
+    for one in (model, load(tmp_path).eval()):
+        for labels in (None, LABELS):
+            hidden, state = one.encode(Batch(tokens, labels), one.start(3))
+            assert torch.equal(hidden, expected)
+            assert one.penalty(state) is None
+
+
+def test_weight_zero_trains_a_gpt2(tmp_path: Path) -> None:
+    found = []
+    for kind, changes in ((KIND, {"antecedent_weight": 0.0}), ("gpt2", {}), (KIND, {})):
+        training = make_training(tmp_path / f"{kind}{len(found)}", kind, **changes)
+        training.run()
+        found.append(weights(training))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[1], found[2])
+
+
+def repeated(corpus: AlignedCorpus) -> AlignedCorpus:
+    """One token per entity, so that a head can know an entity by its token."""
+    tokens = np.where(corpus.gold > 0, corpus.gold, corpus.tokens)
+    return replace(corpus, tokens=tokens.astype(np.int32))
+
+
+def test_the_head_learns_to_look_at_antecedents(tmp_path: Path) -> None:
+    corpus = repeated(tiny_corpus(12))
+    changes = {"steps": 120, "learning_rate": 1e-2, "dropout": 0.0, "validate_every": 120}
+    means = {}
+    for weight in (0.0, 1.0):
+        training = make_training(
+            tmp_path / str(weight), KIND, corpus=corpus, antecedent_weight=weight, **changes
+        )
+        progress = training.run()
+        assert progress.step == 120
+        model, window = training.model.eval(), training.plan[0]
+        assert isinstance(model, GPT2Antecedent)
+        labels = torch.from_numpy(window.labels)
+        with torch.no_grad():
+            read = model.module.transformer(
+                torch.from_numpy(window.tokens),
+                position_ids=torch.from_numpy(window.positions),
+                output_hidden_states=True,
+            )
+            scores = score_head(
+                model.module.transformer.h[model.layer],
+                read.hidden_states[model.layer],
+                model.head,
+            )
+            losses = antecedent_losses(scores, labels, torch.from_numpy(window.positions))
+        means[weight] = losses[losses > 0].mean().item()
+    assert means[1.0] < 0.5 * means[0.0]
+
+
+@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}], ids=str)
+def test_recomputed_activations_give_the_same_gradients(
+    changes: dict[str, int], tmp_path: Path
+) -> None:
+    plain, again = (
+        gradients(make_training(tmp_path / str(on), KIND, gradient_checkpointing=on, **changes))
+        for on in (False, True)
+    )
+    assert_close(again, plain, 1e-6)
+
+
+def test_the_default_head_is_the_first_of_the_middle_layer() -> None:
+    for layers, middle in ((1, 0), (2, 0), (5, 2), (6, 2)):
+        made = build(tiny_entry(KIND, layers=layers), VOCABULARY, 0, seed=1)
+        assert (made.layer, made.head) == (middle, 0)
+
+
+@needs_compiler
+def test_it_can_be_compiled(tokens: Tensor) -> None:
+    model = lively(dropout=0.0)
+    model.module.train()
+    batch = Batch(tokens, LABELS, POSITIONS)
+    plain = model.penalty(model.encode(batch, model.start(3))[1])
+    model.compile("default")
+    torch.testing.assert_close(model.penalty(model.encode(batch, model.start(3))[1]), plain)
