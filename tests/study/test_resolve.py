@@ -34,7 +34,8 @@ def resolve(study: Path, text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_study_may_have_a_model_of_any_kind(study: Path, kind: str) -> None:
-    text = f"models: {{mine: {{kind: {kind}, width: 72}}}}\n"
+    labels = ", labels: gold" if "guided" in KINDS[kind].can else ""
+    text = f"models: {{mine: {{kind: {kind}, width: 72{labels}}}}}\n"
     params = parse(resolve(study, text), "params.yaml")
     entry = params.model("mine")
     assert (entry.kind, entry.lm.width) == (KINDS[kind], 72)
