@@ -20,6 +20,8 @@ WRONG = [
     ({"labels": "shuffled"}, "expected gold or resolver:NAME"),
     ({"policies": ["recent", "recent"]}, "one is named twice"),
     ({"policies": ["latest"]}, "'latest', expected one of recent, entities"),
+    ({"policies": ["context"]}, "policies context: name a memory to compare it with"),
+    ({"joint_policies": ["context"]}, "'context', expected one of recent, entities"),
     ({"sizes": [64, 16]}, "expected different ones, smallest first"),
     ({"learning_rates": [0.0]}, "greater than 0"),
     ({"windows": [64, 16]}, "windows .* expected different ones, smallest first"),

@@ -12,19 +12,22 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import VOCABULARY, lively_model, tiny_corpus
+from tiny import VOCABULARY, lively_model, tiny_corpus, tiny_entry
 
 from entity_transformers.corpus.document import Document
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.names import Names
+from entity_transformers.study.steps.memory import CONTEXT as NAMED_CONTEXT
 from entity_transformers.study.steps.memory import POLICIES as NAMED
 from entity_transformers.tasks.memory.comparison import (
+    CONTEXT,
     Setting,
     Texts,
     compare_memories,
     measure_ceilings,
     summarise,
 )
+from entity_transformers.tasks.memory.context import score_contexts
 from entity_transformers.tasks.memory.entries import (
     NEVER,
     POLICIES,
@@ -165,6 +168,30 @@ def test_nouns_are_entities_by_their_spelling() -> None:
 
 def test_the_steps_policies_are_those() -> None:
     assert tuple(POLICIES) == NAMED
+    assert NAMED_CONTEXT == CONTEXT
+
+
+@pytest.mark.parametrize(("kind", "window"), [("gpt2", 4), ("gpt2", 6), ("gpt2e", 4), ("lstm", 4)])
+@torch.no_grad()
+def test_context_of_as_many_bytes_is_read_before_each_window(kind: str, window: int) -> None:
+    """2 layers of 16: a token's keys and values are 128 bytes, an entry 2 x 4 + 8."""
+    model, corpus, lm = lively_model(kind), tiny_corpus(3, seed=3), tiny_entry(kind).lm
+    sizes, tokens = (7, 8, 24, 40), (0, 1, 3, 5)
+    found = list(score_contexts(model, corpus, lm, sizes, window=window, width=4))
+    room = [n for n in tokens if window + n <= 8] if kind != "lstm" else []
+    assert [one.held for one in found] == room
+    assert [one.size for one in found] == list(sizes[: len(room)])
+    for one in found:
+        for d, nll in enumerate(one.nll):
+            text = torch.from_numpy(corpus.tokens[corpus.document(d)].astype(np.int64))
+            expected = []
+            for t in range(1, len(text)):
+                # the first window has no tokens before it, and is as long as the others with theirs
+                later = t - 1 >= window + one.held
+                start = (t - 1 - one.held) // window * window if later else 0
+                hidden, _ = model.encode(Batch(text[None, start:t]), model.start(1))
+                expected.append(model.nats(hidden[:, -1:], text[None, t : t + 1]).item())
+            np.testing.assert_allclose(nll, expected, rtol=1e-5)
 
 
 def test_a_mention_is_known_when_the_second_word_after_it_has_begun() -> None:

@@ -14,6 +14,7 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.study.params import Params
 from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.tasks.memory.comparison import (
+    CONTEXT,
     Outcome,
     Setting,
     Texts,
@@ -21,6 +22,7 @@ from entity_transformers.tasks.memory.comparison import (
     measure_ceilings,
     summarise,
 )
+from entity_transformers.tasks.memory.context import score_contexts
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.joint import Joint, compare_jointly
 from entity_transformers.tasks.memory.leak import measure_leak
@@ -45,7 +47,11 @@ def score_memory(
     read: list[dict[str, Any]] = []
     for window in section.windows or (entry.lm.window,):
         texts = _read(trained, splits, section.labels, window)
-        outcomes = list(compare_memories(texts, section.policies, section.sizes, setting))
+        policies = [policy for policy in section.policies if policy != CONTEXT]
+        outcomes = list(compare_memories(texts, policies, section.sizes, setting))
+        if CONTEXT in section.policies:
+            reads = {"window": window, "width": section.width}
+            outcomes += score_contexts(trained, splits[2], entry.lm, section.sizes, **reads)
         groups = [group_tokens(text, window, tokenizer.decode) for text in texts.report]
         found = summarise(outcomes, texts.report, groups, setting)
         read.append({"window": window, "memories": found})
@@ -63,7 +69,8 @@ def score_memory(
         "documents": [{"document": text.name, "tokens": len(text.tokens)} for text in texts.report],
     }
     write_json(output / "memory.json", facts | {"windows": read})
-    _keep_pointer(min(outcomes, key=lambda one: one.chosen), section, entry, window, output)
+    pointers = [one for one in outcomes if one.pointer is not None]
+    _keep_pointer(min(pointers, key=lambda one: one.chosen), section, entry, window, output)
 
 
 def _learn_jointly(

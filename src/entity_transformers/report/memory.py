@@ -34,6 +34,7 @@ NAMES = {
     "shuffled": "permuted entities",
     "nouns": "nouns by spelling",
     "random": "random spans",
+    "context": "longer context",
 }
 GROUPS = {
     ("place", "outside"): "Outside mentions",

@@ -17,11 +17,18 @@ from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 # of tasks/memory/entries.py, which needs numpy: a study is read without it
 KEPT = ("entities", "mentions", "surface", "shuffled", "nouns", "random")
 POLICIES = ("recent", *KEPT, *(f"half-{name}" for name in KEPT))
+CONTEXT = "context"
 
 
 def _check_policy(name: str) -> str:
     if name not in POLICIES:
         raise ValueError(f"{name!r}, expected one of {', '.join(POLICIES)}")
+    return name
+
+
+def _check_row(name: str) -> str:
+    if name not in (*POLICIES, CONTEXT):
+        raise ValueError(f"{name!r}, expected one of {', '.join((*POLICIES, CONTEXT))}")
     return name
 
 
@@ -47,7 +54,7 @@ class MemoryParams(Section):
         ),
     ]
     policies: Annotated[
-        tuple[Annotated[str, AfterValidator(_check_policy)], ...],
+        tuple[Annotated[str, AfterValidator(_check_row)], ...],
         Field(
             min_length=1,
             description=(
@@ -55,7 +62,8 @@ class MemoryParams(Section):
                 " however many of one entity (mentions); controls: an entity per spelling"
                 " (surface), permuted entities (shuffled), every noun by its spelling (nouns),"
                 " spans drawn at random (random); with half- before it, half of the room for recent"
-                " tokens"
+                " tokens; as many bytes of keys and values of the tokens before a window (context),"
+                " where the model has places for them"
             ),
         ),
     ]
@@ -108,6 +116,8 @@ class MemoryParams(Section):
                 f"choose {self.choose}, report {self.report}: memories must be scored on text that"
                 " nothing was trained or chosen on"
             )
+        if self.policies == (CONTEXT,):
+            raise ValueError(f"policies {CONTEXT}: name a memory to compare it with")
         for name, values in (("sizes", self.sizes), ("windows", self.windows)):
             if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} {list(values)}: expected different ones, smallest first")

@@ -25,6 +25,8 @@ from entity_transformers.tasks.memory.training import (
     train_pointer,
 )
 
+RECENT, CONTEXT = "recent", "context"
+"""The policy that entities are compared with; and what is no policy of entries (`context`)."""
 NUMBER = 4
 """Bytes of a token id, place, entity or count."""
 ORACLES: Mapping[str, Predict] = {
@@ -61,7 +63,7 @@ class Outcome:
 
     rate    the learning rate that was chosen
     chosen  its loss on the split to choose on, nats per token
-    held    the most entries that it held there at once, over the documents
+    held    the most entries that it held there at once, over the documents; of context its tokens
     nll     nats of each token, an array per document
     pointer what was trained
     """
@@ -207,10 +209,10 @@ def _group(nll: np.ndarray, places: Mapping[str, np.ndarray]) -> dict[str, dict[
 
 def entry_bytes(policy: str, width: int) -> float:
     """Of an entry: a key of half precision, the token and its place; where it belongs to an entity
-    also which, when last seen and how often.
+    also which, when last seen and how often. What context may have is as much as recent tokens.
     """
     plain = 2 * width + 2 * NUMBER
     named = plain + 3 * NUMBER
-    if policy == "recent":
+    if policy in (RECENT, CONTEXT):
         return plain
     return (plain + named) / 2 if policy.startswith("half-") else named
