@@ -182,6 +182,7 @@ class Kind:
 
     name    its key in params.yaml
     label   how tables write it
+    year    of the paper that it is after: the order of the overview of systems
     params  typed parameters: those of `LmParams` and its own; a static kind's are its own alone
     can     its capabilities, keys of `CAPABILITIES`; a step runs where all that it needs are there
     home    the module with ``build(entry, vocabulary, end, seed)`` and ``load(folder)``; of a
@@ -197,6 +198,7 @@ class Kind:
 
     name: str
     label: str
+    year: int
     params: type[Section]
     can: frozenset[str]
     home: str

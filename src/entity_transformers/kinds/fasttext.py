@@ -28,4 +28,4 @@ class FastTextParams(Word2VecParams):
         return self
 
 
-KIND = make_kind("fasttext", "fastText", FastTextParams, GENSIM)
+KIND = make_kind("fasttext", "fastText", 2017, FastTextParams, GENSIM)

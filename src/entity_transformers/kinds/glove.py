@@ -19,4 +19,4 @@ class GloVeParams(StaticParams):
     ]
 
 
-KIND = make_kind("glove", "GloVe", GloVeParams)
+KIND = make_kind("glove", "GloVe", 2014, GloVeParams)

@@ -22,6 +22,7 @@ class GPT1Params(LmParams):
 KIND = Kind(
     name="gpt1",
     label="GPT1",
+    year=2018,
     params=GPT1Params,
     can=frozenset({"encode", "causal", "attend"}),
     home="entity_transformers.models.gpt1",

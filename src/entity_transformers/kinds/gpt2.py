@@ -26,6 +26,7 @@ class GPT2Params(LmParams):
 KIND = Kind(
     name="gpt2",
     label="GPT2",
+    year=2019,
     params=GPT2Params,
     can=frozenset({"encode", "causal", "attend"}),
     home="entity_transformers.models.gpt2",

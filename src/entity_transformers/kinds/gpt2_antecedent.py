@@ -39,6 +39,7 @@ class GPT2AntecedentParams(LmParams):
 KIND = Kind(
     name="gpt2-antecedent",
     label="GPT2 antecedent",
+    year=2020,
     params=GPT2AntecedentParams,
     can=frozenset({"encode", "causal", "attend", "guided"}),
     home="entity_transformers.models.gpt2_antecedent",

@@ -64,6 +64,7 @@ def count_extra(params: GPT2EParams) -> int:
 KIND = Kind(
     name="gpt2e",
     label="GPT2E",
+    year=2020,
     params=GPT2EParams,
     can=frozenset({"encode", "causal", "attend", "entities", "state"}),
     home="entity_transformers.models.gpt2e.lm",

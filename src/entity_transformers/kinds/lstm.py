@@ -82,6 +82,7 @@ class LSTMParams(LmParams):
 KIND = Kind(
     name="lstm",
     label="LSTM",
+    year=2014,
     params=LSTMParams,
     can=frozenset({"encode", "causal", "state"}),
     home="entity_transformers.models.lstm",

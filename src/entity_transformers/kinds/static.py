@@ -34,6 +34,7 @@ class StaticParams(Section):
 def make_kind(
     name: str,
     label: str,
+    year: int,
     params: type[StaticParams],
     library: Library | None = None,
 ) -> Kind:
@@ -41,6 +42,7 @@ def make_kind(
     return Kind(
         name=name,
         label=label,
+        year=year,
         params=params,
         can=CAN,
         home=f"entity_transformers.models.static.{name}",

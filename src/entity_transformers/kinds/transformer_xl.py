@@ -37,6 +37,7 @@ class TransformerXLParams(LmParams):
 KIND = Kind(
     name="transformer-xl",
     label="Transformer-XL",
+    year=2019,
     params=TransformerXLParams,
     can=frozenset({"encode", "causal", "attend", "state"}),
     home="entity_transformers.models.transformer_xl",

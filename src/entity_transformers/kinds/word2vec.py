@@ -23,4 +23,4 @@ class Word2VecParams(StaticParams):
     ]
 
 
-KIND = make_kind("word2vec", "word2vec", Word2VecParams, GENSIM)
+KIND = make_kind("word2vec", "word2vec", 2013, Word2VecParams, GENSIM)

@@ -1,0 +1,118 @@
+"""The overview of systems: its numbers, their intervals, and what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entity_transformers.kinds import KINDS
+from entity_transformers.report.cells import MISSING, Number
+from entity_transformers.report.differences import seed_interval
+from entity_transformers.report.overview import (
+    build_overview,
+    draw_overview,
+    list_systems,
+    measure_apart,
+    read_bits,
+    read_f1,
+)
+from entity_transformers.report.records import Spans
+from entity_transformers.report.results import Results
+
+KIND_OF = {"gpt2-matched": "lstm", "gpt2e-shuffled": "glove", "gpt2e-first-only": "transformer-xl"}
+
+
+@pytest.fixture
+def systems(full: Results) -> Results:
+    """The study as if some of its models were of other kinds."""
+    entries = tuple(
+        replace(entry, kind=KINDS[KIND_OF.get(entry.name, entry.kind.name)])
+        for entry in full.entries
+    )
+    return replace(full, entries=entries)
+
+
+def test_a_study_of_two_kinds_has_none(full: Results) -> None:
+    assert list_systems(full) == []
+    assert build_overview(full).rows == ()
+    assert draw_overview(full) is None
+
+
+def test_the_oldest_come_first(systems: Results) -> None:
+    years = [entry.kind.year for entry in list_systems(systems)]
+    assert years == sorted(years)
+    assert len(years) == len(systems.entries)
+    assert list_systems(systems)[0].name in ("gpt2-matched", "gpt2e-shuffled")
+    table = build_overview(systems)
+    assert [row[1] for row in table.rows] == list(map(str, years))
+    assert "GloVe" in table.note.partition("no perplexity")[0]
+    assert "GPT2," not in table.note
+    assert draw_overview(systems) is not None
+
+
+def test_bits_per_byte_and_an_interval_that_covers_documents_and_seeds(full: Any) -> None:
+    model = full.entry("gpt2e")
+    found = read_bits(full, model)
+    splits = [score["splits"]["test"]["off"] for score in full.each("perplexity", "gpt2e")]
+    bits = [score["bits_per_byte"] for score in splits]
+    assert found.value == pytest.approx(np.mean(bits))
+    tables = [run.documents for run in full.named("gpt2e")]
+    at = tables[0].split == "test"
+    tokens = tables[0].tokens[at]
+    nats = np.mean([table.nll["off"][at] for table in tables], axis=0)
+    random = np.random.default_rng(0)
+    drawn = random.integers(0, len(tokens), (4000, len(tokens)))
+    means = nats[drawn].sum(1) / tokens[drawn].sum(1)
+    scale = found.value / np.mean([score["loss"] for score in splits])
+    low, high = np.quantile(means, [0.025, 0.975]) * scale
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= low + 0.01 * found.value
+    assert found.high >= high - 0.01 * found.value
+    assert found.low < min(bits) <= max(bits) < found.high
+
+
+def test_f1_is_the_taggers_with_an_interval(full: Any) -> None:
+    scores = [one["test"]["span"]["micro"]["f1"] for one in full.each("ner", "gpt2")]
+    model = full.entry("gpt2")
+    assert read_f1(full, model).low is None  # its runs have no spans by document
+    gold = np.arange(5, 25)
+    right = np.stack([np.round(gold * 0.5), gold, gold], axis=1)
+    names = [f"d{i}" for i in range(len(gold))]
+    runs = tuple(replace(run, ner_spans=Spans(names, right.astype(int))) for run in full.runs)
+    found = read_f1(replace(full, runs=runs), model)
+    assert found.value == pytest.approx(np.mean(scores))
+    assert found.percent
+    drawn = np.random.default_rng(0).integers(0, len(gold), (4000, len(gold)))
+    shares = right[drawn, 0].sum(1) / right[drawn, 1].sum(1)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    seeds = seed_interval(scores)
+    assert seeds is not None
+    assert found.low == pytest.approx(min(low, seeds[0]), abs=0.005)
+    assert found.high == pytest.approx(max(high, seeds[1]), abs=0.005)
+
+
+def test_mentions_apart_is_the_mean_over_parts_of_speech(full: Any) -> None:
+    found = measure_apart(full, full.entry("gpt2"))
+    for seed in full.seeds:
+        gaps = []
+        for group in full.json("similarity", "gpt2", seed)["groups"].values():
+            numbers = group["context"]["off"]
+            if numbers["mention_similarity_centred"] is not None:
+                gaps.append(
+                    numbers["mention_similarity_centred"] - numbers["between_entities_centred"]
+                )
+        assert found[seed] == pytest.approx(np.mean(gaps))
+
+
+def test_what_was_not_measured_is_a_dash(systems: Results) -> None:
+    kept = [row for row in systems.frame if row.step == "lm"]
+    bare = replace(systems, frame=type(systems.frame)(kept), runs=())
+    row = build_overview(bare).rows[0]
+    for cell in row[5:]:
+        assert isinstance(cell, Number)
+        assert str(cell) == MISSING
+    assert draw_overview(bare) is None
