@@ -46,8 +46,12 @@ def test_code_json_is_the_digest_of_the_code() -> None:
     assert (ROOT / "code.json").read_text() == render_code()
 
 
-def test_continuous_integration_may_only_read() -> None:
+def test_continuous_integration_may_only_read_and_runs_pinned_actions() -> None:
     text = (ROOT / ".github/workflows/ci.yml").read_text()
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v[\d.]+", action), action
     workflow = yaml.safe_load(text)
     assert workflow["permissions"] == {"contents": "read"}
     assert not any("permissions" in job for job in workflow["jobs"].values())
