@@ -21,8 +21,8 @@ sample: STUDY = sample
 sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
 
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
-	$(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --quiet rules
-	$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
+	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
+	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it

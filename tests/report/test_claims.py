@@ -258,12 +258,32 @@ def test_only_seeds_that_both_models_have_are_compared(study: Study) -> None:
     assert measure(replace(results, runs=runs), "gpt2e", "gpt2-matched") is None
 
 
-@pytest.mark.parametrize("other", [{"device": "cuda"}, {"threads": 1}, {"processes": 2}])
+@pytest.mark.parametrize("other", [{"device": "cpu"}, {"threads": 1}, {"processes": 2}])
 def test_times_of_different_machines_are_not_compared(small: Any, other: dict[str, Any]) -> None:
     changed = small.again(lambda files: files["lm/gpt2e/1/timing.json"].update(other))
     finding = next(f for f in judge_claims(changed) if "time of training" in f.claim)
     assert finding.status == ABSENT
     assert "differ in device, threads or processes" in finding.ours
+
+
+def test_a_time_on_a_processor_judges_no_time_on_a_gpu(small: Any) -> None:
+    def move(files: dict[str, Any]) -> None:
+        for model in ("gpt2", "gpt2e"):
+            files[f"lm/{model}/1/timing.json"]["device"] = "cpu"
+
+    finding = next(f for f in judge_claims(small.again(move)) if "time of training" in f.claim)
+    assert finding.status == ABSENT
+    assert finding.ours.startswith("not measured: +13.0% per step on a processor")
+
+
+def test_generated_passages_judge_nothing_of_lambada(small: Results) -> None:
+    finding, generated = (
+        next(f for f in judge_claims(study) if "LAMBADA" in f.claim)
+        for study in (small, replace(small, passages="sample"))
+    )
+    assert finding.status != ABSENT
+    assert generated.status == ABSENT
+    assert generated.ours == f"not measured: these passages are generated; there {finding.ours}"
 
 
 def _better(run: Run, nats: float) -> Run:
@@ -294,10 +314,8 @@ def test_findings_follow_the_numbers(full: Results, small: Results) -> None:
     assert findings["GPT2E has the lower perplexity on LAMBADA."].status == HOLDS
     # the fixture brings them closer
     assert findings["Entities take pronouns away from their entity's vector."].status == FAILS
-    assert (
-        findings["Entity attention adds about 2% to the time of training."].ours
-        == "+13.0% per step"
-    )
+    time = findings["Entity attention adds about 2% to the time of training."]
+    assert (time.status, time.ours) == (FAILS, "+13.0% per step")
     single = {finding.claim: finding for finding in judge_claims(small)}
     assert single["GPT2E has the lower perplexity on LAMBADA."].status == OPEN
     assert "one seed" in single["GPT2E has the lower perplexity on LAMBADA."].ours

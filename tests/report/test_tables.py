@@ -19,7 +19,13 @@ from entity_transformers.report.frame import Frame
 from entity_transformers.report.ner import build_ner_overall
 from entity_transformers.report.records import Documents, Spans
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.tables import Table, build_all, render_csv, render_text
+from entity_transformers.report.tables import (
+    Table,
+    build_all,
+    render_csv,
+    render_text,
+    write_summary,
+)
 from entity_transformers.study.steps import METHOD
 
 Study = Callable[..., Any]
@@ -56,6 +62,30 @@ def test_every_table_is_built_for_every_kind_of_study(
         assert list(build_all(study(models, labels=labels))) == every
     for models in (("gpt2",), ("gpt2e", "gpt2-matched")):
         assert set(every) - set(build_all(study(models, labels=labels))) <= {"controls"}
+
+
+def test_a_run_ends_with_the_verdicts_and_what_fits_a_terminal(full: Results, empty: Study) -> None:
+    built = build_all(full)
+    text = write_summary(built)
+    assert max(map(len, text.splitlines())) <= 100
+    flat = " ".join(text.split())
+    for claim, _, verdict, _ in built["claims"].rows:
+        assert f"{verdict} {claim}" in flat
+    parts = text.split("\n\n\n")
+    assert [part.splitlines()[0] for part in parts[:-1]] == [
+        built[name].title for name in ("claims", "controls", "table3")
+    ]
+    assert all(f" {name}" in parts[-1] or f"{name}," in parts[-1] for name in built)
+    assert len(built["table2"].rows) > 20  # too long
+    assert "controls" not in write_summary(build_all(empty()))
+
+
+def test_generated_passages_are_not_called_lambada(small: Results) -> None:
+    tables = build_all(replace(small, passages="sample"))
+    assert tables["table3"].title == "Table 3: generated passages"
+    named = [str(row[0]) for row in tables["corpus"].rows]
+    assert "Generated passages" in named
+    assert not any("LAMBADA" in name for name in named)
 
 
 def test_an_empty_study_has_no_tables_and_no_crash(empty: Study) -> None:

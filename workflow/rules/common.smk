@@ -24,10 +24,12 @@ for warning in find_stale(Path(), Path(workflow.basedir)):
 
 
 # Ctrl-C and a cluster's SIGTERM reach every process of a job; tee must outlive the command that it
-# logs, which says last what it saved (tee -i minds Ctrl-C alone)
+# logs, which says last what it saved (tee -i minds Ctrl-C alone). Under the panel, which shows the
+# logs itself, nothing else is printed
 shell.prefix(
     f'set -euo pipefail; export PATH="{BIN}:$PATH" PYTHONUNBUFFERED=1;'
-    ' tee() {{ trap "" INT TERM; exec tee -i "$@"; }}; '
+    ' tee() {{ trap "" INT TERM; if [[ ${{STUDY_PANEL:-}} ]]; then exec >/dev/null; fi;'
+    ' exec tee -i "$@"; }}; '
 )
 
 

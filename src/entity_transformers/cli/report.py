@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from entity_transformers.artifacts import (
     atomic,
@@ -21,6 +21,7 @@ from entity_transformers.artifacts import (
     write_text,
 )
 from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.report import figures, page, tables
@@ -74,8 +75,11 @@ def render_tables(built: Mapping[str, tables.Table]) -> dict[str, str]:
     """The files of every table, Markdown and CSV, and what a run prints when it ends."""
     files = {f"{name}.md": tables.render_markdown(table) for name, table in built.items()}
     files |= {f"{name}.csv": tables.render_csv(table) for name, table in built.items()}
-    terminal = [tables.render_text(built[name]) for name in tables.TERMINAL if name in built]
-    return files | {"tables.txt": "\n\n".join(terminal) + "\n"}
+    texts = map(tables.render_text, built.values())
+    return files | {
+        "tables.txt": "\n\n".join(texts) + "\n",
+        "summary.txt": tables.write_summary(built),
+    }
 
 
 def _write_tables(built: Mapping[str, tables.Table], output: Path) -> None:
@@ -104,9 +108,11 @@ def _remove_others(folder: Path, names: Iterable[str]) -> None:
             file.unlink()
 
 
-def show_tables(tables: Path) -> None:
-    """Print tables 2 to 5."""
-    print(read_text(tables / "tables.txt"), end="")
+def show_tables(
+    tables: Path, all: Annotated[bool, Flag("every table of the report, however wide")] = False
+) -> None:
+    """Print the verdict and the tables that fit 100 columns, or all."""
+    print(read_text(tables / ("tables.txt" if all else "summary.txt")), end="")
 
 
 def list_steps(params: Params) -> tuple[str, ...]:
@@ -130,6 +136,7 @@ def gather(params: Params, results: Path) -> Results:
         recall=_complete_recall(params) if "recall" in steps else {},
         groups=params.similarity.groups if "similarity" in steps else {},
         nesting=params.corpus.nested_mentions,
+        passages=params.lambada.text if "passages" in params.study.steps else "original",
         pictures=parse_pictures(read_json(pictures), str(pictures)),
         manifest=_manifest(params, results),
         bootstrap_samples=params.report.bootstrap_samples,

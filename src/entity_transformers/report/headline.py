@@ -23,7 +23,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
     sentences = (
         _say_perplexity(results),
         judge_entities(results).text,
-        _say_pair("Last-word perplexity on LAMBADA", words),
+        _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
     )
     return tuple(sentence for sentence in sentences if sentence)

@@ -12,7 +12,7 @@ from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.differences import LEVEL, compare, pair_seeds, seed_interval
 from entity_transformers.report.frame import Key, Row, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results, write_label, write_pair
+from entity_transformers.report.results import GENERATED, Results, write_label, write_pair
 
 UNITS = {
     "perplexity": "perplexity per token",
@@ -28,6 +28,11 @@ UNITS = {
 }
 STEP, SPLIT = "lambada", "lambada"
 OFF = write_condition(entities="off")
+
+
+def name_passages(results: Results) -> str:
+    """What was read in step lambada."""
+    return "generated passages" if results.passages == GENERATED else "LAMBADA"
 
 
 def measure(tree: Tree) -> Iterator[Row]:
@@ -83,7 +88,7 @@ def build_table3(results: Results) -> Table:
         rows.append(_difference_row(results, ours, theirs))
     return Table(
         name="table3",
-        title="Table 3: LAMBADA",
+        title=f"Table 3: {name_passages(results)}",
         columns=("Model", "Paper PPL", *(label for label, _, _ in _COLUMNS)),
         rows=tuple(rows),
         measures=(

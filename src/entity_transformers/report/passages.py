@@ -9,7 +9,7 @@ from entity_transformers.report import paper
 from entity_transformers.report.cells import MISSING, Cell, Number
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results
+from entity_transformers.report.results import GENERATED, Results
 
 UNITS = {
     "passages": "passages",
@@ -71,15 +71,15 @@ def list_rows(results: Results, splits: int) -> list[tuple[Cell, ...]]:
     passages = results.frame.get(Key(STEP, "passages", SPLIT))
     if passages is None:
         return []
-    blank = [""] * (splits - 1)
+    blank, of = [""] * (splits - 1), "Generated" if results.passages == GENERATED else "LAMBADA"
     rows: list[tuple[Cell, ...]] = [
-        ("LAMBADA passages", *blank, Number(passages.value, 0), MISSING, MISSING)
+        (f"{of} passages", *blank, Number(passages.value, 0), MISSING, MISSING)
     ]
     shares = _shares(results)
     for label, groups in _TARGETS if shares else ():
         noun = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == _NOUNS else MISSING
         ours = Number(sum(shares[group] for group in groups), 1, percent=True)
-        rows.append((f"LAMBADA targets: {label}", *blank, ours, MISSING, noun))
+        rows.append((f"{of} targets: {label}", *blank, ours, MISSING, noun))
     return rows
 
 
@@ -100,8 +100,8 @@ def describe_tagger(results: Results) -> str:
     overall = next((row for row in last if row.measure == "tagger_accuracy"), None)
     if overall is None or not _shares(results):
         return (
-            "The parts of speech of LAMBADA's targets are left out: the training split has none to"
-            " learn them from."
+            "The parts of speech of the passages' targets are left out: the training split has none"
+            " to learn them from."
         )
     recalls = {
         read_condition(r.condition)["group"]: r for r in last if r.measure == "tagger_recall"
@@ -118,7 +118,7 @@ def describe_tagger(results: Results) -> str:
     )
     lower = read_condition(overall.condition)["case"] == "lower"
     return (
-        "The parts of speech of LAMBADA's targets are those of a tagger trained on the training"
+        "The parts of speech of the passages' targets are those of a tagger trained on the training"
         f" split{', without capitals as LAMBADA has none' if lower else ''}; they are not corrected"
         f" for its errors. Of the last words of dev's sentences {checked}."
     )

@@ -23,6 +23,10 @@ TRAIN_LOSS = Key("lm", "loss", "train")
 OWN = {step for step, shown in CATALOGUE.items() if shown.own}
 
 
+GENERATED = "sample"
+"""`Results.passages` where step passages generated them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """Mean and sample standard deviation over ``n`` seeds; ``std`` is None for fewer than two, both
@@ -61,6 +65,7 @@ class Results:
     recall    section recall.models: the rows of synthetic recall, as params.yaml has them
     groups    section similarity.groups: the tags of each part of speech
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
+    passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
     pictures  pictures.json
     manifest  where the numbers come from: params, commit, versions, device, in any order
     """
@@ -74,6 +79,7 @@ class Results:
     recall: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nesting: str = "outermost"
+    passages: str = "original"
     pictures: Pictures = field(default_factory=Pictures)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_samples: int = 10_000

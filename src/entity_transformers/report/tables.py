@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from entity_transformers.report.catalogue import CATALOGUE, find, list_tables
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from entity_transformers.report.catalogue import CATALOGUE, CLAIMS, find, list_tables
 from entity_transformers.report.cells import (
     Number,
     Table,
@@ -15,7 +19,6 @@ from entity_transformers.report.results import Results
 from entity_transformers.study.steps import METHOD
 
 __all__ = [
-    "TERMINAL",
     "Number",
     "Table",
     "build_all",
@@ -24,9 +27,20 @@ __all__ = [
     "render_markdown",
     "render_text",
     "say_missing",
+    "write_summary",
 ]
 
-TERMINAL = ("table2", "table3", "table4", "table5")  # what a run prints when it ends
+COLUMNS, ROWS = 100, 20
+"""Of a terminal, and of a table that one takes in there."""
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    "controls": ("Against", "Entities", "Difference", "Verdict"),
+    "overview": ("System", "Year", "Parameters", "Bits per byte", "NER F1"),
+    "scaling": ("Model", "Parameters", "Tokens", "Bits per byte", "LAMBADA accuracy"),
+    "memory": ("Model", "Window", "Entries", "What they are", "Loss", "Against recent"),
+    "table2": ("Process", "Model", "Entities", "PPL", "Paper PPL", "Loss"),
+    "table3": ("Model", "Paper PPL", "Last word PPL", "Last word accuracy"),
+}
+"""What a run prints when it ends: of these tables these columns, where they fit."""
 
 
 def build_all(results: Results) -> dict[str, Table]:
@@ -35,6 +49,38 @@ def build_all(results: Results) -> dict[str, Table]:
     """
     tables = {name: find(build)(results) for name, build in list_tables(results.shown).items()}
     return {name: table for name, table in tables.items() if table.rows}
+
+
+def write_summary(built: Mapping[str, Table]) -> str:
+    """What a run prints when it ends: the verdict on each claim, of some tables what fits a
+    terminal, and the names of all.
+    """
+    parts = []
+    if CLAIMS in built:
+        claims = built[CLAIMS]
+        parts.append("\n".join([claims.title, *_list_verdicts(claims)]) + "\n")
+    short = {name: built[name] for name in SHOWN if name in built and len(built[name].rows) <= ROWS}
+    texts = (render_text(_cut(table, SHOWN[name])) for name, table in short.items())
+    parts += [text for text in texts if max(map(len, text.splitlines())) <= COLUMNS]
+    listed = f"All tables, whole (show-tables --all, or NAME.md): {', '.join(built)}"
+    parts.append(textwrap.fill(listed, COLUMNS, break_on_hyphens=False) + "\n")
+    return "\n\n".join(parts)
+
+
+def _cut(table: Table, columns: tuple[str, ...]) -> Table:
+    """Only these columns, and no note."""
+    places = [table.columns.index(name) for name in columns]
+    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
+    return replace(table, columns=columns, rows=rows, note="")
+
+
+def _list_verdicts(claims: Table) -> Iterator[str]:
+    """Verdict and claim, a long claim in lines of its own column."""
+    width = max(len(str(row[2])) for row in claims.rows)
+    for claim, _, verdict, _ in claims.rows:
+        first, *rest = textwrap.wrap(str(claim), COLUMNS - width - 4)
+        yield f"  {verdict!s:{width}}  {first}"
+        yield from (" " * (width + 4) + line for line in rest)
 
 
 def say_missing(results: Results) -> str:

@@ -1,0 +1,98 @@
+"""The panel of a run: what it knows of the jobs, what it says where there is no terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tiny_study import ROOT, run
+
+PLUGIN = ROOT / "workflow/logger"
+RULES = """\
+shell.prefix(
+    'set -euo pipefail; tee() {{ if [[ ${{STUDY_PANEL:-}} ]]; then exec >/dev/null; fi;'
+    ' exec tee -i "$@"; }}; ')
+rule all:
+    input: expand("out/{model}/{seed}", model=["gpt2", "gpt2e"], seed=[1, 2])
+rule train_lm:
+    output: "out/{model}/{seed}"
+    log: "logs/{model}/{seed}.log"
+    shell: "(echo noise; touch {output}) 2>&1 | tee {log}"
+rule bad:
+    output: "bad"
+    log: "logs/bad.log"
+    shell: "(seq 40; echo why; exit 3) 2>&1 | tee {log}"
+"""
+
+
+@pytest.fixture
+def panel(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    import snakemake_logger_plugin_panel as module
+
+    return module
+
+
+def follow(folder: Path, *targets: str, check: bool = True) -> str:
+    (folder / "Snakefile").write_text(RULES)
+    paths = os.pathsep.join(filter(None, [str(PLUGIN), os.environ.get("PYTHONPATH")]))
+    command = ("snakemake", *targets, "--cores", "2", "--logger", "panel")
+    return run(*command, folder=folder, check=check, PYTHONPATH=paths, STUDY_PANEL="1")
+
+
+def test_without_a_terminal_there_is_one_line_per_job(tmp_path: Path) -> None:
+    lines = follow(tmp_path).splitlines()
+    assert sorted(line.split("  ")[1] for line in lines) == [
+        "all",
+        *(f"train-lm {model} seed {seed}" for model in ("gpt2", "gpt2e") for seed in (1, 2)),
+    ]
+    assert [line.split("  ")[0] for line in lines] == [f"{i} of 5" for i in range(1, 6)]
+    assert (tmp_path / "logs/gpt2/1.log").read_text() == "noise\n"
+
+
+def test_a_job_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    said = follow(tmp_path, "bad", check=False)
+    assert "failed: bad; its log: logs/bad.log" in said
+    assert "    why" in said
+    assert "    40" in said
+    assert "    3\n" not in said
+    assert not (tmp_path / "bad").exists()
+
+
+def test_the_panel_shows_how_far_a_job_is(panel, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("step 1/9  loss 5\nstep 2/9  loss 4 [bold]\n")
+    board = panel.Board(began=0.0, done=3, total=8)
+    board.begin(7, panel.Job("train-lm gpt2 seed 1", (log,), 10.0))
+    board.begin(8, panel.Job("score-ner gpt2 seed 1", (tmp_path / "none",), 70.0))
+    console = Console(width=80, record=True, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
+    console.print(panel.draw(board, 75.0, 80))
+    shown = console.export_text()
+    assert "3 of 8 jobs" in shown
+    assert "1:15" in shown
+    first, second = (line for line in shown.splitlines() if "seed 1" in line)
+    assert first.split("  ")[0] == "train-lm gpt2 seed 1"
+    assert "1:05  step 2/9  loss 4 [bold]" in first
+    assert "0:05" in second
+    assert board.end(7).name == "train-lm gpt2 seed 1"
+    assert board.running == {8}
+    assert board.end(99) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "0:00"), (7.6, "0:08"), (60, "1:00"), (3723, "1:02:03")]
+)
+def test_times(panel, seconds: float, text: str) -> None:
+    assert panel.write_time(seconds) == text
+
+
+def test_the_last_line_of_a_long_log_is_found(panel, tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    log.write_bytes(b"\xff" * 10000 + b"\nlast\n  \n}\n")
+    assert panel.last_line((log,)) == "last"
+    log.write_text("")
+    assert panel.last_line((tmp_path / "none", log)) == ""
+    assert "snakemake_logger_plugin_panel" in sys.modules
