@@ -27,11 +27,13 @@ study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 
 report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
 	cd studies/$(STUDY) && ../../$(BIN)/entity-transformers build-report --results results --output results/report
+	$(BIN)/entity-transformers write-index studies
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
 	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done
 	$(BIN)/entity-transformers write-code --output code.json
+	$(BIN)/entity-transformers write-index studies
 
 test: .venv/ready  ## the tests that one runs while working
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow'

@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from entity_transformers.cli import COMMANDS
+from entity_transformers.cli.report import list_studies
+from entity_transformers.report.readme import write_index
 from entity_transformers.study.params import load
 from entity_transformers.study.resolve import resolve_study
 from entity_transformers.study.stages import find_stale, render_code, render_stages
@@ -44,6 +46,14 @@ def test_dvc_yaml_is_what_the_steps_come_to(study: Path) -> None:
 def test_code_json_is_the_digest_of_the_code() -> None:
     """Else: make generate. The same in every supported version of Python."""
     assert (ROOT / "code.json").read_text() == render_code()
+
+
+def test_the_index_lists_every_study_and_its_results() -> None:
+    """Else: make generate."""
+    text = (ROOT / "studies/README.md").read_text()
+    assert text == write_index(list_studies(ROOT / "studies"))
+    for link in re.findall(r"\]\((.*?)\)", text):
+        assert (ROOT / "studies" / link).is_file()
 
 
 def test_continuous_integration_may_only_read_and_runs_pinned_actions() -> None:

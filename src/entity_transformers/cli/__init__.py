@@ -60,6 +60,7 @@ TOOLS = {
     "remember": Command("remember", "read a text with a memory of its entities, and write it on"),
     "export-model": Command("export", "a trained model as a folder to share, with a model card"),
     "verify": Command("verify", "compute every checksum of a study's results again, and compare"),
+    "write-index": Command("report", "write the index of all studies, README.md of their folder"),
     "show-tables": Command("report", "print the tables in the terminal"),
 }
 COMMANDS = {

@@ -6,6 +6,7 @@ two, manifest.json and the CSV files, all of which are committed with a study.
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -24,7 +25,7 @@ from entity_transformers.cli.documents import load_documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
-from entity_transformers.report import figures, page, tables
+from entity_transformers.report import figures, page, readme, tables
 from entity_transformers.report.catalogue import CATALOGUE, list_figures
 from entity_transformers.report.clouds import CLOUDS
 from entity_transformers.report.frame import read_frame
@@ -45,7 +46,7 @@ from entity_transformers.report.records import (
 )
 from entity_transformers.report.results import Results, Run
 from entity_transformers.report.spans import Example, name_entities, take_example
-from entity_transformers.study.params import Params
+from entity_transformers.study.params import Params, load
 
 Parsed = TypeVar("Parsed")
 
@@ -69,6 +70,29 @@ def build_report(params: Params, results: Path, output: Path) -> None:
     _write_tables(built, output / "tables")
     images = _write_figures(gathered, output / "figures")
     write_text(output / "report.html", page.render(gathered, built, images))
+    write_text(output / "README.md", readme.write_readme(gathered, built, images))
+
+
+def write_index(
+    studies: Annotated[Path, Flag("the folder of studies", "FOLDER", positional=True)],
+) -> None:
+    """README.md of the studies: the title of each, and its verdicts where git keeps its results."""
+    write_text(studies / "README.md", readme.write_index(list_studies(studies)))
+
+
+def list_studies(studies: Path) -> dict[str, readme.Listed]:
+    """What the index says of each folder with a params.yaml."""
+    ignored = read_text(studies.parent / ".gitignore").splitlines()
+    found = {}
+    for params in sorted(studies.glob("*/params.yaml")):
+        name, report, verdicts = params.parent.name, params.parent / "results/report", None
+        kept = f"{studies.name}/{name}/results/" not in ignored
+        if kept and (report / "measures.csv").is_file():
+            claims = report / "tables/claims.csv"
+            rows = csv.DictReader(read_text(claims).splitlines()) if claims.is_file() else ()
+            verdicts = tuple(row["Here"] for row in rows)
+        found[name] = readme.Listed(load(params).report.title, verdicts)
+    return found
 
 
 def render_tables(built: Mapping[str, tables.Table]) -> dict[str, str]:

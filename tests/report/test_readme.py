@@ -1,0 +1,80 @@
+"""The report as Markdown and the index of studies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.artifacts import write_text
+from entity_transformers.cli.report import list_studies
+from entity_transformers.report.catalogue import list_captions
+from entity_transformers.report.readme import Listed, write_index, write_readme
+from entity_transformers.report.results import Results
+from entity_transformers.report.tables import SHOWN, build_all
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMITTED = sorted(
+    path.parent for path in ROOT.glob("studies/*/results/report/README.md")
+    if path.parents[2].name != "sample"
+)  # fmt: skip
+
+
+def test_every_table_and_every_figure_that_was_drawn_is_there_once(full: Results) -> None:
+    built, figures = build_all(full), ["figure2", "probe"]
+    text = write_readme(full, built, figures)
+    links = re.findall(r"\]\((.*?)\)", text)
+    tables = [link for link in links if link.startswith("tables/")]
+    assert sorted(tables) == sorted(f"tables/{name}.md" for name in built if name != "claims")
+    assert [link for link in links if link.startswith("figures/")] == [
+        f"figures/{name}.png" for name in figures
+    ]
+    assert "figures/figure3.png" not in text
+    assert f"\n\n{list_captions()['figure2']}\n" in text
+    for row in built["claims"].rows:
+        assert f"| {row[0]} |" in text
+
+
+def test_a_short_table_is_there_and_a_long_one_is_a_link(full: Results) -> None:
+    built = build_all(full)
+    text = write_readme(full, built, [])
+    head = "| " + " | ".join(SHOWN["controls"]) + " |"
+    assert text.count(head) == 1
+    assert text.count("| " + " | ".join(SHOWN["table2"]) + " |") == 0  # too long
+    assert f"[{built['table2'].title}](tables/table2.md): {built['table2'].measures}" in text
+
+
+@pytest.mark.parametrize("report", COMMITTED, ids=lambda path: path.parents[1].name)
+def test_the_links_of_committed_reports_lead_somewhere(report: Path) -> None:
+    links = re.findall(r"\]\((.*?)\)", (report / "README.md").read_text("utf8"))
+    assert links
+    assert [link for link in links if not (report / link).is_file()] == []
+
+
+def test_the_index_counts_verdicts() -> None:
+    text = write_index(
+        {
+            "b": Listed("Second", ("holds", "not shown", "holds")),
+            "a": Listed("First", None),
+            "c": Listed("Third", ()),
+        }
+    )
+    assert text.splitlines()[-3:] == [
+        "| a | First | no results here yet |",
+        "| [b](b/results/report/README.md) | Second | 2 holds, 1 not shown |",
+        "| [c](c/results/report/README.md) | Third | judges none |",
+    ]
+
+
+def test_results_that_git_ignores_are_not_listed(tmp_path: Path) -> None:
+    params = (ROOT / "studies/sample/params.yaml").read_text("utf8")
+    for name in ("mine", "sample", "new"):
+        write_text(tmp_path / "studies" / name / "params.yaml", params)
+    for name in ("mine", "sample"):
+        report = tmp_path / "studies" / name / "results/report"
+        write_text(report / "measures.csv", "")
+        write_text(report / "tables/claims.csv", "Claim,Here\nx,holds\ny,not shown\n")
+    write_text(tmp_path / ".gitignore", "studies/sample/results/\n")
+    found = {name: study.verdicts for name, study in list_studies(tmp_path / "studies").items()}
+    assert found == {"mine": ("holds", "not shown"), "new": None, "sample": None}
