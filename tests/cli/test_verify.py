@@ -46,6 +46,8 @@ def published(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         write_json(path, manifest)
     shutil.rmtree(study / "results/report/tables")
+    for path in (study / "results").rglob(DIGESTS):
+        path.unlink()
     gathered = report.gather(load(study / "params.yaml"), study / "results")
     for name, text in report.render_tables(tables.build_all(gathered)).items():
         write_text(study / "results/report/tables" / name, text)
