@@ -266,3 +266,17 @@ def test_a_study_stops_at_once_unless_all_that_needs_it_is_there(study: Path) ->
     assert plan.missing_library() == ""
     del values["models"]["word2vec"]
     assert Plan(parse(values, "x"), study / "elsewhere").missing_library() == ""
+
+
+def test_what_static_vectors_read_is_verified_too(study: Path) -> None:
+    values = yaml.safe_load((study / "params.yaml").read_text())
+    values["study"] |= {"steps": ["corpus", "lm"], "seeds": [1]}
+    (study / "params.yaml").write_text(yaml.safe_dump(values))
+    train(study)
+    shutil.copytree(study / "out", study / "results/lm/glove/1")
+    shutil.copytree(study / "corpus", study / "results/corpus")
+    main(["verify", str(study)])
+    path = study / "results/corpus/train.jsonl"
+    path.write_text(path.read_text().replace("a", "b"))
+    with pytest.raises(SystemExit):
+        main(["verify", str(study)])
