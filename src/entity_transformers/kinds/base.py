@@ -42,6 +42,7 @@ CAPABILITIES = {
     "entities": "reads and writes a memory of entities, so entities on and off differ",
     "state": "hands something on from one window of a document to the next",
     "masked": "predicts hidden tokens from both sides",
+    "replaced": "tells tokens that a generator has put in, from both sides",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 
