@@ -1,4 +1,4 @@
-"""BERT (Devlin et al., 2019) as transformers has it: hidden tokens are predicted from both sides."""
+"""BERT (Devlin et al., 2019): hidden tokens are predicted from both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ELECTRA (Clark et al., 2020) as transformers has it: which tokens has a small generator put in?"""
+"""ELECTRA (Clark et al., 2020): which tokens are not the text's, but a small generator's?"""
 
 from __future__ import annotations
 

@@ -107,7 +107,8 @@ class LanguageModel(ABC):
     """A model of some kind around its torch ``module``; `build` and `load` of its home make one.
 
     Which of the capabilities it has, its ``kind`` says; `attention_modules` is for those that can
-    "attend", the losses for those that are "causal".
+    "attend", the losses for those that are "causal" (of the tokens that follow) or "masked" (of
+    those in the hidden states' own place).
     """
 
     kind: ClassVar[Kind]
@@ -117,6 +118,8 @@ class LanguageModel(ABC):
     """Tokens of the longest window; None: no limit, the state carries everything."""
     memory_write: str = "last"
     """Which state of a mention stands for its entity: of its last token, or the mean."""
+    mask: int
+    """The token that stands for a hidden one, for kinds that are "masked"."""
     objective: ClassVar[str] = "causal"
     """What training minimises: "causal", the nats of each next token; another name stands for what
     `draw` and `sum_losses` say.

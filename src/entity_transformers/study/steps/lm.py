@@ -23,6 +23,7 @@ STEP = Step(
         measure="report.lm:measure",
         tables={
             "models": "report.lm:build_models",
+            "objectives": "report.lm:build_objectives",
         },
         figures={
             "figure2": (
