@@ -54,6 +54,8 @@ CASES: dict[str, dict[str, Any]] = {
         "memory_gradient_windows": 1,
     },
     "lstm": {"kind": "lstm"},
+    "bert": {"kind": "bert", "accumulation": 2},
+    "electra": {"kind": "electra"},
     "awd-lstm": {
         "kind": "lstm",
         "hidden": 24,
