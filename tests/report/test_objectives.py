@@ -34,6 +34,8 @@ def results(tmp_path: Path) -> Results:
             (folder / "metrics.json").write_text(
                 json.dumps(facts | own | losses | {"best_dev_loss": 0.5 * seed})
             )
+            timing = {"device": "cpu", "processes": 1, "threads": 1, "seconds_per_step": 0.5}
+            (folder / "timing.json").write_text(json.dumps(timing))
     runs = tuple((kind, seed) for kind in KINDS for seed in (1, 2))
     frame = collect(Tree(tmp_path, runs), ["lm"])
     steps = np.arange(1.0, 7)
@@ -48,7 +50,8 @@ def test_no_loss_of_theirs_has_the_name_of_nats_per_token(results: Results) -> N
     assert results.statistic(gpt2, TRAIN_LOSS).mean == 1.5
     for model in others:
         found = {row.measure for row in results.frame.find(step="lm", model=model.name)}
-        assert found == {"parameters", "objective_loss", "objective_best_loss"}
+        losses = {"objective_loss", "objective_best_loss"}
+        assert found == {"parameters", "seconds_per_step", *losses}
         condition = f"objective={OBJECTIVES[model.name]}"
         assert results.statistic(model, Key("lm", "objective_loss", "train", condition)).mean == 1.5
 
@@ -66,7 +69,9 @@ def test_a_dash_has_its_reason(results: Results) -> None:
     table = build_table2(results)
     rows = {row[1]: row for row in table.rows}
     assert str(rows["GPT2"][3]) != MISSING
-    assert [str(cell) for cell in rows["BERT"][2:]] == [MISSING] * 9
+    cells = dict(zip(table.columns, map(str, rows["BERT"]), strict=True))
+    assert cells.pop("Time per step").startswith("0.500")
+    assert set(list(cells.values())[2:]) == {MISSING}
     for note in (table.note, lm.build_models(results).note):
         assert "BERT predicts hidden tokens from both sides: no perplexity" in note
         assert "ELECTRA tells tokens that were put in from the text's own: no perplexity" in note

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class WindowPlan:
 
     def __getitem__(self, index: int) -> Window:
         streams = [self._stream_window(stream, index * self.window) for stream in self.streams]
-        stacked = {
+        stacked: dict[str, Any] = {
             name: np.stack([stream[name] for stream in streams])
             for name in streams[0]
             if name != "documents"

@@ -120,7 +120,7 @@ class LanguageModel(ABC):
     """Which state of a mention stands for its entity: of its last token, or the mean."""
     mask: int
     """The token that stands for a hidden one, for kinds that are "masked"."""
-    objective: ClassVar[str] = "causal"
+    objective: str = "causal"
     """What training minimises: "causal", the nats of each next token; another name stands for what
     `draw` and `sum_losses` say.
     """

@@ -12,7 +12,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +38,8 @@ TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings", "La
 GENERATOR = ("electra", "generator_predictions", "generator_lm_head")
 SHARED = [f"electra.embeddings.{name}.weight" for name in TABLES]
 SHARED += ["electra.embeddings.LayerNorm.bias"]
+TIED = {f"generator.{name}": name for name in SHARED}
+TIED["generator.generator_lm_head.weight"] = SHARED[0]
 
 
 class ElectraPair(ElectraPreTrainedModel):
@@ -45,10 +47,7 @@ class ElectraPair(ElectraPreTrainedModel):
     whose embeddings, and with them its output matrix, are the discriminator's.
     """
 
-    _tied_weights_keys: ClassVar[dict[str, str]] = {
-        "generator.generator_lm_head.weight": SHARED[0],
-        **{f"generator.{name}": name for name in SHARED},
-    }
+    _tied_weights_keys = TIED
 
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__(config)

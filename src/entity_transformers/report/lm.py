@@ -195,6 +195,7 @@ def build_objectives(results: Results) -> Table:
 
 OBJECTIVES = {
     "masked": "nats per hidden token",
+    "masked-next": "nats per hidden token, and per answer whether B follows A",
     "replaced": "nats per hidden token of the generator, and lambda times the discriminator's loss",
 }
 
