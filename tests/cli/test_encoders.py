@@ -35,7 +35,9 @@ KIND = ["bert", "electra"]
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     """A params.yaml and a small prepared corpus."""
-    values = tiny_params(steps=4, warmup_steps=1, validate_every=2).model_dump(mode="json")
+    values = tiny_params(steps=4, warmup_steps=1, validate_every=2, window=32).model_dump(
+        mode="json"
+    )
     values["models"] = {kind: {"kind": kind} for kind in KIND}
     values["study"]["steps"] = ["corpus", "lm", "pseudo_perplexity"]
     values["pseudo_perplexity"] = {"splits": ["dev"], "documents": 2, "batch": 3}
@@ -71,7 +73,7 @@ def test_a_training_writes_the_step_s_files_with_the_name_of_its_objective(
     assert {path.name for path in output.iterdir()} == {*STEPS["lm"].outputs, DIGESTS}
     metrics = json.loads((output / "metrics.json").read_text())
     assert metrics["objective"] == {"bert": "masked", "electra": "replaced"}[kind]
-    assert metrics["tokens_seen"] == 4 * 2 * 8
+    assert metrics["tokens_seen"] == 4 * 2 * 32
     shutil.rmtree(output)
     assert "objective" in json.loads((train(study, kind) / "metrics.json").read_text())
 
@@ -87,7 +89,7 @@ def test_pseudo_perplexity_is_of_the_first_documents(study: Path) -> None:
     assert {path.name for path in output.iterdir()} == outputs
     found = json.loads((output / "pseudo_perplexity.json").read_text())["splits"]["dev"]
     text = AlignedCorpus.load(corpus / "dev.safetensors").head(2)
-    nll = score_hidden(load_model(lm, KINDS["bert"]), text, window=8, batch=1)
+    nll = score_hidden(load_model(lm, KINDS["bert"]), text, window=32, batch=1)
     assert (found["documents"], found["tokens"]) == (2, len(text.tokens) - 2)
     assert found["pseudo_loss"] == pytest.approx(nll.sum(dtype=np.float64) / found["tokens"])
     assert (output / "documents.csv").read_text().startswith("split,document,tokens,nll\ndev,")
@@ -140,7 +142,7 @@ def test_the_mask_of_an_exported_bert_is_filled_as_by_the_model(study: Path) -> 
 
 def test_an_encoder_of_another_study_is_refused(study: Path) -> None:
     train(study, "bert")
-    documents = write_documents(3, longest=9)
+    documents = write_documents(3, longest=9, mentions=2)
     other = learn_tokenizer(documents, 290, "natural")
     other.save(str(study / "results" / "corpus" / "tokenizer.json"))
     with pytest.raises(SystemExit):

@@ -161,7 +161,8 @@ class Streams:
                 else OwnLosses(self.model, self.params)
             )
             self._module = self.world.wrap(losses, unused)
-        tokens, loss = sum(map(count_targets, windows)) / self.world.size, 0.0
+        # a step may hide nothing, where it is of documents without text
+        tokens, loss = max(1, sum(map(count_targets, windows))) / self.world.size, 0.0
         if self.kept is not None:
             self.kept.begin(windows)
         for group in range(len(self.groups)):
