@@ -87,12 +87,12 @@ def test_pseudo_perplexity_is_of_the_first_documents(study: Path) -> None:
     )  # fmt: skip
     outputs = {*STEPS["pseudo_perplexity"].outputs, DIGESTS}
     assert {path.name for path in output.iterdir()} == outputs
-    found = json.loads((output / "pseudo_perplexity.json").read_text())["splits"]["dev"]
+    found = json.loads((output / "pseudo_perplexity.json").read_text())["splits"]["dev"]["off"]
     text = AlignedCorpus.load(corpus / "dev.safetensors").head(2)
     nll = score_hidden(load_model(lm, KINDS["bert"]), text, window=32, batch=1)
     assert (found["documents"], found["tokens"]) == (2, len(text.tokens) - 2)
     assert found["pseudo_loss"] == pytest.approx(nll.sum(dtype=np.float64) / found["tokens"])
-    assert (output / "documents.csv").read_text().startswith("split,document,tokens,nll\ndev,")
+    assert (output / "documents.csv").read_text().startswith("split,document,tokens,nll_off\ndev,")
 
 
 @pytest.mark.parametrize("kind", KIND)

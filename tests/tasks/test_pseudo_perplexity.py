@@ -14,16 +14,15 @@ import torch
 from mixed import VOCABULARY, WINDOW
 from tiny import lively_model, tiny_entry
 
-from entity_transformers.artifacts import write_csv
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.report.cells import render_csv
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.pseudo_perplexity import build_pseudo_perplexity
 from entity_transformers.report.results import Results
 from entity_transformers.tasks.perplexity import mention_distances
 from entity_transformers.tasks.pseudo_perplexity import (
-    DOCUMENT_COLUMNS,
     hidden_rows,
     score_hidden,
     summarise_hidden,
@@ -63,6 +62,35 @@ def test_each_token_is_hidden_alone(bert: LanguageModel, corpus: AlignedCorpus) 
     assert (np.delete(found, corpus.offsets[:-1]) > 0).all()
 
 
+def test_entities_and_their_memory_are_read_in_each_window(corpus: AlignedCorpus) -> None:
+    """Against one window and one hidden token at a time, with a memory of its own."""
+    model = lively_model("berte", VOCABULARY, window=WINDOW)
+    found = {}
+    for layer in ("gold", "none"):
+        split, expected = give(corpus, layer), []
+        for d in range(len(split)):
+            part = split.document(d)
+            tokens = torch.from_numpy(split.tokens[part].astype(np.int64))[None]
+            labels = torch.from_numpy(give(corpus, "gold").given[part].astype(np.int64))[None]
+            state = model.start(1, 9)
+            for start in range(0, tokens.shape[1], WINDOW):
+                window = slice(start, start + WINDOW)
+                known = labels[:, window] if layer == "gold" else None
+                for i in range(tokens[:, window].shape[1]):
+                    shown = tokens[:, window].clone()
+                    shown[0, i] = VOCABULARY
+                    with torch.no_grad():
+                        hidden, _ = model.encode(Batch(shown, known), state)
+                        logits = model.module.cls(hidden)[0, i].log_softmax(-1)
+                    hides = start + i > 0
+                    expected.append(-logits[tokens[0, start + i]].item() if hides else 0.0)
+                with torch.no_grad():
+                    _, state = model.encode(Batch(tokens[:, window], known), state)
+        found[layer] = score_hidden(model, split, window=WINDOW, batch=5)
+        np.testing.assert_allclose(found[layer], expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(found["gold"] - found["none"]).max() > 0.1
+
+
 def test_a_later_token_is_seen(bert: LanguageModel, corpus: AlignedCorpus) -> None:
     tokens = corpus.tokens.copy()
     tokens[3] = tokens[3] % (VOCABULARY - 1) + 1
@@ -92,10 +120,10 @@ def test_sums_are_those_of_the_tokens(bert: LanguageModel, corpus: AlignedCorpus
         assert part["tokens"] == where.sum() > 0
         assert part["pseudo_nll"] == pytest.approx(math.fsum(nll[where].tolist()), rel=1e-9)
     assert sum(part["tokens"] for part in found["by_class"].values()) == count
-    rows = hidden_rows(corpus, nll)
+    rows = hidden_rows(corpus, {"off": nll})
     for row, (start, end) in zip(rows, pairwise(corpus.offsets), strict=True):
         assert row["tokens"] == end - start - 1
-        assert row["nll"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
+        assert row["nll_off"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
 
 
 def test_no_name_is_one_of_a_causal_score(bert: LanguageModel, corpus: AlignedCorpus) -> None:
@@ -119,15 +147,16 @@ def test_the_table_holds_means_over_seeds_of_the_models_that_were_measured(
         folder = tmp_path / "pseudo_perplexity" / "bert" / str(seed)
         folder.mkdir(parents=True)
         nll = np.where(text, seed * math.log(2), 0).astype(np.float32)
-        splits = {"dev": summarise_hidden(corpus, nll)}
+        splits = {"dev": {"off": summarise_hidden(corpus, nll)}}
         (folder / "pseudo_perplexity.json").write_text(json.dumps({"splits": splits}))
-        write_csv(folder / "documents.csv", hidden_rows(corpus, nll), DOCUMENT_COLUMNS)
     frame = collect(Tree(tmp_path, (("bert", 1), ("bert", 2))), ["pseudo_perplexity"])
     entries = tuple(tiny_entry(kind) for kind in ("gpt2", "bert"))
     results = Results("x", entries, (1, 2), frame, ("pseudo_perplexity",))
     (row,) = csv.DictReader(render_csv(build_pseudo_perplexity(results)).splitlines())
     assert (row["Split"], row["Model"]) == ("dev", "BERT")
-    means = {name: value for name, value in row.items() if name not in ("Split", "Model")}
+    means = {
+        name: value for name, value in row.items() if name not in ("Split", "Model", "Entities")
+    }
     means = {name: float(value) for name, value in means.items() if not name.endswith("std")}
     assert means.pop("Nats per hidden token") == pytest.approx(1.5 * math.log(2), rel=1e-6)
     assert (means.pop("Tokens"), means.pop("Documents")) == (text.sum(), len(corpus))

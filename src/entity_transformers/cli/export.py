@@ -29,9 +29,14 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     if entry.can({"static"}):
         _export_vectors(params, entry, results, seed, output)
         return
-    if entry.can({"masked"}) or entry.can({"replaced"}):
+    if (entry.can({"masked"}) or entry.can({"replaced"})) and not entry.can({"entities"}):
         _export_encoder(params, entry, results, seed, output)
         return
+    if entry.can({"masked"}):
+        raise ValueError(
+            f"{model} has no card yet: {folder} can be shared as it is, for a BertForMaskedLM that"
+            " has been through add_entity_attention"
+        )
     if not entry.can({"entities"}):
         raise ValueError(
             f"{model} reads no entities: {folder} can be shared as it is, a folder of transformers"
@@ -80,7 +85,8 @@ def _export_encoder(
     if "pseudo_perplexity" in params.study.steps and entry.can({"masked"}):
         found = read_json(results / "pseudo_perplexity" / folder / "pseudo_perplexity.json")
         scores = {
-            f"pseudo-perplexity, {s}": v["pseudo_perplexity"] for s, v in found["splits"].items()
+            f"pseudo-perplexity, {s}": v["off"]["pseudo_perplexity"]
+            for s, v in found["splits"].items()
         }
     facts = {
         "name": f"{entry.name}, seed {seed}",

@@ -53,13 +53,18 @@ class BERT(LanguageModel):
         return Nothing()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        hidden = self.module.bert(
+        return self.read(batch), state
+
+    def read(self, batch: Batch, **more: Any) -> Tensor:
+        """Final hidden states [B, T, W] by transformers' BertModel, which is given ``more``."""
+        found: Tensor = self.module.bert(
             batch.tokens,
             attention_mask=see(batch),
             position_ids=batch.positions,
             token_type_ids=batch.more.get("segments"),
+            **more,
         ).last_hidden_state
-        return hidden, state
+        return found
 
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
         end = self.module.config.bos_token_id

@@ -7,6 +7,7 @@ Dimensions: N tokens of the split, L of a window, b of them hidden in one forwar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -20,48 +21,69 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances, sum_score
 
-DOCUMENT_COLUMNS = ("split", "document", "tokens", "nll")
+DOCUMENT_COLUMNS = ("split", "document", "tokens")
 
 
 @torch.inference_mode()
 def score_hidden(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, batch: int
 ) -> np.ndarray:
-    """Nats of each token given all others of its window, float32 [N]; 0 at the leading
-    ``<|endoftext|>``, which is seen but never hidden.
+    """Nats of each token given all others of its window, and the labels that the split gives of all
+    of them, float32 [N]; 0 at the leading ``<|endoftext|>``, which is seen but never hidden.
 
-    Documents are cut into windows one after another, as in training. ``batch``: tokens hidden in
-    one forward pass. A model in training mode raises ValueError.
+    Documents are cut into windows one after another, as in training; what a window leaves for the
+    next one it leaves with nothing hidden. ``batch``: tokens hidden in one forward pass. A model in
+    training mode raises ValueError.
     """
     if model.module.training:
         raise ValueError("the model is in training mode: call model.eval() first")
     nll = np.zeros(len(corpus.tokens), np.float32)
     hidden = np.ones(len(nll), bool)
     hidden[corpus.offsets[:-1]] = False
+    given = corpus.given if model.can("entities") else None
+    state: Any = None
     windows = list(pairwise(cut_long(corpus.offsets, window)))
     for start, end in log_progress(windows, f"{corpus.split}: windows"):
-        where = np.flatnonzero(hidden[start:end]) + start
-        for some in np.split(where, range(batch, len(where), batch)):
-            nll[some] = _score_places(model, corpus.tokens[start:end], some - start)
+        part = slice(start, end)
+        if not hidden[start]:  # a document begins
+            document = corpus.document(int(np.searchsorted(corpus.offsets, start)))
+            state = model.start(1, 0 if given is None else int(given[document].max(initial=0)))
+        text = _read(model, corpus.tokens[part], None if given is None else given[part])
+        where = np.flatnonzero(hidden[part])
+        for places in np.split(where, range(batch, len(where), batch)):
+            nll[start + places] = _score_places(model, text, state, places)
+        if given is not None:
+            _, state = model.encode(text, state)
     return nll
 
 
-def _score_places(model: LanguageModel, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Nats of the tokens of a window [L] at ``places`` [b], each hidden alone: float32 [b]."""
+def _read(model: LanguageModel, tokens: np.ndarray, labels: np.ndarray | None) -> Batch:
+    """A window [L] as a batch of one row."""
+    rows = [
+        None if array is None else torch.from_numpy(array.astype(np.int64))[None].to(model.device)
+        for array in (tokens, labels)
+    ]
+    assert rows[0] is not None
+    return Batch(rows[0], rows[1])
+
+
+def _score_places(model: LanguageModel, text: Batch, state: Any, places: np.ndarray) -> np.ndarray:
+    """Nats of a window's tokens at ``places`` [b], each hidden alone: float32 [b]."""
     if not len(places):
         return np.zeros(0, np.float32)
     rows = torch.arange(len(places), device=model.device)
     column = torch.from_numpy(places).to(model.device)
-    text = torch.from_numpy(tokens.astype(np.int64)).to(model.device)
-    shown = text.repeat(len(places), 1)
+    shown = text.tokens.repeat(len(places), 1)
     shown[rows, column] = model.mask
-    states, _ = model.encode(Batch(shown), model.start(len(places)))
-    return compute_token_losses(model, states[rows, column], tokens[places])
+    labels = None if text.labels is None else text.labels.repeat(len(places), 1)
+    states, _ = model.encode(Batch(shown, labels), state.select(torch.zeros_like(rows)))
+    targets = text.tokens[0, column].cpu().numpy()
+    return compute_token_losses(model, states[rows, column], targets)
 
 
 def summarise_hidden(corpus: AlignedCorpus, nll: np.ndarray) -> dict[str, Any]:
-    """One split's entry of pseudo_perplexity.json: its score, and that of its parts by class of the
-    token.
+    """One mode's entry of a split in pseudo_perplexity.json: its score, and those of its parts by
+    class of the token.
     """
     text = corpus.words >= 0
     distances = np.where(text, mention_distances(corpus), -2)
@@ -80,15 +102,18 @@ def _name(score: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def hidden_rows(corpus: AlignedCorpus, nll: np.ndarray) -> list[dict[str, Any]]:
-    """Rows of documents.csv: the tokens of each document, and their nats."""
+def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Rows of documents.csv: the tokens of each document, and their nats in each mode."""
     bounds = zip(corpus.names, pairwise(corpus.offsets.tolist()), strict=True)
     return [
         {
             "split": corpus.split,
             "document": name,
             "tokens": end - start - 1,
-            "nll": float(nll[start:end].sum(dtype=np.float64)),
+            **{
+                f"nll_{mode}": float(nll[start:end].sum(dtype=np.float64))
+                for mode, nll in scores.items()
+            },
         }
         for name, (start, end) in bounds
     ]
