@@ -11,10 +11,12 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from entity_transformers import runtime
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
 from entity_transformers.study.params import Params, ParamsError
+from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
@@ -325,3 +327,36 @@ def test_yaml_s_off_is_a_mode_of_compile() -> None:
     arguments = vars(parse(flags))
     assert arguments["lm.compile"] is False
     assert read_params(SAMPLE, {"lm.compile": arguments["lm.compile"]}).lm.compile == "off"
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "read", "told"),
+    [
+        ("bert", "score-perplexity", [], "can encode, masked, but step perplexity needs causal"),
+        ("electra", "score-lambada", ["--passages", "p"], "step lambada needs causal"),
+        ("gpt2", "score-pseudo-perplexity", [], "step pseudo_perplexity needs masked"),
+    ],
+)
+def test_a_kind_that_can_t_do_a_step_is_refused_in_one_line(
+    kind: str,
+    command: str,
+    read: list[str],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before any file is looked for: there is no model and no corpus."""
+    values = read_values(SAMPLE)
+    values["models"] = {"one": {"kind": kind}}
+    values["study"]["steps"] = ["corpus", "lm"]
+    values["pseudo_perplexity"] = {"splits": ["dev"], "documents": None, "batch": 2}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    words = [command, "--params", str(tmp_path / "params.yaml"), "--corpus", "c", "--lm", "m"]
+    words += [*read, "--model", "one", "--seed", "1", "--output", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stop.value.code == 2
+    assert line.startswith(f"entity-transformers {command}: models.one: kind {kind} can ")
+    assert told in line
+    assert not (tmp_path / "out").exists()

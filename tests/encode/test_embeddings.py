@@ -50,7 +50,10 @@ def build(kind: str, tokenizer, **switches: str) -> LanguageModel:
     return lively_model(kind, tokenizer.get_vocab_size(), window=WINDOW, **switches)
 
 
-@pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean"])
+KINDS = ["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean", "bert", "electra"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def model(request, tokenizer):
     kind, *rest = request.param.split("-")
     return build(
@@ -63,11 +66,10 @@ def model(request, tokenizer):
 def read_plainly(model, ids, states=None) -> np.ndarray:
     with torch.no_grad():
         given = {} if states is None else {"entity_states": states[None]}
-        return (
-            model.module.transformer(torch.tensor([ids]), use_cache=False, **given)
-            .last_hidden_state[0]
-            .numpy()
-        )
+        name = {"bert": "bert", "electra": "electra"}.get(model.kind.name, "transformer")
+        encoder = getattr(model.module, name)
+        found = encoder(torch.tensor([ids]), use_cache=False, **given)
+        return found.last_hidden_state[0].numpy()
 
 
 def pool_plainly(hidden: np.ndarray, pooling: str) -> np.ndarray:

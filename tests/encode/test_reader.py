@@ -51,7 +51,7 @@ def corpus() -> AlignedCorpus:
     return mixed_corpus()
 
 
-@pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean"])
+@pytest.fixture(scope="module", params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean", "bert"])
 def model(request: pytest.FixtureRequest) -> LanguageModel:
     kind, *switches = request.param.split("-")
     changes = (

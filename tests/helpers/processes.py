@@ -54,6 +54,9 @@ CASES: dict[str, dict[str, Any]] = {
         "memory_gradient_windows": 1,
     },
     "lstm": {"kind": "lstm"},
+    "bert": {"kind": "bert", "accumulation": 2},
+    "electra": {"kind": "electra"},
+    "berte": {"kind": "berte", "memory_gradient_windows": 1},
     "awd-lstm": {
         "kind": "lstm",
         "hidden": 24,

@@ -14,7 +14,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
-from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import Training
@@ -40,7 +40,7 @@ def make_training(
     unlabelled = give(dev, "none")
 
     def validate(model: LanguageModel, labels: bool) -> float:
-        return mean_loss(model, dev if labels else unlabelled, window=entry.lm.window)
+        return measure_held_out(model, dev if labels else unlabelled, entry.lm)
 
     return Training(
         build_model(entry, VOCABULARY, 0, seed=1).to(device),
@@ -71,7 +71,7 @@ def gradients(training: Training) -> dict[str, Tensor]:
     """The gradients of the first step, before the optimizer has used them."""
     count = training.windows_per_step
     training.model.module.train()
-    training.streams.accumulate_gradients([training.plan[i] for i in range(count)])
+    training.streams.accumulate_gradients([training.window(i) for i in range(count)])
     return named_gradients(training)
 
 

@@ -101,8 +101,9 @@ def run(name: str, arguments: dict[str, Any]) -> None:
     """Call a command. What a step's writes below ``output`` gets its digests, which `artifacts`
     checks when another command reads it.
     """
+    kind = _find_kind(name, arguments)
     with recorded() as written:
-        find_function(name, _find_kind(arguments))(**arguments)
+        find_function(name, kind)(**arguments)
     if name not in TOOLS:
         output = Path(arguments["output"]).absolute()
         seal(file for file in written if output in (file, *file.parents) and file.is_file())
@@ -116,12 +117,15 @@ def find_function(name: str, kind: Kind | None = None) -> Any:
     return getattr(module, name.replace("-", "_"))
 
 
-def _find_kind(arguments: dict[str, Any]) -> Kind | None:
-    """The kind of the model that a command is for; None where it is for none of section models."""
+def _find_kind(name: str, arguments: dict[str, Any]) -> Kind | None:
+    """The kind of the model that a command is for; None where it is for none of section models. One
+    that can't do what the command's step needs raises KindError.
+    """
     params, model = arguments.get("params"), arguments.get("model")
     if params is None or model not in params.models:
         return None
-    return params.model(model).kind
+    step = COMMANDS[name].module
+    return (params.require(model, step) if step in STEPS else params.model(model)).kind
 
 
 def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:

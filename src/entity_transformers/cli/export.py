@@ -10,35 +10,94 @@ from transformers import PreTrainedTokenizerFast
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
 from entity_transformers.corpus.encoding import END
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.model_card import render_model_card, render_vectors_card
+from entity_transformers.models.model_card import (
+    render_encoder_card,
+    render_model_card,
+    render_vectors_card,
+)
 from entity_transformers.models.registry import load_model
 from entity_transformers.study.params import Params
 
+MASK = "<|mask|>"
+
 
 def export_model(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
-    """A folder to share: weights, tokenizer, the model's code for trust_remote_code, and a card
-    with its scores; of static vectors also their text, which gensim reads.
+    """A folder to share: weights, tokenizer, the model's code for trust_remote_code where it has
+    any, and a card with its scores; of static vectors also their text, which gensim reads.
     """
     entry, folder = params.model(model), results / "lm" / model / str(seed)
     if entry.can({"static"}):
         _export_vectors(params, entry, results, seed, output)
         return
+    if (entry.can({"masked"}) or entry.can({"replaced"})) and not entry.can({"entities"}):
+        _export_encoder(params, entry, results, seed, output)
+        return
+    if entry.can({"masked"}):
+        raise ValueError(
+            f"{model} has no card yet: {folder} can be shared as it is, for a BertForMaskedLM that"
+            " has been through add_entity_attention"
+        )
     if not entry.can({"entities"}):
         raise ValueError(
             f"{model} reads no entities: {folder} can be shared as it is, a folder of transformers"
         )
     corpus, trained = results / "corpus", load_model(folder, entry.kind)
     trained.save(output)
-    tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END
-    ).save_pretrained(output)
+    _export_tokenizer(corpus, output)
     write_text(
         output / "README.md",
         render_model_card(
             read_json(output / "config.json"), _card_facts(params, results, model, seed)
         ),
     )
+
+
+def _export_tokenizer(corpus: Path, output: Path, **more: str) -> PreTrainedTokenizerFast:
+    """The study's encoder as transformers', with ``more`` special tokens."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=read_tokenizer(corpus / "tokenizer.json"),
+        bos_token=END,
+        eos_token=END,
+        **more,
+    )
+    tokenizer.save_pretrained(output)
+    return tokenizer
+
+
+def _export_encoder(
+    params: Params, entry: ModelEntry, results: Path, seed: int, output: Path
+) -> None:
+    """A model that sees later tokens; its encoder gets the mask, with the number that the model
+    knows it by.
+    """
+    trained = load_model(results / "lm" / entry.name / str(seed), entry.kind)
+    trained.save(output)
+    tokenizer = _export_tokenizer(results / "corpus", output, mask_token=MASK)
+    if tokenizer.mask_token_id != trained.mask:
+        raise ValueError(
+            f"{results / 'corpus'}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
+            f" {entry.name} knows it as {trained.mask}: name the results that it was trained with"
+        )
+    folder = Path(entry.name) / str(seed)
+    training = read_json(results / "lm" / folder / "metrics.json")
+    shown = ("objective", "parameters", "steps", "tokens_seen", "train_loss", "dev_loss_on")
+    scores = {}
+    if "pseudo_perplexity" in params.study.steps and entry.can({"masked"}):
+        found = read_json(results / "pseudo_perplexity" / folder / "pseudo_perplexity.json")
+        scores = {
+            f"pseudo-perplexity, {s}": v["off"]["pseudo_perplexity"]
+            for s, v in found["splits"].items()
+        }
+    facts = {
+        "name": f"{entry.name}, seed {seed}",
+        "training_data": (
+            f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
+        ),
+        "training": {key: training[key] for key in shown},
+        "scores": scores,
+    }
+    config = read_json(output / "config.json")
+    write_text(output / "README.md", render_encoder_card(config, facts))
 
 
 def _export_vectors(

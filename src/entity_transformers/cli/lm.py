@@ -29,7 +29,7 @@ from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
-from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
@@ -175,7 +175,7 @@ def _start_training(
         unlabelled = give(held_out, "none")
 
         def validate(model: LanguageModel, labels: bool) -> float:
-            return mean_loss(model, held_out if labels else unlabelled, window=entry.lm.window)
+            return measure_held_out(model, held_out if labels else unlabelled, entry.lm)
 
         training = Training(
             model,
@@ -248,11 +248,14 @@ def _metrics(training: Training, entry: ModelEntry) -> dict[str, Any]:
     progress = training.progress
     last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
     best = progress.best_train_loss, progress.best_dev_loss, progress.best_dev_loss_off
+    own = training.model.objective
     train, on, off = best if training.params.final_weights == "best" else last
     return {
         "model": entry.name,
         "seed": training.seed,
         "labels": entry.labels,
+        # whose losses these are, where they are not nats per next token
+        **({} if own == "causal" else {"objective": own}),
         "parameters": training.model.count_parameters(),
         "steps": progress.step,
         "tokens_seen": progress.tokens,

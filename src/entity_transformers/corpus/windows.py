@@ -10,7 +10,9 @@ memory that no other document of the window uses.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +43,7 @@ class Window:
     ending           int64 [B, rows + 1]: chains whose document ends in this window, by row; 0
                      elsewhere
     documents        names of the documents read, stream by stream
+    more             what else an objective has drawn (`LanguageModel.draw`), by name, each [B, ...]
 
     Chains are numbered from 1 through the whole split. A chain that a stream reads to its end twice
     in a window ends once, the second time.
@@ -54,6 +57,7 @@ class Window:
     starting: np.ndarray
     ending: np.ndarray
     documents: tuple[str, ...]
+    more: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def packed(self) -> bool:
@@ -104,7 +108,7 @@ class WindowPlan:
 
     def __getitem__(self, index: int) -> Window:
         streams = [self._stream_window(stream, index * self.window) for stream in self.streams]
-        stacked = {
+        stacked: dict[str, Any] = {
             name: np.stack([stream[name] for stream in streams])
             for name in streams[0]
             if name != "documents"

@@ -82,12 +82,13 @@ def embed_sequences(
         where, valid = lay_out(bounds[rows], lengths[rows])
         ids = gather(tokens, where, valid, model.device)
         state = model.start(len(rows), 0 if given is None else 1)
-        batch_of_words = Batch(ids)
+        known = torch.from_numpy(lengths[rows]).to(model.device)
+        batch_of_words = Batch(ids, lengths=known)
         if given is not None:
             vectors = torch.from_numpy(given[rows]).to(model.device)
             first = torch.arange(len(rows), device=model.device)
             state = state.put(first, torch.ones_like(first), vectors.float())
-            batch_of_words = Batch(ids, torch.ones_like(ids))
+            batch_of_words = Batch(ids, torch.ones_like(ids), lengths=known)
         sums.add(model.encode(batch_of_words, state)[0], where, valid)
     return sums.mean()
 

@@ -60,8 +60,8 @@ def lay_out(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
 def gather(
     values: np.ndarray, where: np.ndarray, valid: np.ndarray, device: torch.device
 ) -> Tensor:
-    """``values[where]`` as int64 [B, T] on the device, 0 at padding (harmless under the causal
-    mask).
+    """``values[where]`` as int64 [B, T] on the device, 0 at padding, which no token before it sees;
+    others must be told (`Batch.lengths`).
     """
     return torch.from_numpy(np.where(valid, values[where], 0).astype(np.int64)).to(device)
 
@@ -132,6 +132,7 @@ def _read_batch(
             gather(corpus.tokens, where, valid, model.device),
             None if given is None else gather(given, where, valid, model.device),
             new=new - start,
+            lengths=torch.from_numpy(valid.sum(1)).to(model.device),
         )
         hidden, state = model.encode(batch, state.select(slice(active)))
         fresh = slice(new - start, None)

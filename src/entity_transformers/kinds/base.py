@@ -43,6 +43,7 @@ CAPABILITIES = {
     "guided": "labels guide its training, and are not read otherwise",
     "state": "hands something on from one window of a document to the next",
     "masked": "predicts hidden tokens from both sides",
+    "replaced": "tells tokens that a generator has put in, from both sides",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
 from entity_transformers.artifacts import check, read_json
+from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import Kind
 
 IGNORED = -100
@@ -40,6 +42,9 @@ class Batch:
     begins     bool [B, T]: does a document begin with this token? Only for kinds without a window
                of their own (`LanguageModel.context` None); None: as the state says
     new        first column that no earlier window had: those before it are context, read again
+    lengths    int64 [B]: tokens of each row before its padding; None: there is none. For kinds that
+               see later tokens
+    more       what else `LanguageModel.draw` gave, by name, each [B, ...]
     """
 
     tokens: Tensor
@@ -48,6 +53,8 @@ class Batch:
     fresh: Tensor | None = None
     begins: Tensor | None = None
     new: int = 0
+    lengths: Tensor | None = None
+    more: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class State(Protocol):
@@ -100,7 +107,8 @@ class LanguageModel(ABC):
     """A model of some kind around its torch ``module``; `build` and `load` of its home make one.
 
     Which of the capabilities it has, its ``kind`` says; `attention_modules` is for those that can
-    "attend", the losses for those that are "causal".
+    "attend", the losses for those that are "causal" (of the tokens that follow) or "masked" (of
+    those in the hidden states' own place).
     """
 
     kind: ClassVar[Kind]
@@ -110,6 +118,12 @@ class LanguageModel(ABC):
     """Tokens of the longest window; None: no limit, the state carries everything."""
     memory_write: str = "last"
     """Which state of a mention stands for its entity: of its last token, or the mean."""
+    mask: int
+    """The token that stands for a hidden one, for kinds that are "masked"."""
+    objective: str = "causal"
+    """What training minimises: "causal", the nats of each next token; another name stands for what
+    `draw` and `sum_losses` say.
+    """
 
     @abstractmethod
     def start(self, rows: int, entities: int = 0) -> Any:
@@ -122,15 +136,31 @@ class LanguageModel(ABC):
         """Final hidden states [B, T, W] of a window, and the state that it leaves."""
 
     @property
-    @abstractmethod
     def output_weight(self) -> Tensor:
         """The matrix [vocabulary, W] whose product with a hidden state gives the logits."""
+        raise NotImplementedError(f"{self.kind.label} predicts no next token")
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write config.json and model.safetensors, from which `load` of the kind's home makes it
         again.
         """
+
+    def draw(self, window: Window, params: Any, generator: np.random.Generator) -> Window:
+        """What training shows of a window, its targets -100 where nothing is predicted: for an
+        objective of its own. ``params``: those of the entry's kind.
+        """
+        raise NotImplementedError(f"{self.kind.label} learns each next token")
+
+    def sum_losses(
+        self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
+    ) -> tuple[Tensor, Any]:
+        """The losses of a window that `draw` gave, and the state that it leaves: for an objective
+        of its own, which is their sum over a step divided by the targets that are predicted.
+
+        ``share``: those targets among all tokens of the step.
+        """
+        raise NotImplementedError(f"{self.kind.label} learns each next token")
 
     def penalty(self, state: Any) -> Tensor | None:
         """What training adds to the losses of the window that left ``state``: a sum over its

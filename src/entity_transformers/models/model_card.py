@@ -52,6 +52,58 @@ from entity_transformers.models.static import fasttext
 fasttext.load(folder).look_up([word])
 ```"""
 
+ENCODERS = {
+    "bert": (
+        "fill-mask",
+        "BERT: hidden tokens are predicted from both sides.",
+        "AutoModelForMaskedLM",
+        "`logits` [batch, tokens, vocabulary] are of the tokens in their own place, also where"
+        " `tokenizer.mask_token` stands. Scores are pseudo-perplexities (Salazar et al., 2020):"
+        " each token is hidden in its turn. They are no perplexities.",
+    ),
+    "electra": (
+        "feature-extraction",
+        "ELECTRA's discriminator: it tells which tokens a generator has put in.",
+        "AutoModelForPreTraining",
+        "`logits` [batch, tokens] are above 0 where a token is likely to have been put in. The file"
+        " holds the generator's weights too, which this class passes over.",
+    ),
+}
+LOADED = """\
+```python
+from transformers import AutoTokenizer, {loader}
+
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = {loader}.from_pretrained(folder)
+text = tokenizer.bos_token + " The dog knew that it"
+logits = model(tokenizer(text, return_tensors="pt").input_ids).logits
+```
+
+{meaning} Documents were read from `<|endoftext|>` on, as {length} tokens at most."""
+
+
+def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """The card of a model that sees later tokens, with the shape of its ``config``. ``facts``:
+    ``name``, ``training_data`` (text), ``training`` and ``scores`` (label: value). A missing key
+    raises ValueError.
+    """
+    _check_facts(facts, {"name", "training_data", "training", "scores"})
+    task, about, loader, meaning = ENCODERS[config["model_type"]]
+    use = LOADED.format(loader=loader, meaning=meaning, length=config["max_position_embeddings"])
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+    shape = {name: config[name] for name in names}
+    scores = list(facts["scores"].items())
+    parts = [
+        f"---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- entity-transformers\n---",
+        f"# {facts['name']}",
+        about,
+        f"## Training data\n\n{facts['training_data']}",
+        "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
+        *(["## Scores\n\n" + _render_rows(("", ""), scores)] if scores else []),
+        f"## Use\n\n{use}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
 
 def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of static word vectors with the shape of their ``config``. ``facts``: ``name``,

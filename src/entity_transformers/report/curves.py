@@ -27,19 +27,24 @@ class Line(NamedTuple):
 
 def draw_training(results: Results) -> Figure | None:
     """Figure 2: training loss over steps, one line per model (mean over seeds)."""
-    lines = [_read_line(results, model, "train_loss") for model in results.trained]
+    lines = [_read_line(results, model, "train_loss") for model in _causal(results)]
     return _draw_curves([line for line in lines if line], "Training loss")
 
 
 def draw_validation(results: Results) -> Figure | None:
     """Figure 3: validation loss over steps; dashed: the proposed model without entities."""
-    lines = [_read_line(results, model, "dev_loss_on") for model in results.trained]
+    lines = [_read_line(results, model, "dev_loss_on") for model in _causal(results)]
     ours = results.proposed
     if ours is not None and has_entities(ours):
         off = _read_line(results, ours, "dev_loss_off")
         named = f"{write_label(ours)}, entities off"
         lines += [off._replace(label=named, dash="--")] if off else []
     return _draw_curves([line for line in lines if line], "Validation loss")
+
+
+def _causal(results: Results) -> list[ModelEntry]:
+    """The models whose losses are nats per next token."""
+    return [model for model in results.trained if model.can({"causal"})]
 
 
 def _read_line(results: Results, model: ModelEntry, column: str) -> Line | None:

@@ -8,7 +8,7 @@ from typing import Any
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.frame import Key, Row, write_condition
+from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree, write_machine
 from entity_transformers.report.results import (
     Results,
@@ -21,6 +21,8 @@ from entity_transformers.report.results import (
 UNITS = {
     "loss": "nats per token",
     "best_loss": "nats per token",
+    "objective_loss": "of the objective",
+    "objective_best_loss": "of the objective",
     "parameters": "parameters",
     "steps": "steps",
     "best_step": "steps",
@@ -48,14 +50,32 @@ def measure(tree: Tree) -> Iterator[Row]:
     measured on.
     """
     for model, seed, metrics in tree.each(STEP, "metrics.json"):
+        losses = _name_losses(metrics.get("objective"))
         for name, value in _numbers(metrics):
-            measured, split, condition = _LOSSES.get(name, (name, "", ""))
+            measured, split, condition = losses.get(name, (name, "", ""))
             yield Row(STEP, measured, value, split, condition, model=model, seed=seed)
         timing = tree.read(f"{STEP}/{model}/{seed}/timing.json") or {}
         for name, value in _numbers(timing):
             if name not in ("threads", "processes"):
                 condition = write_machine(timing)
                 yield Row(STEP, name, value, "", condition, model=model, seed=seed)
+
+
+def _name_losses(objective: str | None) -> Mapping[str, tuple[str, str, str]]:
+    """Measure, split and condition of each loss; those of an objective other than the next token's
+    stand under its name, so that no table puts them beside nats per token.
+    """
+    if objective is None:
+        return _LOSSES
+    return {
+        name: (f"objective_{measured}", split, at_objective(objective, condition))
+        for name, (measured, split, condition) in _LOSSES.items()
+    }
+
+
+def at_objective(objective: str, condition: str = "") -> str:
+    """The condition of a loss of another objective than the next token's."""
+    return write_condition(objective=objective, **read_condition(condition))
 
 
 def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
@@ -120,8 +140,64 @@ def build_models(results: Results) -> Table:
         note=(
             f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for"
             f" {paper.TRAINING_STEPS:,} steps. Losses are in nats per token."
+            f"{explain_missing(results)}"
         ),
     )
+
+
+def explain_missing(results: Results) -> str:
+    """Why models of the study have no perplexity, as sentences; "" where all have one."""
+    reasons = {
+        "masked": "predicts hidden tokens from both sides",
+        "replaced": "tells tokens that were put in from the text's own",
+        "static": "has one vector per word and predicts none",
+    }
+    return "".join(
+        f" {write_label(model)} {reason}: no perplexity, no loss per next token."
+        for model in results.measured(STEP)
+        for need, reason in reasons.items()
+        if model.can({need}) and not model.can({"causal"})
+    )
+
+
+def build_objectives(results: Results) -> Table:
+    """The losses of the models whose objective is not the next token's."""
+    keys = [
+        (model, read_condition(condition)["objective"])
+        for model in results.measured(STEP)
+        for condition in results.frame.distinct("condition", step=STEP, model=model.name)
+        if condition.startswith("objective=")
+    ]
+
+    def row(model: ModelEntry, objective: str) -> tuple[Cell, ...]:
+        plain = at_objective(objective)
+        found = (
+            Key(STEP, "objective_loss", "train", plain),
+            Key(STEP, "objective_loss", "dev", at_objective(objective, ON)),
+            Key(STEP, "objective_best_loss", "dev", plain),
+        )
+        shown = (show(results.statistic(model, key), 4) for key in found)
+        return (write_label(model), OBJECTIVES.get(objective, objective), *shown)
+
+    return Table(
+        name="objectives",
+        title="Losses of other objectives than the next token",
+        columns=("Model", "Objective", "Train", "Dev", "Best dev"),
+        rows=tuple(row(*key) for key in dict.fromkeys(keys)),
+        measures="What the models were trained on that are not trained to predict the next token.",
+        note=(
+            "On dev, windows and what is hidden in them are the same at every validation and for"
+            " every seed. Not to be compared with nats per next token, nor one objective with"
+            " another."
+        ),
+    )
+
+
+OBJECTIVES = {
+    "masked": "nats per hidden token",
+    "masked-next": "nats per hidden token, and per answer whether B follows A",
+    "replaced": "nats per hidden token of the generator, and lambda times the discriminator's loss",
+}
 
 
 _TRAINED = (

@@ -123,7 +123,7 @@ def build_table2(results: Results) -> Table:
             " itself with"
             f" ({', '.join(f'{name} {ppl:g}' for name, ppl in paper.WORD_PERPLEXITIES.items())})"
             " are over 10,000-word vocabularies with an unknown word and given gold decisions:"
-            " they are not comparable with ours."
+            f" they are not comparable with ours.{lm.explain_missing(results)}"
         ),
     )
 

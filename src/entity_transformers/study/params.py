@@ -16,14 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from entity_transformers.corpus.readers import find_reader
-from entity_transformers.kinds import (
-    CAPABILITIES,
-    KINDS,
-    KindError,
-    LmParams,
-    ModelEntry,
-    resolve,
-)
+from entity_transformers.kinds import CAPABILITIES, KINDS, KindError, LmParams, ModelEntry, resolve
 from entity_transformers.resolve.base import check_layer
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
@@ -39,6 +32,7 @@ from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.study.steps.passages import LambadaParams
 from entity_transformers.study.steps.perplexity import PerplexityParams
 from entity_transformers.study.steps.probe import ProbeParams
+from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityParams
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.similarity import SimilarityParams
@@ -74,6 +68,7 @@ class Params(Section):
         Field(min_length=1, description="the models by name: kind, role, labels, what differs"),
     ]
     perplexity: PerplexityParams
+    pseudo_perplexity: PseudoPerplexityParams
     embeddings: EmbeddingsParams
     similarity: SimilarityParams
     probe: ProbeParams
@@ -202,6 +197,7 @@ class Params(Section):
 
 _SPLIT_KEYS = {
     "perplexity": ("splits",),
+    "pseudo_perplexity": ("splits",),
     "embeddings": ("splits",),
     "probe": ("choose", "report"),
     "cache": ("choose", "report"),

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.windows import WindowPlan
+from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.averaging import Averaging
@@ -39,7 +39,7 @@ from entity_transformers.train.checkpoint import (
 from entity_transformers.train.distributed import World, is_lost_process
 from entity_transformers.train.optimizer import apply_gradients, learning_rate, make_optimizer
 from entity_transformers.train.progress import CurveRow, Progress, TrainingError
-from entity_transformers.train.streams import Streams, memory_errors
+from entity_transformers.train.streams import Streams, memory_errors, show_window
 
 CALMER = "lower lm.learning_rate or set lm.clip_norm"
 
@@ -92,7 +92,8 @@ class Training:
         self.averaging = Averaging(self.model.module, params)
         seed_process(self.seed, self.world.rank, 0)
         # else window by window, in `Streams`
-        if params.gradient_checkpointing and self.windows_per_step == 1:
+        own = self.model.objective != "causal"
+        if params.gradient_checkpointing and (own or self.windows_per_step == 1):
             self.model.checkpoint_activations()
         if params.attention == "flex" and self.device.type != "cpu":
             self.model.attend_packed()
@@ -145,7 +146,7 @@ class Training:
         begin, progress, count = time.perf_counter(), self.progress, self.windows_per_step
         if not self.model.module.training:
             self.model.module.train()
-        windows = [self.plan[progress.step * count + i] for i in range(count)]
+        windows = [self.window(progress.step * count + i) for i in range(count)]
         loss = self.streams.accumulate_gradients(windows)
         if not math.isfinite(loss):
             names = ", ".join(sorted({name for window in windows for name in window.documents}))
@@ -156,6 +157,12 @@ class Training:
             self.averaging.update()
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
+
+    def window(self, index: int) -> Window:
+        """The window of the plan as the model's objective shows it: a pure function of (corpus,
+        seed, index), as the plan itself.
+        """
+        return show_window(self.model, self.plan, index, self.params, self.seed)
 
     def _after_step(self) -> None:
         progress, params = self.progress, self.params

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.train.distributed import World
 from entity_transformers.train.kept import KeptStates
 from entity_transformers.train.loss import compute_loss
@@ -75,11 +75,49 @@ class WindowLosses(nn.Module):
             positions=self._tensor(window.positions[part]) if window.packed else None,
             fresh=fresh,
             begins=self._tensor(window.begins[part]) if self.model.context is None else None,
+            more={name: self._tensor(array[part]) for name, array in window.more.items()},
         )
         return batch, state
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.model.device, non_blocking=True)
+
+
+class OwnLosses(WindowLosses):
+    """The same with the model's own objective in the place of the next token's nats."""
+
+    def __init__(self, model: LanguageModel, params: LmParams) -> None:
+        super().__init__(model)
+        self.params = params
+
+    def forward(
+        self, windows: list[Window], part: slice, state: Any, kept: KeptStates | None
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        share = sum(map(count_targets, windows)) / sum(window.targets.size for window in windows)
+        losses = []
+        for window in windows:
+            batch, state = self._start(window, part, state, kept)
+            targets = self._tensor(window.targets[part])
+            loss, state = self.model.sum_losses(batch, targets, state, share, self.params)
+            losses.append(loss)
+        return torch.stack(losses).sum(), None, state
+
+
+def show_window(
+    model: LanguageModel, plan: WindowPlan, index: int, params: LmParams, seed: int
+) -> Window:
+    """Window ``index`` of the plan with what the model's objective draws there: it depends on
+    (plan, seed, index) alone, not on which process reads which stream.
+    """
+    if model.objective == "causal":
+        return plan[index]
+    # a third number, because the plan draws its orders from [seed, epoch]
+    return model.draw(plan[index], params, np.random.default_rng([seed, index, 1]))
+
+
+def count_targets(window: Window) -> int:
+    """The targets of a window that are predicted."""
+    return int((window.targets != IGNORED).sum())
 
 
 class Streams:
@@ -107,7 +145,7 @@ class Streams:
         self._module: nn.Module | None = None
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
-        """Backward pass of the mean loss over all tokens of the step, and of the model's penalties
+        """Backward pass of the mean loss over all targets of the step, and of the model's penalties
         if it has any, one group of streams after another; returns that loss without them.
 
         DDP leaves the mean over the processes, so each multiplies its share of the loss by their
@@ -118,8 +156,14 @@ class Streams:
             # entity attention's queries and keys, where no token has an entity
             unused = self.model.can("entities")
             recompute = self.params.gradient_checkpointing and len(windows) > 1
-            self._module = self.world.wrap(WindowLosses(self.model, recompute), unused)
-        tokens, loss = sum(window.targets.size for window in windows) / self.world.size, 0.0
+            losses = (
+                WindowLosses(self.model, recompute)
+                if self.model.objective == "causal"
+                else OwnLosses(self.model, self.params)
+            )
+            self._module = self.world.wrap(losses, unused)
+        # a step may hide nothing, where it is of documents without text
+        tokens, loss = max(1, sum(map(count_targets, windows))) / self.world.size, 0.0
         if self.kept is not None:
             self.kept.begin(windows)
         for group in range(len(self.groups)):

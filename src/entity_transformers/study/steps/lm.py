@@ -24,6 +24,7 @@ STEP = Step(
         tables={
             "models": "report.lm:build_models",
             "overview": "report.overview:build_overview",
+            "objectives": "report.lm:build_objectives",
         },
         figures={
             "figure2": (

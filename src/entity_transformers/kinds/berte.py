@@ -1,0 +1,48 @@
+"""BERT whose blocks also attend over a memory of the text's entities, as GPT2E's do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, model_validator
+
+from entity_transformers.kinds.base import Kind
+from entity_transformers.kinds.masked import BertParams
+
+
+class BertEParams(BertParams):
+    """BERT's, and GPT2E's switches of entity attention and memory (docs/switches.md)."""
+
+    entity_layer_norm: Annotated[
+        StrictBool, Field(description="layer norm before entity attention")
+    ] = False
+    entity_gate: Annotated[
+        Literal["none", "zero"], Field(description="zero: a learnt gate that starts at 0")
+    ] = "none"
+    entity_values: Annotated[
+        Literal["hidden", "entity", "both"],
+        Field(description="where the values of entity attention come from"),
+    ] = "hidden"
+    memory_write: Annotated[
+        Literal["last", "mean"],
+        Field(description="state written to the memory: last token or mean of the latest mention"),
+    ] = "last"
+
+    @model_validator(mode="after")
+    def _keeps_its_text(self) -> BertEParams:
+        if self.next_sentence:
+            raise ValueError(
+                "next_sentence exchanges text between streams, but entities stay with theirs: set"
+                " it to false"
+            )
+        return self
+
+
+KIND = Kind(
+    name="berte",
+    label="BERTE",
+    year=2020,
+    params=BertEParams,
+    can=frozenset({"encode", "masked", "entities", "state"}),
+    home="entity_transformers.models.berte",
+)

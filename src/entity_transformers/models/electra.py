@@ -1,0 +1,180 @@
+"""ELECTRA (Clark et al., 2020): transformers' discriminator and generator in one module.
+
+The generator fills in hidden tokens; the discriminator, whose hidden states are the model's, tells
+which tokens are not the text's own. Both have one embedding, which the generator projects to its
+width.
+
+Dimensions: B rows side by side, T tokens, n of them hidden, V tokens of the vocabulary, W width.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import (
+    ElectraConfig,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+    ElectraPreTrainedModel,
+)
+
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.corpus.windows import Window
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds.electra import KIND, QUARTER, ElectraParams
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel, Nothing
+from entity_transformers.models.bert import shape
+from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.masked import choose, pick, see
+
+TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm")
+GENERATOR = ("electra", "generator_predictions", "generator_lm_head")
+SHARED = [f"electra.embeddings.{name}.weight" for name in TABLES]
+SHARED += ["electra.embeddings.LayerNorm.bias"]
+TIED = {f"generator.{name}": name for name in SHARED}
+TIED["generator.generator_lm_head.weight"] = SHARED[0]
+
+
+class ElectraPair(ElectraPreTrainedModel):
+    """The parts of an ElectraForPreTraining, and those of its ``generator``, an ElectraForMaskedLM,
+    whose embeddings, and with them its output matrix, are the discriminator's.
+    """
+
+    _tied_weights_keys = TIED
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__(config)
+        whole = ElectraForPreTraining(config)
+        self.electra = whole.electra
+        self.discriminator_predictions = whole.discriminator_predictions
+        small = ElectraForMaskedLM(shrink(config))
+        small.electra.embeddings = self.electra.embeddings
+        # its parts: as a whole it would look for embeddings of its own in a file
+        self.generator = nn.ModuleDict({name: getattr(small, name) for name in GENERATOR})
+        self.post_init()
+
+
+def shrink(config: ElectraConfig) -> ElectraConfig:
+    """The config of the generator of a discriminator."""
+    small = deepcopy(config)
+    small.hidden_size //= QUARTER
+    small.intermediate_size //= QUARTER
+    small.num_attention_heads = max(1, small.num_attention_heads // QUARTER)
+    return small
+
+
+class ELECTRA(LanguageModel):
+    """An `ElectraPair` as the steps see it."""
+
+    kind = KIND
+    objective = "replaced"
+    module: Any
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.width = module.config.hidden_size
+        self.context = module.config.max_position_embeddings
+        self.mask: int = module.config.mask_token_id
+
+    def start(self, rows: int, entities: int = 0) -> Nothing:
+        return Nothing()
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        return read(self.module.electra, batch), state
+
+    def draw(self, window: Window, params: ElectraParams, generator: np.random.Generator) -> Window:
+        chosen = choose(~window.begins, params.mask_rate, generator)
+        shown = np.where(chosen, self.mask, window.tokens)
+        targets = np.where(chosen, window.tokens, IGNORED)
+        # what is sampled with them is then the same whichever process reads the stream
+        points = generator.random(window.tokens.shape, dtype=np.float32)
+        return replace(window, tokens=shown, targets=targets, more={"points": points})
+
+    def sum_losses(
+        self, batch: Batch, targets: Tensor, state: Any, share: float, params: ElectraParams
+    ) -> tuple[Tensor, Any]:
+        """The generator's nats of the hidden tokens, and lambda times the discriminator's of all
+        tokens, whose mean counts as much as the mean of the former.
+        """
+        where = pick(targets)
+        hidden_tokens = targets.flatten()[where]
+        logits = self.generate(batch, where)
+        nats = functional.cross_entropy(logits, hidden_tokens, reduction="sum")
+        sampled = sample(logits, batch.more["points"].flatten()[where])
+        filled = batch.tokens.flatten().index_copy(0, where, sampled)
+        replaced = torch.zeros_like(filled, dtype=torch.bool)
+        replaced[where] = sampled != hidden_tokens
+        told = self.discriminate(replace(batch, tokens=filled.view_as(batch.tokens)))
+        errors = functional.binary_cross_entropy_with_logits(
+            told, replaced.view_as(told).float(), reduction="sum"
+        )
+        return nats + params.discriminator_weight * share * errors, state
+
+    def generate(self, batch: Batch, where: Tensor) -> Tensor:
+        """The generator's logits, float32 [n, V], at the places ``where`` int64 [n] of the window
+        laid flat.
+        """
+        encoder, predict, score = (self.module.generator[name] for name in GENERATOR)
+        hidden = read(encoder, batch).flatten(0, 1)[where]
+        return score(predict(hidden)).float()
+
+    def discriminate(self, batch: Batch) -> Tensor:
+        """How likely each token is not the text's own: logits, float32 [B, T]."""
+        return self.module.discriminator_predictions(read(self.module.electra, batch)).float()
+
+    def save(self, folder: Path) -> None:
+        """As the discriminator, beside whose weights those of the generator lie."""
+        save_folder(self.module, folder)
+        config = read_json(folder / "config.json")
+        write_json(
+            folder / "config.json", config | {"architectures": [ElectraForPreTraining.__name__]}
+        )
+
+    def compile(self, mode: str) -> None:
+        for module in (self.module.electra, self.module.generator["electra"]):
+            module.compile(mode=mode)
+
+    def checkpoint_activations(self) -> None:
+        enable = getattr(self.module, "activation_checkpointing_enable", None)
+        (enable or self.module.gradient_checkpointing_enable)()
+
+
+def read(encoder: Any, batch: Batch) -> Tensor:
+    """Final hidden states of an ElectraModel: [B, T, its width]."""
+    return encoder(
+        batch.tokens, attention_mask=see(batch), position_ids=batch.positions
+    ).last_hidden_state
+
+
+@torch.no_grad()
+def sample(logits: Tensor, points: Tensor) -> Tensor:
+    """The token of each distribution of ``logits`` [n, V] whose part of the unit interval the
+    point is in: int64 [n], without gradient; ``points`` [n] are of [0, 1).
+    """
+    ends = logits.softmax(-1).cumsum(-1)
+    found = torch.searchsorted(ends, points[:, None], right=True)[:, 0]
+    return found.clamp(max=logits.shape[-1] - 1)  # the last end may be rounded below 1
+
+
+def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> ELECTRA:
+    """An ELECTRA with random weights from ``seed``, or those of ``initial_weights``, generator
+    included; weights of another shape raise ValueError.
+    """
+    width = {"embedding_size": entry.lm.width}
+    config = ElectraConfig(**shape(entry.lm, vocabulary, end), **width)
+    torch.manual_seed(seed)
+    if entry.lm.initial_weights is not None:
+        return ELECTRA(start_from(Path(entry.lm.initial_weights), config, ElectraPair))
+    return ELECTRA(ElectraPair(config))
+
+
+def load(folder: Path) -> ELECTRA:
+    """A saved ELECTRA in float32; nothing saved there: FileNotFoundError."""
+    return ELECTRA(read_folder(folder, ElectraPair))

@@ -1,0 +1,138 @@
+"""BERT with entity attention: BERT where it is shut, else transformers' through the adapter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny import (
+    SMALL,
+    VOCABULARY,
+    lively_model,
+    random_memory,
+    tiny_corpus,
+    tiny_entry,
+    tiny_model,
+)
+from torch import Tensor
+from trainings import make_training, weights
+from transformers import AutoModelForMaskedLM, BertForMaskedLM
+
+from entity_transformers import EntityMemory, add_entity_attention
+from entity_transformers.corpus.labels import give
+from entity_transformers.kinds import KindError
+from entity_transformers.models.base import Batch
+from entity_transformers.models.berte import BERTE, load
+from entity_transformers.tasks.held_out import measure_held_out
+
+WINDOW, WIDTH = SMALL["window"], SMALL["width"]
+
+
+@pytest.fixture
+def model() -> BERTE:
+    made = lively_model("berte")
+    assert isinstance(made, BERTE)
+    return made
+
+
+def make_input() -> tuple[Batch, EntityMemory]:
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(1, VOCABULARY + 1, (4, WINDOW), generator=generator)
+    labels = torch.randint(0, 4, (4, WINDOW), generator=generator)
+    torch.manual_seed(2)
+    return Batch(tokens, labels), random_memory(4, 3, WIDTH)
+
+
+@torch.no_grad()
+def test_shut_it_is_the_bert_of_its_seed() -> None:
+    bert, shut = tiny_model("bert", seed=3), tiny_model("berte", seed=3, entity_gate="zero")
+    saved = shut.module.state_dict()
+    assert all(
+        torch.equal(tensor, saved[name]) for name, tensor in bert.module.state_dict().items()
+    )
+    batch, memory = make_input()
+    expected, _ = bert.eval().encode(batch, bert.start(4))
+    for labels in (batch.labels, None):
+        found, _ = shut.eval().encode(Batch(batch.tokens, labels), memory)
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("values", ["hidden", "both"])
+@torch.no_grad()
+def test_transformers_bert_through_the_adapter_reads_the_folder(
+    values: str, tmp_path: Path
+) -> None:
+    model = lively_model("berte", entity_values=values, entity_layer_norm=True)
+    model.save(tmp_path)
+    plain = AutoModelForMaskedLM.from_pretrained(tmp_path)
+    assert type(plain) is BertForMaskedLM
+    other = add_entity_attention(plain, gate="none", values=values, layer_norm=True).eval()
+    missing = other.load_state_dict(load_file(tmp_path / "model.safetensors"), strict=False)
+    assert not missing.unexpected_keys
+    batch, memory = make_input()
+    found, written = model.encode(batch, memory)
+    hidden = other.bert(batch.tokens, entity_ids=batch.labels, memory=memory).last_hidden_state
+    torch.testing.assert_close(found, hidden, rtol=0, atol=1e-5)
+    assert torch.equal(written.states, memory.write(batch.labels, found).states)
+
+
+@torch.no_grad()
+def test_later_labels_are_seen(model: BERTE) -> None:
+    batch, memory = make_input()
+    assert batch.labels is not None
+    later = batch.labels.clone()
+    later[:, -1] = (later[:, -1] + 1) % 4
+    one, other = (
+        model.encode(Batch(batch.tokens, ids), memory)[0] for ids in (batch.labels, later)
+    )
+    assert not torch.allclose(one[:, 0], other[:, 0], atol=1e-3)
+
+
+@torch.no_grad()
+def test_padding_and_its_labels_change_nothing(model: BERTE) -> None:
+    batch, memory = make_input()
+    assert batch.labels is not None
+    lengths = torch.tensor([3, 8, 1, 5])
+    found, _ = model.encode(Batch(batch.tokens, batch.labels, lengths=lengths), memory)
+    for row, length in enumerate(lengths.tolist()):
+        part: list[Tensor] = [t[row : row + 1, :length] for t in (batch.tokens, batch.labels)]
+        alone, _ = model.encode(Batch(*part), memory.select(slice(row, row + 1)))
+        torch.testing.assert_close(found[row, :length], alone[0], rtol=0, atol=1e-5)
+
+
+def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
+    how = {"kind": "berte", "checkpoint_every": 7, "memory_gradient_windows": 1}
+    whole = make_training(tmp_path / "whole", **how)
+    whole.run()
+    begun = make_training(tmp_path / "parts", **how)
+    for _ in range(9):
+        begun.train_step()
+        begun._after_step()
+    resumed = make_training(tmp_path / "parts", **how)
+    assert resumed.progress.step == 7
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    curves = [(tmp_path / name / "curve.csv").read_text() for name in ("whole", "parts")]
+    assert curves[0] == curves[1]
+
+
+def test_the_held_out_loss_is_with_the_labels_that_are_given(model: BERTE) -> None:
+    dev, params = tiny_corpus(5, seed=9, split="dev"), tiny_entry("berte").lm
+    on, off = (measure_held_out(model, give(dev, layer), params) for layer in ("gold", "none"))
+    assert abs(on - off) > 0.01
+    assert measure_held_out(model, give(dev, "gold"), params) == on
+
+
+def test_a_bert_without_entity_attention_is_refused(tmp_path: Path) -> None:
+    tiny_model("bert").save(tmp_path)
+    with pytest.raises(ValueError, match="a model without entity attention: name another folder"):
+        load(tmp_path)
+    with pytest.raises(ValueError, match=r"entity_attn.* is not there"):
+        tiny_model("berte", initial_weights=str(tmp_path))
+
+
+def test_text_that_is_exchanged_has_no_entities() -> None:
+    with pytest.raises(KindError, match="next_sentence exchanges text between streams"):
+        tiny_model("berte", next_sentence=True, documents_per_step=4)

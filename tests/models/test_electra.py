@@ -1,0 +1,185 @@
+"""ELECTRA against transformers' two models with the same tokens put in; sampling; its folder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import SMALL, VOCABULARY, lively_model, tiny_entry, tiny_model
+from torch import Tensor
+from transformers import (
+    AutoModel,
+    AutoModelForPreTraining,
+    ElectraForMaskedLM,
+    ElectraForPreTraining,
+)
+
+from entity_transformers.artifacts import read_json
+from entity_transformers.kinds import KindError
+from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.electra import ELECTRA, load, sample, shrink
+
+WINDOW, WIDTH = SMALL["window"], SMALL["width"]
+
+
+@pytest.fixture
+def model() -> ELECTRA:
+    made = lively_model("electra")
+    assert isinstance(made, ELECTRA)
+    return made
+
+
+def two_models(model: ELECTRA, folder: Path) -> tuple[ElectraForMaskedLM, ElectraForPreTraining]:
+    """Generator and discriminator as transformers has them, with weights of their own."""
+    model.save(folder)
+    discriminator = AutoModelForPreTraining.from_pretrained(folder).eval()
+    assert type(discriminator) is ElectraForPreTraining
+    generator = ElectraForMaskedLM(shrink(model.module.config)).eval()
+    found = model.module.generator.state_dict()
+    assert not generator.load_state_dict(found, strict=True).missing_keys
+    return generator, discriminator
+
+
+def hidden_window(rows: int = 64) -> tuple[Batch, Tensor]:
+    """Rows with masks in them and the points to sample at, and the targets."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(1, VOCABULARY, (rows, WINDOW), generator=generator)
+    chosen = torch.rand(rows, WINDOW, generator=generator) < 0.4
+    points = torch.rand(rows, WINDOW, generator=generator)
+    batch = Batch(tokens.masked_fill(chosen, VOCABULARY), more={"points": points})
+    return batch, tokens.masked_fill(~chosen, IGNORED)
+
+
+@pytest.mark.parametrize("weight", [50.0, 3.0, 0.0])
+def test_loss_and_gradients_are_those_of_transformers_two_models(
+    model: ELECTRA, weight: float, tmp_path: Path
+) -> None:
+    batch, targets = hidden_window()
+    chosen = targets != IGNORED
+    generator, discriminator = two_models(model, tmp_path)
+    answer = generator(batch.tokens, labels=targets)
+    sampled = sample(answer.logits[chosen], batch.more["points"][chosen])
+    filled = batch.tokens.masked_scatter(chosen, sampled)
+    original = torch.where(chosen, targets, batch.tokens)
+    assert 0 < (filled != original).sum() < chosen.sum()  # some guesses are right
+    told = discriminator(filled, labels=(filled != original).long())
+    expected = answer.loss + weight * told.loss
+    expected.backward()
+
+    params = tiny_entry("electra", discriminator_weight=weight).lm
+    share = chosen.sum().item() / chosen.numel()
+    summed, _ = model.sum_losses(batch, targets, None, share, params)
+    loss = summed / chosen.sum()
+    loss.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+
+    wanted = {name: p.grad for name, p in discriminator.named_parameters()}
+    for name, parameter in generator.named_parameters():
+        if name in wanted and "embeddings." in name:
+            wanted[name] = wanted[name] + parameter.grad  # shared here, apart there
+        else:
+            wanted[f"generator.{name}"] = parameter.grad
+    for name, parameter in model.module.named_parameters():
+        torch.testing.assert_close(parameter.grad, wanted[name], rtol=1e-4, atol=2e-6)
+
+
+def test_the_discriminator_teaches_the_generator_nothing_but_through_the_embeddings(
+    model: ELECTRA,
+) -> None:
+    batch, targets = hidden_window()
+    found = []
+    for weight in (0.0, 50.0):
+        model.module.zero_grad()
+        params = tiny_entry("electra", discriminator_weight=weight).lm
+        model.sum_losses(batch, targets, None, 0.4, params)[0].backward()
+        found.append(
+            {
+                name: p.grad.clone()
+                for name, p in model.module.named_parameters()
+                if name.startswith("generator.")
+            }
+        )
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.equal(gradient, found[1][name]) for name, gradient in found[0].items())
+
+
+def test_tokens_are_sampled_as_often_as_they_are_likely() -> None:
+    """200,000 draws from one distribution, each token within five standard errors."""
+    count = 200_000
+    probabilities = torch.tensor([0.5, 0.25, 0.0, 0.125, 0.1, 0.025])
+    points = torch.rand(count, generator=torch.Generator().manual_seed(1))
+    found = sample(probabilities.log().expand(count, -1), points)
+    assert found.dtype == torch.int64
+    shares = torch.bincount(found, minlength=6) / count
+    assert shares[2] == 0
+    for share, expected in zip(shares.tolist(), probabilities.tolist(), strict=True):
+        assert abs(share - expected) <= 5 * math.sqrt(expected * (1 - expected) / count)
+
+
+def test_points_at_the_ends_give_a_token() -> None:
+    logits = torch.randn(2, 1000, generator=torch.Generator().manual_seed(1))
+    logits[:, 0] = -math.inf
+    ends = torch.tensor([0.0, 1 - 2**-24])
+    first, last = sample(logits, ends).tolist()
+    assert (first, last) == (1, 999)
+
+
+def test_transformers_reads_the_folder_as_a_discriminator(model: ELECTRA, tmp_path: Path) -> None:
+    batch, _ = hidden_window()
+    _, discriminator = two_models(model, tmp_path)
+    assert read_json(tmp_path / "config.json")["architectures"] == ["ElectraForPreTraining"]
+    bare = AutoModel.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        hidden, _ = model.encode(batch, None)
+        torch.testing.assert_close(bare(batch.tokens).last_hidden_state, hidden, rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            discriminator(batch.tokens).logits, model.discriminate(batch), rtol=0, atol=1e-6
+        )
+
+
+def test_the_generator_comes_back_with_the_folder(
+    model: ELECTRA, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch, targets = hidden_window()
+    model.save(tmp_path)
+    again = load(tmp_path)
+    assert not caplog.records  # transformers misses nothing there
+    again.eval()
+    params = tiny_entry("electra").lm
+    one, other = (m.sum_losses(batch, targets, None, 0.4, params)[0] for m in (model, again))
+    assert torch.equal(one, other)
+    assert again.count_parameters() == model.count_parameters()
+
+
+def test_embeddings_and_output_matrix_are_shared(model: ELECTRA) -> None:
+    pair = model.module
+    assert pair.generator["electra"].embeddings is pair.electra.embeddings
+    words = pair.electra.embeddings.word_embeddings.weight
+    assert pair.generator["generator_lm_head"].weight is words
+    assert words.shape == (VOCABULARY + 1, WIDTH)
+
+
+@pytest.mark.parametrize(("heads", "width"), [(2, 16), (8, 32)])
+def test_parameters_are_as_many_as_the_formula_says(heads: int, width: int) -> None:
+    """Embeddings as BERT's; a block of the width w has 12 w² + 13 w; the discriminator's head
+    w² + 2 w + 1; the generator projects w to g = w / 4, and back for its head, with a layer norm
+    there and a bias per token.
+    """
+    model, g = tiny_model("electra", heads=heads, width=width), width // 4
+    embeddings = (VOCABULARY + 1 + WINDOW + 2) * width + 2 * width
+    blocks = 2 * sum(12 * w**2 + 13 * w for w in (width, g))
+    ends = (width**2 + 2 * width + 1) + (width * g + g) + (g * width + 3 * width) + VOCABULARY + 1
+    assert model.count_parameters() == embeddings + blocks + ends
+    small = model.module.generator["electra"].config
+    assert (small.hidden_size, small.num_attention_heads) == (g, max(1, heads // 4))
+    assert (small.intermediate_size, small.embedding_size) == (width, width)
+
+
+def test_a_width_without_a_quarter_is_refused() -> None:
+    message = r"width 18 and heads 2: a generator a quarter as wide, of 1 heads, is not possible"
+    with pytest.raises(KindError, match=message):
+        tiny_entry("electra", width=18)
+    with pytest.raises(KindError, match=r"of 2 heads, is not possible: give a width that 8"):
+        tiny_entry("electra", width=36, heads=9)

@@ -1,0 +1,166 @@
+"""Pseudo-perplexity against a plain loop over transformers' own model, one token at a time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mixed import VOCABULARY, WINDOW
+from tiny import lively_model, tiny_entry
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.report.cells import render_csv
+from entity_transformers.report.measures import Tree, collect
+from entity_transformers.report.pseudo_perplexity import build_pseudo_perplexity
+from entity_transformers.report.results import Results
+from entity_transformers.tasks.perplexity import mention_distances
+from entity_transformers.tasks.pseudo_perplexity import (
+    hidden_rows,
+    score_hidden,
+    summarise_hidden,
+)
+
+
+@pytest.fixture(scope="module")
+def bert() -> LanguageModel:
+    return lively_model("bert", VOCABULARY, window=WINDOW)
+
+
+def score_plainly(model: LanguageModel, corpus: AlignedCorpus) -> np.ndarray:
+    """One document, window and token at a time: minus its log-probability by transformers."""
+    found = []
+    for d in range(len(corpus)):
+        tokens = corpus.tokens[corpus.document(d)].tolist()
+        for start in range(0, len(tokens), WINDOW):
+            window = tokens[start : start + WINDOW]
+            for i, token in enumerate(window):
+                if start + i == 0:
+                    found.append(0.0)
+                    continue
+                shown = torch.tensor([[*window[:i], VOCABULARY, *window[i + 1 :]]])
+                with torch.no_grad():
+                    logits = model.module(shown).logits[0, i].double()
+                found.append(-logits.log_softmax(-1)[token].item())
+    return np.array(found)
+
+
+def test_each_token_is_hidden_alone(bert: LanguageModel, corpus: AlignedCorpus) -> None:
+    expected = score_plainly(bert, corpus)
+    for batch in (1, 5, 64):
+        found = score_hidden(bert, corpus, window=WINDOW, batch=batch)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert (found[corpus.offsets[:-1]] == 0).all()
+    assert (np.delete(found, corpus.offsets[:-1]) > 0).all()
+
+
+def test_entities_and_their_memory_are_read_in_each_window(corpus: AlignedCorpus) -> None:
+    """Against one window and one hidden token at a time, with a memory of its own."""
+    model = lively_model("berte", VOCABULARY, window=WINDOW)
+    found = {}
+    for layer in ("gold", "none"):
+        split, expected = give(corpus, layer), []
+        for d in range(len(split)):
+            part = split.document(d)
+            tokens = torch.from_numpy(split.tokens[part].astype(np.int64))[None]
+            labels = torch.from_numpy(give(corpus, "gold").given[part].astype(np.int64))[None]
+            state = model.start(1, 9)
+            for start in range(0, tokens.shape[1], WINDOW):
+                window = slice(start, start + WINDOW)
+                known = labels[:, window] if layer == "gold" else None
+                for i in range(tokens[:, window].shape[1]):
+                    shown = tokens[:, window].clone()
+                    shown[0, i] = VOCABULARY
+                    with torch.no_grad():
+                        hidden, _ = model.encode(Batch(shown, known), state)
+                        logits = model.module.cls(hidden)[0, i].log_softmax(-1)
+                    hides = start + i > 0
+                    expected.append(-logits[tokens[0, start + i]].item() if hides else 0.0)
+                with torch.no_grad():
+                    _, state = model.encode(Batch(tokens[:, window], known), state)
+        found[layer] = score_hidden(model, split, window=WINDOW, batch=5)
+        np.testing.assert_allclose(found[layer], expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(found["gold"] - found["none"]).max() > 0.1
+
+
+def test_a_later_token_is_seen(bert: LanguageModel, corpus: AlignedCorpus) -> None:
+    tokens = corpus.tokens.copy()
+    tokens[3] = tokens[3] % (VOCABULARY - 1) + 1
+    changed = AlignedCorpus(**{**vars(corpus), "tokens": tokens})
+    one, other = (score_hidden(bert, c, window=WINDOW, batch=8) for c in (corpus, changed))
+    moved = np.abs(one - other) > 1e-4
+    assert moved[[1, 2, 4]].all()
+    assert not moved[WINDOW:].any()  # of another window
+
+
+def test_sums_are_those_of_the_tokens(bert: LanguageModel, corpus: AlignedCorpus) -> None:
+    nll = np.random.default_rng(1).random(len(corpus.tokens)).astype(np.float32)
+    nll[corpus.offsets[:-1]] = 0
+    found = summarise_hidden(corpus, nll)
+    count = len(nll) - len(corpus)
+    assert (found["documents"], found["tokens"]) == (len(corpus), count)
+    loss = math.fsum(nll.tolist()) / count
+    assert found["pseudo_loss"] == pytest.approx(loss, rel=1e-12)
+    assert found["pseudo_perplexity"] == pytest.approx(math.exp(loss), rel=1e-12)
+    distances, text = mention_distances(corpus), corpus.words >= 0
+    for name, where in (
+        ("outside", text & (corpus.mentions < 0)),
+        ("first", text & (distances == 0)),
+        ("later", text & (distances > 0)),
+    ):
+        part = found["by_class"][name]
+        assert part["tokens"] == where.sum() > 0
+        assert part["pseudo_nll"] == pytest.approx(math.fsum(nll[where].tolist()), rel=1e-9)
+    assert sum(part["tokens"] for part in found["by_class"].values()) == count
+    rows = hidden_rows(corpus, {"off": nll})
+    for row, (start, end) in zip(rows, pairwise(corpus.offsets), strict=True):
+        assert row["tokens"] == end - start - 1
+        assert row["nll_off"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
+
+
+def test_no_name_is_one_of_a_causal_score(bert: LanguageModel, corpus: AlignedCorpus) -> None:
+    found = summarise_hidden(corpus, np.zeros(len(corpus.tokens), np.float32))
+    for score in (found, *found["by_class"].values()):
+        assert not score.keys() & {"loss", "nll", "perplexity"}
+
+
+def test_a_model_in_training_is_refused(corpus: AlignedCorpus) -> None:
+    model = lively_model("bert", VOCABULARY, window=WINDOW)
+    model.module.train()
+    with pytest.raises(ValueError, match=r"in training mode: call model\.eval\(\) first"):
+        score_hidden(model, corpus, window=WINDOW, batch=2)
+
+
+def test_the_table_holds_means_over_seeds_of_the_models_that_were_measured(
+    corpus: AlignedCorpus, tmp_path: Path
+) -> None:
+    text = corpus.words >= 0
+    for seed in (1, 2):
+        folder = tmp_path / "pseudo_perplexity" / "bert" / str(seed)
+        folder.mkdir(parents=True)
+        nll = np.where(text, seed * math.log(2), 0).astype(np.float32)
+        splits = {"dev": {"off": summarise_hidden(corpus, nll)}}
+        (folder / "pseudo_perplexity.json").write_text(json.dumps({"splits": splits}))
+    frame = collect(Tree(tmp_path, (("bert", 1), ("bert", 2))), ["pseudo_perplexity"])
+    entries = tuple(tiny_entry(kind) for kind in ("gpt2", "bert"))
+    results = Results("x", entries, (1, 2), frame, ("pseudo_perplexity",))
+    (row,) = csv.DictReader(render_csv(build_pseudo_perplexity(results)).splitlines())
+    assert (row["Split"], row["Model"]) == ("dev", "BERT")
+    means = {
+        name: value for name, value in row.items() if name not in ("Split", "Model", "Entities")
+    }
+    means = {name: float(value) for name, value in means.items() if not name.endswith("std")}
+    assert means.pop("Nats per hidden token") == pytest.approx(1.5 * math.log(2), rel=1e-6)
+    assert (means.pop("Tokens"), means.pop("Documents")) == (text.sum(), len(corpus))
+    assert list(means) == ["Pseudo-PPL"] + [
+        f"Pseudo-PPL, {name}" for name in ("outside mentions", "first mention", "later mention")
+    ]
+    assert list(means.values()) == pytest.approx([3.0] * 4, rel=1e-6)
