@@ -34,6 +34,7 @@ from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
 from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
+from entity_transformers.study.steps.examples import ExamplesParams
 from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.study.steps.passages import LambadaParams
@@ -42,7 +43,7 @@ from entity_transformers.study.steps.probe import ProbeParams
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.similarity import SimilarityParams
-from entity_transformers.study.values import ParamsError, read_values
+from entity_transformers.study.values import Absent, ParamsError, read_values
 
 ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
 """Sections that every study has; the others it has where one of its steps reads them."""
@@ -82,6 +83,7 @@ class Params(Section):
     cache: CacheParams
     memory: MemoryParams
     decisions: DecisionsParams
+    examples: ExamplesParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
@@ -227,20 +229,6 @@ def _can(params: Params) -> str:
     return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
 
 
-class _Absent:
-    """Stands for a section that the study leaves out."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
-            raise AttributeError(key)
-        raise ParamsError(
-            f"{self._name}.{key} is asked for, but the study has no section {self._name}: add it"
-        )
-
-
 def sections_of(steps: Iterable[str]) -> set[str]:
     """The sections that a study with these steps has."""
     known = (STEPS[name] for name in steps if name in STEPS)
@@ -255,7 +243,7 @@ def _fitting(values: Any) -> type[Params]:
     except (KeyError, TypeError):
         return Params  # which says what is wrong
     absent = {
-        name: (Any, Field(default_factory=lambda name=name: _Absent(name), exclude=True))
+        name: (Any, Field(default_factory=lambda name=name: Absent(name), exclude=True))
         for name in out
     }
     return create_model("Params", __base__=Params, **absent) if out else Params  # type: ignore[call-overload]
