@@ -43,6 +43,7 @@ from entity_transformers.study.steps.probe import ProbeParams
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.similarity import SimilarityParams
+from entity_transformers.study.steps.zero_shot import ZeroShotParams
 from entity_transformers.study.values import Absent, ParamsError, read_values
 
 ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
@@ -84,6 +85,7 @@ class Params(Section):
     memory: MemoryParams
     decisions: DecisionsParams
     examples: ExamplesParams
+    zero_shot: ZeroShotParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
