@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.bootstrap import compare
 from entity_transformers.report.cells import MISSING, Cell, Number
 from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
+from entity_transformers.report.frame import Key
+from entity_transformers.report.results import Results
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,16 @@ class Pair:
     def difference(self) -> float:
         """The first's share less the second's."""
         return (self.first - self.second) / self.examples
+
+
+def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
+    """The pairs of a model's seeds: ``key`` is that of ``only_first``, beside which there is
+    ``only_second``.
+    """
+    first = results.by_seed(model, key)
+    second = results.by_seed(model, replace(key, measure="only_second"))
+    count = round(results.count(model, key) or 0)
+    return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
 
 
 def share_interval(right: float, examples: int) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
 from entity_transformers.report.results import Results, summarise, write_label, write_pair
-from entity_transformers.report.shares import Pair, compare_pairs, share_interval
+from entity_transformers.report.shares import Pair, compare_pairs, find_pairs, share_interval
 
 STEP = "zero_shot"
 UNITS = {
@@ -193,7 +193,9 @@ def build_pairs(results: Results) -> Table:
         for trial in _list_trials(results):
             for model in entries.values():
                 for against in ("entities-off", "entities-shuffled", *entries):
-                    pairs = _find_pairs(results, model, trial, against)
+                    about = {"task": trial.task, "rule": trial.rule, "against": against}
+                    key = Key(STEP, "only_first", trial.split, write_condition(**about))
+                    pairs = find_pairs(results, model, key)
                     if pairs:
                         yield (
                             trial.task,
@@ -218,16 +220,6 @@ def build_pairs(results: Results) -> Table:
             " compared with another."
         ),
     )
-
-
-def _find_pairs(results: Results, model: ModelEntry, trial: Trial, against: str) -> list[Pair]:
-    condition = write_condition(task=trial.task, rule=trial.rule, against=against)
-    first, second = (
-        results.by_seed(model, Key(STEP, name, trial.split, condition))
-        for name in ("only_first", "only_second")
-    )
-    count = results.count(model, Key(STEP, "only_first", trial.split, condition))
-    return [Pair(int(first[s]), int(second[s]), round(count or 0)) for s in first if s in second]
 
 
 def build_winobias(results: Results) -> Table:

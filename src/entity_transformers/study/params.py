@@ -43,6 +43,7 @@ from entity_transformers.study.steps.probe import ProbeParams
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.similarity import SimilarityParams
+from entity_transformers.study.steps.transfer import TransferParams
 from entity_transformers.study.steps.zero_shot import ZeroShotParams
 from entity_transformers.study.values import Absent, ParamsError, read_values
 
@@ -85,6 +86,7 @@ class Params(Section):
     memory: MemoryParams
     decisions: DecisionsParams
     examples: ExamplesParams
+    transfer: TransferParams
     zero_shot: ZeroShotParams
     anomalies: AnomaliesParams
     recall: RecallParams
