@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from entity_transformers.artifacts import read_json_lines, write_json, write_json_lines
+from entity_transformers.artifacts import write_json, write_json_lines
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.sources import find_tasks
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import locate
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.tasks import Example, find_task, registry
+from entity_transformers.corpus.tasks import find_task, registry
 from entity_transformers.corpus.tasks.example import (
     count_examples,
-    from_row,
     thin_out,
     to_row,
 )
@@ -80,17 +79,3 @@ def _read_all(
         log.info("%s: %d examples, %d left out", name, len(examples), len(ledger.bad))
         for example in examples:
             yield {"task": name} | to_row(example)
-
-
-def load_examples(folder: Path, tasks: tuple[str, ...]) -> dict[str, list[Example]]:
-    """The examples of the named tasks that prepare-examples wrote; ValueError for one of which
-    there is none.
-    """
-    found: dict[str, list[Example]] = {name: [] for name in tasks}
-    for row in read_json_lines(folder / "examples.jsonl"):
-        if row["task"] in found:
-            found[row["task"]].append(from_row(row))
-    for name, examples in found.items():
-        if not examples:
-            raise ValueError(f"{folder}: no example of task {name}: add it to examples.tasks")
-    return found

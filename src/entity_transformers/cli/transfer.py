@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import read_json, read_tokenizer, write_json
-from entity_transformers.cli.examples import load_examples
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.state import hold
+from entity_transformers.cli.task_examples import load_examples
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.tasks import Example, Task, find_task

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_tokenizer, write_csv, write_json
-from entity_transformers.cli.examples import load_examples
+from entity_transformers.cli.task_examples import load_examples
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.tasks import find_task
 from entity_transformers.resolve.base import make_resolver
