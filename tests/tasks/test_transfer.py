@@ -425,3 +425,11 @@ def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
     values["zero_shot"] |= {"tasks": ["snli"], "resolver": "names"}
     with pytest.raises(ParamsError, match=r"(?s)'snli' has no heuristic.*reads on before"):
         parse(values, "params.yaml")
+
+
+def test_a_task_that_is_not_read_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    values = yaml.safe_load(make_study(tmp_path).read_text())
+    assert parse(values, "x").transfer.tasks == ("polarity", "winogrande")
+    values["examples"]["tasks"] = ["polarity", "wsc273", "winobias", "gap"]
+    with pytest.raises(ParamsError, match=r"tasks: winogrande is not among examples.tasks: add it"):
+        parse(values, "x")

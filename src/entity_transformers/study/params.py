@@ -197,6 +197,11 @@ class Params(Section):
                 f"memory.windows {longest} is more than models.{short[0].name}'s window,"
                 f" {short[0].lm.window}"
             )
+        for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
+            if lacking := {*getattr(self, section).tasks}.difference(self.examples.tasks):
+                raise ValueError(
+                    f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
+                )
         reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
         if reads and self.perplexity.stride > self.lm.window:
             raise ValueError(
