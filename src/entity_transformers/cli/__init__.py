@@ -53,6 +53,7 @@ TOOLS = {
         "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
     ),
     "fetch-data": Command("corpus", "download every pinned data set into one folder"),
+    "fetch-tasks": Command("examples", "download the files of tasks for zero_shot and transfer"),
     "annotate": Command("resolve", "find coreference chains in a text, and write it for a study"),
     "inspect-overlap": Command(
         "corpus", "compare a training text with evaluation sets; fail where it holds their text"

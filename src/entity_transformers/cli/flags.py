@@ -33,6 +33,7 @@ class Flag:
 COMMON: dict[str, Any] = {
     "corpus": Annotated[Path, Flag("the prepared corpus (results/corpus)", "FOLDER")],
     "passages": Annotated[Path, Flag("the prepared passages (results/passages)", "FOLDER")],
+    "examples": Annotated[Path, Flag("the tasks' examples (results/examples)", "FOLDER")],
     "lm": Annotated[Path, Flag("the trained model (results/lm/MODEL/SEED)", "FOLDER")],
     "embeddings": Annotated[Path, Flag("vectors (results/embeddings/MODEL/SEED)", "FOLDER")],
     "results": Annotated[Path, Flag("the study's results", "FOLDER")],

@@ -35,6 +35,12 @@ def find_listed(source: Path, cache: Path | None) -> Path:
     return _check_files(read_json(source), source, cache)
 
 
+def find_tasks(source: Path, cache: Path | None) -> dict[str, Path]:
+    """The roots of the tasks' files that a list names, checked as `find_listed` does."""
+    listed = read_json(source)["tasks"]
+    return {name: _check_files(files, source, cache) for name, files in listed.items()}
+
+
 def find_evaluated(source: Path, cache: Path | None) -> dict[str, list[Document]]:
     """The documents of the evaluation sets that a list names, checked as `find_listed` does."""
     listed = read_json(source).get("evaluated", {})

@@ -31,7 +31,7 @@ _TRUE = ("1", "ON", "YES", "TRUE")
 
 
 def locate(
-    kind: str,
+    kind: str | Dataset,
     path: Path | None,
     cache: Path,
     *,
@@ -42,16 +42,16 @@ def locate(
     """Manifest {"root", "origin", "files": [{"path", "bytes", "sha256"}]} of a corpus, LAMBADA or
     GPT-2's byte-pair encoding.
 
-    ``kind``: a data set of a reader or gpt2-bpe. ``path``: a file, a folder or an archive of them;
-    None: the data set's folder below `data_folder`, where there is one, else a download into
-    ``cache``. ``root`` is what the readers take; file paths are relative to it (``.`` where it is a
-    file itself). ``revision``: commit of the hub's copy of CoNLL-2012, None for its newest.
-    ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
+    ``kind``: a data set, or the name of a reader's or of gpt2-bpe. ``path``: a file, a folder or an
+    archive of them; None: the data set's folder below `data_folder`, where there is one, else a
+    download into ``cache``. ``root`` is what the readers take; file paths are relative to it (``.``
+    where it is a file itself). ``revision``: commit of the hub's copy of CoNLL-2012, None for its
+    newest. ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
 
     A path without such files raises CorpusError, and so does a folder of this machine where the
     bytes of pinned files are others than a download's: without a path they are the same everywhere.
     """
-    dataset = find_dataset(kind)
+    dataset = find_dataset(kind) if isinstance(kind, str) else kind
     if path is not None:
         return _local(dataset, path, cache)
     source = dataset.source() if dataset.source else None
@@ -65,7 +65,9 @@ def locate(
         return _manifest(dataset, folder, origin, cache)
     if source is None:
         able = ", ".join(name for name, found in datasets().items() if found.downloads)
-        raise CorpusError(f"{kind}: nothing to download, expected one of {able}: give a local path")
+        raise CorpusError(
+            f"{dataset.name}: nothing to download, expected one of {able}: give a local path"
+        )
     folder = fetch_source(source, cache / dataset.folder, offline=offline, **settings)
     known = {folder / file.path: file.sha256 for file in source.files}
     return _manifest(dataset, _root_of(source, folder), source.origin, cache, known)

@@ -27,6 +27,7 @@ from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
 from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
+from entity_transformers.study.steps.examples import ExamplesParams
 from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.study.steps.passages import LambadaParams
@@ -36,7 +37,9 @@ from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityPa
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.similarity import SimilarityParams
-from entity_transformers.study.values import ParamsError, read_values
+from entity_transformers.study.steps.transfer import TransferParams
+from entity_transformers.study.steps.zero_shot import ZeroShotParams
+from entity_transformers.study.values import Absent, ParamsError, read_values
 
 ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
 """Sections that every study has; the others it has where one of its steps reads them."""
@@ -77,6 +80,9 @@ class Params(Section):
     cache: CacheParams
     memory: MemoryParams
     decisions: DecisionsParams
+    examples: ExamplesParams
+    transfer: TransferParams
+    zero_shot: ZeroShotParams
     anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
@@ -186,6 +192,11 @@ class Params(Section):
                 f"memory.windows {longest} is more than models.{short[0].name}'s window,"
                 f" {short[0].lm.window}"
             )
+        for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
+            if lacking := {*getattr(self, section).tasks}.difference(self.examples.tasks):
+                raise ValueError(
+                    f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
+                )
         reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
         if reads and self.perplexity.stride > self.lm.window:
             raise ValueError(
@@ -223,20 +234,6 @@ def _can(params: Params) -> str:
     return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
 
 
-class _Absent:
-    """Stands for a section that the study leaves out."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
-            raise AttributeError(key)
-        raise ParamsError(
-            f"{self._name}.{key} is asked for, but the study has no section {self._name}: add it"
-        )
-
-
 def sections_of(steps: Iterable[str]) -> set[str]:
     """The sections that a study with these steps has."""
     known = (STEPS[name] for name in steps if name in STEPS)
@@ -251,7 +248,7 @@ def _fitting(values: Any) -> type[Params]:
     except (KeyError, TypeError):
         return Params  # which says what is wrong
     absent = {
-        name: (Any, Field(default_factory=lambda name=name: _Absent(name), exclude=True))
+        name: (Any, Field(default_factory=lambda name=name: Absent(name), exclude=True))
         for name in out
     }
     return create_model("Params", __base__=Params, **absent) if out else Params  # type: ignore[call-overload]

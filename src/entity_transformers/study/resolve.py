@@ -31,6 +31,7 @@ NAMED = (
     "kinds",
     "recall.models",
     "anomalies.models",
+    "transfer.variants",
     "similarity.groups",
     "probe.groups",
 )

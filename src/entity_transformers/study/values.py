@@ -14,6 +14,20 @@ class ParamsError(ValueError):
     """A params.yaml that can't be used: the message names file, key and value."""
 
 
+class Absent:
+    """Stands for a section that the study leaves out."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        raise ParamsError(
+            f"{self._name}.{key} is asked for, but the study has no section {self._name}: add it"
+        )
+
+
 def read_values(path: Path) -> dict[str, Any]:
     """The sections of a params.yaml, not checked yet; ParamsError if it is no YAML mapping."""
     try:

@@ -1,0 +1,160 @@
+"""What every reader of a task returns and the steps zero_shot and transfer read: one example.
+
+Five shapes, those of GPT-1's figure 1 and of its zero-shot heuristics:
+
+classification  one text, a label
+entailment      premise and hypothesis, a label
+similarity      two texts in no order, a label or a number
+choice          a context, and the options one of which is right
+pronoun         a sentence, the place of a pronoun in it, and what may take its place
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import shown
+from entity_transformers.corpus.sources import Dataset
+
+Shape = Literal["classification", "entailment", "similarity", "choice", "pronoun"]
+TEXTS: Mapping[Shape, int] = {
+    "classification": 1, "entailment": 2, "similarity": 2, "choice": 1, "pronoun": 1,
+}  # fmt: skip
+"""Texts of an example of each shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example of a task.
+
+    name     unique within its task
+    split    train, dev or test
+    texts    as many as its shape has (`TEXTS`)
+    label    index of the right label or option; a number where the task is one of numbers; None:
+             none of the options is right (GAP)
+    options  the answers of a choice, or what may take the pronoun's place; () where labels are
+             those of the task
+    blank    characters [start, end) of the text that an option takes the place of; None: no pronoun
+    groups   what scores are also told apart by, such as the pronoun's gender
+    """
+
+    name: str
+    split: str
+    texts: tuple[str, ...]
+    label: int | float | None
+    options: tuple[str, ...] = ()
+    blank: tuple[int, int] | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def fill(self, option: int) -> tuple[str, str]:
+        """The sentence up to the end of an option that stands at the pronoun's place, and the rest
+        of the sentence.
+        """
+        assert self.blank is not None
+        start, end = self.blank
+        return self.texts[0][:start] + self.options[option], self.texts[0][end:]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task: its examples' shape, and where they are and how they are read.
+
+    labels   names of the labels, in the order of their indices; () where each example has options,
+             or the label is a number
+    splits   those that its files fill
+    metric   what it is judged by: accuracy, matthews (Matthews' correlation), f1 (of the last
+             label), pearson
+    licence, size   for documents: under which terms, and how many examples by split
+    dataset  its files; those of one that is not pinned are the user's own
+    read     examples of a path that is there, each checked; what is left out is written down
+    """
+
+    name: str
+    shape: Shape
+    splits: tuple[str, ...]
+    licence: str
+    size: Mapping[str, int]
+    dataset: Dataset
+    read: Callable[[Path, Ledger], Iterator[Example]]
+    labels: tuple[str, ...] = ()
+    metric: Literal["accuracy", "matthews", "f1", "pearson"] = "accuracy"
+
+
+def to_row(example: Example) -> dict[str, Any]:
+    """The JSON object of an example; `from_row` gives it back."""
+    return asdict(example)
+
+
+def from_row(row: Mapping[str, Any]) -> Example:
+    """The example of an object that `to_row` made; one that is cut raises KeyError or TypeError."""
+    blank = row["blank"]
+    return Example(
+        row["name"],
+        row["split"],
+        tuple(row["texts"]),
+        row["label"],
+        tuple(row["options"]),
+        None if blank is None else (blank[0], blank[1]),
+        dict(row["groups"]),
+    )
+
+
+def read_label(value: str, labels: Mapping[str, int], where: str, column: str = "label") -> int:
+    """The index of a label; one outside the set raises CorpusError."""
+    if value not in labels:
+        raise CorpusError(
+            f"{where}, {column}: {shown(value)}, expected one of {', '.join(map(repr, labels))}:"
+            " correct the line or remove it"
+        )
+    return labels[value]
+
+
+def read_text(value: str, where: str, column: str) -> str:
+    """A text with single spaces, none at its ends; an empty one raises CorpusError."""
+    if text := " ".join(value.split()):
+        return text
+    raise CorpusError(f"{where}, {column}: an empty text: correct the line or remove it")
+
+
+def check_options(options: tuple[str, ...], text: str, where: str) -> None:
+    """CorpusError for an option that does not stand in the text, or for two that are equal."""
+    for option in options:
+        if option.lower() not in text.lower():
+            raise CorpusError(
+                f"{where}: {shown(option)} does not stand in the sentence {shown(text)}, expected a"
+                " candidate that does: correct the line or remove it"
+            )
+    if len({option.lower() for option in options}) < len(options):
+        raise CorpusError(f"{where}: the candidate {shown(options[0])} twice, expected others")
+
+
+def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
+    """At most so many of each split, evenly spaced, in their order; all of them for None."""
+    kept: set[int] = set()
+    for split in {example.split for example in examples}:
+        own = [i for i, example in enumerate(examples) if example.split == split]
+        count = len(own) if most is None else min(most, len(own))
+        kept.update(own[i * len(own) // count] for i in range(count))
+    return [example for i, example in enumerate(examples) if i in kept]
+
+
+def count_examples(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
+    """Examples by split, and of each label: its name, the option's index, neither; None where the
+    label is a number.
+    """
+    splits = Counter(example.split for example in examples)
+    labels: Counter[str] | None = None
+    if task.labels or any(example.options for example in examples):
+        names = dict(enumerate(task.labels))
+        labels = Counter(
+            "neither" if e.label is None else names.get(int(e.label), f"option {e.label}")
+            for e in examples
+        )
+    counted = None if labels is None else dict(sorted(labels.items()))
+    return {"shape": task.shape, "splits": dict(sorted(splits.items())), "labels": counted}

@@ -1,0 +1,152 @@
+"""WinoBias (Zhao et al., 2018): two occupations and a pronoun, once of the stereotypical gender and
+once of the other. Type 1 needs knowledge of the world, type 2 is decided by syntax.
+
+The files are in CoNLL-2012's form, with a chain of the occupation that is right and the pronoun;
+the other occupation is found by its name. What is put in the pronoun's place is the occupation as
+it stands in the sentence; his, and her where the other version of the sentence has his, takes 's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from entity_transformers.corpus.conll2012 import read_rows
+from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.lines import shown
+from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.tasks.example import Example, Task
+from entity_transformers.corpus.tasks.files import read_lines
+from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
+
+_COMMIT = "0bce984dd081bbc10b0622f326727a024c607895"
+_WINOBIAS = f"{RAW}/uclanlp/corefBias/{_COMMIT}/WinoBias/wino/data"
+_SPLITS, _TYPES, _VERSIONS = ("dev", "test"), ("1", "2"), ("pro", "anti")
+OCCUPATIONS = (
+    "accountant", "analyst", "assistant", "attendant", "auditor", "baker", "carpenter", "cashier",
+    "ceo", "chief", "cleaner", "clerk", "construction worker", "cook", "counselor", "designer",
+    "developer", "driver", "editor", "farmer", "guard", "hairdresser", "housekeeper", "janitor",
+    "laborer", "lawyer", "librarian", "manager", "mechanic", "mover", "nurse", "physician",
+    "receptionist", "salesperson", "secretary", "sheriff", "supervisor", "tailor", "teacher",
+    "writer",
+)  # fmt: skip
+_OCCUPATION = re.compile(rf"\b(?:(?:the|a|an) )?({'|'.join(OCCUPATIONS)})\b", re.IGNORECASE)
+
+_BEGIN = re.compile(r"#begin document \((.*)\);")
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A document of one sentence: its words, the mentions of its chain, where it stands."""
+
+    words: tuple[str, ...]
+    mentions: tuple[Mention, ...]
+    document: Document
+    where: str
+
+
+def read(root: Path, ledger: Ledger) -> Iterator[Example]:
+    """All sentences of the eight files; ``groups`` tell the type, the version and the pronoun's
+    gender. The two versions of a sentence have one number.
+    """
+    for split, kind in product(_SPLITS, _TYPES):
+        found = {
+            version: dict(_read_file(root, f"{split}_type{kind}_{version}_stereotype", ledger))
+            for version in _VERSIONS
+        }
+        for version, other in zip(_VERSIONS, reversed(_VERSIONS), strict=True):
+            for number, sentence in found[version].items():
+                try:
+                    twin = found[other].get(number)
+                    groups = {"type": kind, "version": version}
+                    name = f"{split}-{kind}-{number}-{version}"
+                    yield _read_sentence(sentence, twin, name, split, groups)
+                except CorpusError as error:
+                    ledger.reject(sentence.where, error)
+
+
+def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, _Sentence]]:
+    file = f"conll_format/{name}.v4_auto_conll"
+    begins: dict[str, str] = {}
+
+    def list_lines() -> Iterator[str]:
+        for where, line in read_lines(root, file):
+            if begin := _BEGIN.match(line):
+                begins[begin[1]] = where
+            yield f"{line}\n"
+
+    for document in read_rows(list_lines(), f"{root}, {file}", ledger=ledger):
+        where = begins[document.name]
+        sentence = _Sentence(document.words, document.mentions, document, where)
+        yield document.name.rpartition("/")[2], sentence
+
+
+def _read_sentence(
+    sentence: _Sentence, twin: _Sentence | None, name: str, split: str, groups: Mapping[str, str]
+) -> Example:
+    from entity_transformers.corpus.alignment import spaced_words  # loads NumPy
+
+    words = sentence.words
+    pronoun = next((m for m in sentence.mentions if words[m.start].lower() in GENDERS), None)
+    named = next((m for m in sentence.mentions if words[m.end - 1].lower() not in GENDERS), None)
+    if pronoun is None or named is None or pronoun.end != pronoun.start + 1:
+        raise CorpusError(
+            f"{sentence.where}: {shown(' '.join(words))}, expected a chain of an occupation and a"
+            " pronoun"
+        )
+    pieces = spaced_words(sentence.document, "natural")
+    before, written = "".join(pieces[: pronoun.start]), pieces[pronoun.start]
+    start = len(before) + len(written) - len(written.lstrip())
+    text = "".join(pieces)
+    candidates = {match[1].lower(): match[0] for match in _OCCUPATION.finditer(before)}
+    right = _OCCUPATION.search(" ".join(words[named.start : named.end]))
+    if len(candidates) != 2 or right is None or right[1].lower() not in candidates:
+        raise CorpusError(
+            f"{sentence.where}: {shown(text)} names {', '.join(candidates) or 'no occupation'}"
+            f" before {written.strip()}, expected two occupations, the right one among them"
+        )
+    word = words[pronoun.start]
+    possessive = _has_possessor(sentence, twin, pronoun.start)
+    return Example(
+        name=name,
+        split=split,
+        texts=(text,),
+        label=list(candidates).index(right[1].lower()),
+        options=tuple(write_option(one, before, possessive) for one in candidates.values()),
+        blank=(start, start + len(word)),
+        groups={**groups, "gender": GENDERS[word.lower()]},
+    )
+
+
+def _has_possessor(sentence: _Sentence, twin: _Sentence | None, place: int) -> bool:
+    """Does the pronoun at a place stand for a possessor? Of her the sentence's other version tells,
+    where it has as many words.
+    """
+    word, following = sentence.words[place], sentence.words[place + 1 : place + 2]
+    if word.lower() == "her" and twin is not None and len(twin.words) == len(sentence.words):
+        word = twin.words[place]
+    return is_possessive(word, "".join(following))
+
+
+TASKS = (
+    Task(
+        name="winobias",
+        shape="pronoun",
+        splits=("dev", "test"),
+        licence="MIT",
+        size={"dev": 1584, "test": 1584},
+        dataset=Dataset(
+            "winobias",
+            folder="winobias",
+            patterns=("conll_format/*_conll",),
+            source=lambda: Source(
+                f"WinoBias, {_WINOBIAS}", "MIT", pinned_files("winobias", _WINOBIAS)
+            ),
+        ),
+        read=read,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Shares of examples that are right, with intervals over examples, and two models' beside each
+other.
+
+What a bootstrap over examples gives depends on counts alone, so that measures.csv holds counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.bootstrap import compare
+from entity_transformers.report.cells import MISSING, Cell, Number
+from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
+from entity_transformers.report.frame import Key
+from entity_transformers.report.results import Results
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two judged on the same examples: how many the first alone has right, the second alone, and
+    how many examples there are.
+    """
+
+    first: int
+    second: int
+    examples: int
+
+    @classmethod
+    def of(cls, first: str, second: str) -> Pair:
+        """From two texts of 0 and 1, a character per example. ValueError if they differ in
+        length.
+        """
+        pairs = list(zip(first, second, strict=True))
+        return cls(pairs.count(("1", "0")), pairs.count(("0", "1")), len(pairs))
+
+    @property
+    def difference(self) -> float:
+        """The first's share less the second's."""
+        return (self.first - self.second) / self.examples
+
+
+def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
+    """The pairs of a model's seeds: ``key`` is that of ``only_first``, beside which there is
+    ``only_second``.
+    """
+    first = results.by_seed(model, key)
+    second = results.by_seed(model, replace(key, measure="only_second"))
+    count = round(results.count(model, key) or 0)
+    return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
+
+
+def share_interval(right: float, examples: int) -> tuple[float, float]:
+    """The percentile interval that a bootstrap over examples has for a share, exactly: resampled
+    counts are binomial. ``right`` examples of so many, or the mean of it over seeds.
+    """
+    tail = (1 - LEVEL) / 2
+    share = min(1.0, max(0.0, right / examples))
+    low, high = (stats.binom.ppf(at, examples, share) / examples for at in (tail, 1 - tail))
+    return float(low), float(high)
+
+
+def mcnemar(pair: Pair) -> float:
+    """p of McNemar's exact test, two-sided: were the two equally often right, each example that one
+    alone has right would be a toss of a coin. 1 where there is none.
+    """
+    tosses = pair.first + pair.second
+    if not tosses:
+        return 1.0
+    return float(stats.binomtest(min(pair.first, pair.second), tosses).pvalue)
+
+
+def compare_pairs(pairs: Sequence[Pair], samples: int) -> tuple[Cell, Cell]:
+    """Of pairs of the same two, one for each seed: the mean difference with an interval that covers
+    those over examples, of the seed with the most discordant ones, and over seeds; the largest p.
+    """
+    if not pairs:
+        return MISSING, MISSING
+    widest = max(pairs, key=lambda pair: pair.first + pair.second)
+    column = np.zeros(widest.examples)
+    column[: widest.first] = 1
+    column[widest.first : widest.first + widest.second] = -1
+    found = compare(
+        _mean, (column,), samples=samples, seed=BOOTSTRAP_SEED, confidence=LEVEL
+    )  # fmt: skip
+    gaps = [pair.difference for pair in pairs]
+    mean = math.fsum(gaps) / len(gaps)
+    low = high = None
+    if found["interval"]:
+        shift = mean - found["difference"]
+        interval = (found["interval"][0] + shift, found["interval"][1] + shift)
+        low, high = cover(interval, seed_interval(gaps))
+    cell = Number(mean, 1, low=low, high=high, percent=True, signed=True)
+    return cell, Number(max(map(mcnemar, pairs)), 3)
+
+
+def _mean(column: np.ndarray, axis: int = -1) -> np.ndarray:
+    return column.mean(axis)

@@ -1,0 +1,107 @@
+"""Step transfer (beyond the paper): fine-tuning on tasks as in GPT-1, and its ablations."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StrictBool, model_validator
+
+from entity_transformers.study.sections import (
+    Fraction,
+    Integer,
+    NonNegative,
+    Number,
+    Section,
+    Size,
+)
+from entity_transformers.study.steps.base import MODEL, Shown, Step
+from entity_transformers.study.steps.examples import check_tasks
+
+
+class Recipe(Section):
+    """How a model is fine-tuned."""
+
+    pretrained: Annotated[
+        StrictBool, Field(description="false: from random weights, as an ablation")
+    ]
+    layers: Annotated[
+        Integer | None,
+        Field(ge=0, description="first layers that are transferred, the rest random; null: all"),
+    ]
+    auxiliary_weight: Annotated[
+        NonNegative, Field(description="of the language model's loss (lambda); 0: without it")
+    ]
+    learning_rate: Annotated[Number, Field(gt=0, description="the highest")]
+    warmup: Annotated[
+        Fraction,
+        Field(lt=1, description="of the steps: up to the highest rate; then to 0 in a line"),
+    ]
+    batch: Annotated[Size, Field(description="examples of a step")]
+    epochs: Annotated[Size, Field(description="passes over train")]
+    dropout: Annotated[Number, Field(ge=0, lt=1, description="before the classifier")]
+    weight_decay: Annotated[NonNegative, Field(description="AdamW's, on matrices only")]
+    clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
+
+
+class TransferParams(Recipe):
+    """Fine-tuning on tasks (docs/transfer.md)."""
+
+    tasks: Annotated[
+        tuple[str, ...],
+        AfterValidator(check_tasks),
+        Field(min_length=1, description="of examples.tasks, with a split train"),
+    ]
+    variants: Annotated[
+        dict[str, dict[str, Any]],
+        Field(min_length=1, description="trainings by name: what differs from the values here"),
+    ]
+
+    @model_validator(mode="after")
+    def _possible(self) -> TransferParams:
+        from entity_transformers.corpus.tasks import find_task
+
+        for name in self.tasks:
+            if "train" not in find_task(name).splits or name == "gap":
+                raise ValueError(f"tasks: {name!r} has no labels to train on")
+        for name in self.variants:
+            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+                raise ValueError(f"variants.{name}: give it a name of a-z, 0-9, - and _")
+            self.recipe(name)
+        return self
+
+    def recipe(self, variant: str) -> Recipe:
+        """The values of one variant; ValueError for one that is unknown or out of range."""
+        own = {name: getattr(self, name) for name in Recipe.model_fields}
+        if unknown := self.variants[variant].keys() - own.keys():
+            raise ValueError(
+                f"variants.{variant}.{sorted(unknown)[0]}: no such key, expected one of"
+                f" {', '.join(own)}"
+            )
+        return Recipe.model_validate(own | self.variants[variant])
+
+
+STEP = Step(
+    name="transfer",
+    params=("transfer",),
+    start=("cli.transfer",),
+    rules={
+        "finetune": "fine-tune on each task, as in GPT-1, and its ablations; called again goes on",
+    },
+    reads={
+        "corpus": ("tokenizer.json",),
+        "examples": ("examples.jsonl",),
+        "lm": MODEL,
+    },
+    needs=frozenset({"causal"}),
+    metrics=("transfer.json",),
+    target="transfer.json",
+    shown=Shown(
+        "Fine-tuning",
+        measure="report.transfer:measure",
+        tables={
+            "transfer": "report.transfer:build_transfer",
+            "transfer_pairs": "report.transfer:build_pairs",
+        },
+    ),
+)

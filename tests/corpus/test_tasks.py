@@ -1,0 +1,309 @@
+"""Readers of tasks: what they make of a file, the published counts, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import task_files
+
+from entity_transformers.artifacts import read_json, read_json_lines
+from entity_transformers.cli import main
+from entity_transformers.cli.task_examples import load_examples
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.download import VARIABLE, locate
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.tasks import Example, find_task, registry
+from entity_transformers.corpus.tasks.example import TEXTS, from_row, thin_out, to_row
+from entity_transformers.corpus.tasks.pronouns import is_possessive, write_option
+from entity_transformers.study.values import ParamsError
+
+SHIPPED = ("gap", "polarity", "snli", "winobias", "winogrande", "wsc273")
+
+
+def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], Ledger]:
+    ledger = Ledger(policy)  # type: ignore[arg-type]
+    return list(find_task(task).read(root, ledger)), ledger
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
+    task = find_task(name)
+    root = task_files.write_tasks(tmp_path) / task.dataset.folder
+    examples, _ = read(name, root)
+    assert {example.split for example in examples} == {*task.splits}
+    assert len({example.name for example in examples}) == len(examples)
+    for example in examples:
+        assert len(example.texts) == TEXTS[task.shape]
+        assert (example.blank is not None) == (task.shape == "pronoun")
+        among = len(example.options) or len(task.labels)
+        assert example.label is None or 0 <= example.label < among
+        assert from_row(json.loads(json.dumps(to_row(example)))) == example
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_pinned_files_have_the_stated_sizes(
+    name: str, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(shared_data))
+    task = find_task(name)
+    examples, ledger = read(name, Path(locate(task.dataset, None, tmp_path)["root"]))
+    assert Counter(example.split for example in examples) == task.size
+    assert not ledger.bad
+
+
+def test_a_substituted_sentence_reads_as_text(tmp_path: Path) -> None:
+    root = task_files.write_tasks(tmp_path)
+
+    def filled(task: str, number: int = 0) -> list[str]:
+        example = read(task, root / find_task(task).dataset.folder)[0][number]
+        return ["".join(example.fill(i)) for i in range(len(example.options))]
+
+    start = "The men refused the women a permit because"
+    assert filled("wsc273") == [f"{start} the men feared violence.", f"{start} the women feared"
+                                " violence."]  # fmt: skip
+    assert filled("wsc273", 1) == [
+        f'Tom said "Check" to Ralph as he moved {name}\'s bishop.' for name in ("Ralph", "Tom")
+    ]
+    assert filled("winobias") == [
+        f"The guard told the nurse that the {one}'s shift was over." for one in ("guard", "nurse")
+    ]
+    # her, whose other version is his
+    assert filled("winobias", 12) == filled("winobias")
+    assert filled("gap")[1] == 'Ann met Beth; "Beth" was glad, and Bob took her bag.'
+
+
+def test_neither_name_of_gap_may_be_right(tmp_path: Path) -> None:
+    examples, _ = read("gap", task_files.write_tasks(tmp_path) / "gap-coreference")
+    assert examples[1].label is None
+    assert examples[0].label == 0
+    assert examples[0].groups == {"gender": "feminine"}
+
+
+POSSESSIVES = [
+    ("her", " bag", True), ("her", ", and", False), ("her", " to go", False), ("her", "", False),
+    ("her", " daughter's", True), ("her", " quickly", False), ("his", " bag", True),
+    ("him", " bag", False), ("she", " bag", False), ("Her", " bag", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pronoun", "following", "expected"), POSSESSIVES)
+def test_her_is_told_apart_by_what_follows(pronoun: str, following: str, expected: bool) -> None:
+    assert is_possessive(pronoun, following) == expected
+
+
+def test_articles_have_capitals_where_a_sentence_begins() -> None:
+    assert write_option("The men", "It was he", False) == "the men"
+    assert write_option("the men", "It was.", False) == "The men"
+    assert write_option("the men", "", True) == "The men's"
+    assert write_option("A. Theodore", "so", False) == "A. Theodore"
+    assert write_option("The", "so", False) == "The"
+
+
+def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
+    """An independent reading of the columns: the right candidate is the chain's occupation."""
+    root = shared_data / "winobias"
+    examples, _ = read("winobias", root)
+    by_name = {example.name: example for example in examples}
+    for path in sorted((root / "conll_format").iterdir()):
+        split, kind, version = path.name.split("_")[:3]
+        for block in path.read_text().split("#end document"):
+            rows = [line.split("\t") for line in block.splitlines() if line.startswith("nw/")]
+            if not rows:
+                continue
+            number = rows[0][0].rpartition("/")[2]
+            example = by_name[f"{split}-{kind[-1]}-{number}-{version}"]
+            end = next(place for place, row in enumerate(rows) if row[-1].endswith("1)"))
+            assert isinstance(example.label, int)
+            right = example.options[example.label].lower().removesuffix("'s")
+            assert right.split()[-1] == rows[end][3].lower()
+
+
+BAD: list[tuple[str, str, Callable[[str], str], str]] = [
+    ("winogrande", "dev.jsonl", lambda s: s.replace('"answer": "1"', '"answer": "3"', 1),
+     r"dev.jsonl, line 1, answer: '3', expected one of '1', '2'"),
+    ("winogrande", "dev.jsonl", lambda s: s.replace('"Maria"', '"Zoe"', 1),
+     r"line 1: 'Zoe' does not stand in the sentence"),
+    ("winogrande", "dev.jsonl", lambda s: s.replace('"option1"', '"choice1"', 1),
+     r"line 1: .* has no text 'option1', expected texts qID"),
+    ("winogrande", "dev.jsonl", lambda s: s.replace(" _ ", " ", 1), r"line 1: .*one blank \(_\)"),
+    ("winogrande", "dev.jsonl", lambda s: "nonsense\n" + s, r"line 1: .*is no JSON object"),
+    ("winogrande", "dev.jsonl", lambda s: s.replace("so _ got the hard cases.", "so did _", 1),
+     r"line 1: .*ends with its blank"),
+    ("gap-coreference", "gap-test.tsv", lambda s: s.replace("A-coref", "a", 1),
+     r"gap-test.tsv, line 1: no column 'A-coref' in .*expected columns ID, Text"),
+    ("gap-coreference", "gap-test.tsv", lambda s: s.replace("TRUE", "yes", 1),
+     r"line 2, A-coref: 'yes', expected one of 'TRUE', 'FALSE'"),
+    ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\t15\t", "\t16\t", 1),
+     r"line 2, Pronoun-offset: 'she' does not stand at character '16' of Text"),
+    ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\t8\tFALSE", "\t8\tTRUE", 1),
+     r"line 2: A-coref and B-coref are both TRUE"),
+    ("gap-coreference", "gap-test.tsv", lambda s: s + "one cell\n", r"line 14: 1 cells"),
+    ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\tshe\t15", "\twas\t20", 1),
+     r"line 2, Pronoun: 'was', expected one of he, him"),
+    ("wsc273", "wsc273.txt", lambda s: s.replace("\nThe men \n", "\nThe boys \n", 1),
+     r"wsc273.txt, line 4: 'The boys', expected one of The men, The women"),
+    ("wsc273", "wsc273.txt", lambda s: s.replace("The men ,The women", "The men", 1),
+     r"line 3: .*expected two candidates"),
+    ("wsc273", "wsc273.txt", lambda s: s.replace("because [MASK]", "because they", 1),
+     r"line 1: .*expected one \[MASK\]"),
+    ("wsc273", "wsc273.txt", lambda s: s.replace("[MASK]\n", "", 1), r"line 1: a block of 3"),
+    ("snli", "labels.test", lambda s: s.replace("neutral", "maybe", 1),
+     r"labels.test, line 2, label: 'maybe', expected one of 'entailment'"),
+    ("snli", "s2.test", lambda s: s + "one more\n", r"line 13: a line more than in another"),
+    ("snli", "s1.test", lambda s: s.replace("A man 3 runs .", " "), r"line 4, sentence: an empty"),
+    ("winobias", "conll_format/dev_type1_pro_stereotype.v4_auto_conll",
+     lambda s: s.replace("nurse", "aunt", 1), r"line 1: .* names guard before his"),
+    ("winobias", "conll_format/dev_type1_pro_stereotype.v4_auto_conll",
+     lambda s: s.replace("his", "its", 1), r"line 1: .*a chain of an occupation and a pronoun"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("folder", "file", "damage", "message"), BAD)
+def test_a_bad_line_is_named_or_left_out(
+    folder: str, file: str, damage: Callable[[str], str], message: str, tmp_path: Path
+) -> None:
+    path = task_files.write_tasks(tmp_path) / folder / file
+    task = next(one.name for one in registry().values() if one.dataset.folder == folder)
+    whole = len(read(task, tmp_path / folder)[0])
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(CorpusError, match=message):
+        read(task, tmp_path / folder)
+    if "no column" in message:
+        return
+    examples, ledger = read(task, tmp_path / folder, "skip")
+    assert re.search(message, next(iter(ledger.bad.values())))
+    assert len(ledger.bad) == 1
+    assert whole - 1 <= len(examples) <= whole
+
+
+GLUE = {
+    "cola": ("CoLA/train.tsv", "CoLA/dev.tsv", "", "gj04\t1\t\tIt runs .", "gj04\t2\t\tIt runs ."),
+    "sst-2": ("SST-2/train.tsv", "SST-2/dev.tsv", "sentence\tlabel", "it is fun\t1", "dull\tx"),
+    "mrpc": (
+        "msr_paraphrase_train.txt",
+        "msr_paraphrase_test.txt",
+        "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        '1\t7\t8\tHe said "no .\tNo , he said .',
+        "5\t7\t8\ta\tb",
+    ),
+    "sts-b": (
+        "STS-B/train.tsv",
+        "STS-B/dev.tsv",
+        "index\tgenre\tsentence1\tsentence2\tscore",
+        "0\tm\tA plane .\tAn air plane .\t4.2",
+        "0\tm\ta\tb\t5.1",
+    ),
+    "rte": (
+        "RTE/train.tsv",
+        "RTE/dev.tsv",
+        "index\tsentence1\tsentence2\tlabel",
+        "0\tIt rains .\tIt is wet .\tentailment",
+        "0\ta\tb\tmaybe",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_glue_s_tables(name: str, tmp_path: Path) -> None:
+    train, test, header, good, bad = GLUE[name]
+    for file in (train, test):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        lines = ([header] if header else []) + [good] * 10
+        (tmp_path / file).write_text("\n".join(lines) + "\n")
+    examples, _ = read(name, tmp_path)
+    assert Counter(e.split for e in examples) == {"train": 9, "dev": 1, "test": 10}
+    assert examples[0].label in (0, 1, 4.2)
+    with (tmp_path / test).open("a") as file:
+        file.write(bad + "\n")
+    with pytest.raises(CorpusError, match=rf"line {12 if header else 11}, "):
+        read(name, tmp_path)
+    assert len(read(name, tmp_path, "skip")[0]) == 20
+
+
+def test_race_s_passages(tmp_path: Path) -> None:
+    passage = {
+        "article": "A dog ran.",
+        "questions": ["Who ran?", "The dog _ ."],
+        "options": [["a", "b", "c", "d"]] * 2,
+        "answers": ["A", "D"],
+    }
+    for split in ("train", "dev", "test"):
+        for level in ("middle", "high"):
+            (tmp_path / split / level).mkdir(parents=True)
+            (tmp_path / split / level / "1.txt").write_text(json.dumps(passage))
+    examples, _ = read("race", tmp_path)
+    assert [example.label for example in examples[:2]] == [0, 3]
+    assert examples[0].texts == ("A dog ran. Who ran?",)
+    bad = tmp_path / "dev" / "high" / "1.txt"
+    bad.write_text(json.dumps(passage | {"answers": ["A", "E"]}))
+    with pytest.raises(CorpusError, match=r"1.txt, question 2, answer: 'E', expected one of 'A'"):
+        read("race", tmp_path)
+    assert len(read("race", tmp_path, "skip")[0]) == 10
+
+
+def test_snli_s_archive_leaves_out_what_has_no_majority(tmp_path: Path) -> None:
+    row = {"gold_label": "neutral", "sentence1": "A man runs.", "sentence2": "He is late."}
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps(row), json.dumps(row | {"gold_label": "-"})]
+        (tmp_path / f"snli_1.0_{split}.jsonl").write_text("\n".join(lines) + "\n")
+    examples, ledger = read("snli-full", tmp_path)
+    assert [example.label for example in examples] == [1, 1, 1]
+    assert ledger.counts["pairs_without_a_majority"] == 3
+
+
+def test_premises_of_snli_s_dev_are_not_in_its_train(shared_data: Path) -> None:
+    examples, _ = read("snli", shared_data / "snli")
+    premises = {s: {e.texts[0] for e in examples if e.split == s} for s in ("train", "dev")}
+    assert not premises["train"] & premises["dev"]
+
+
+def test_examples_are_thinned_out_evenly() -> None:
+    examples = [Example(str(i), "test" if i % 2 else "dev", ("a",), 0) for i in range(20)]
+    assert thin_out(examples, None) == examples
+    assert [e.name for e in thin_out(examples, 2)] == ["0", "1", "10", "11"]
+    assert thin_out(examples, 100) == examples
+
+
+def test_commands_leave_the_examples_that_the_readers_read(tmp_path: Path, root: Path) -> None:
+    data = task_files.write_tasks(tmp_path / "data")
+    params = tmp_path / "params.yaml"
+    text = (root / "params.yaml").read_text()
+    params.write_text(text.replace("  path: null\n  most: null", f"  path: {data}\n  most: 4"))
+    flags = ["--params", str(params), "--cache", str(tmp_path / "cache")]
+    main(["download-examples", *flags, "--output", str(tmp_path / "out" / "source.json")])
+    listed = ["--source", str(tmp_path / "out" / "source.json"), "--output", str(tmp_path / "out")]
+    main(["prepare-examples", *flags, *listed])
+    found = load_examples(tmp_path / "out", ("wsc273", "gap"))
+    assert found["gap"] == thin_out(read("gap", data / "gap-coreference")[0], 4)
+    rows = list(read_json_lines(tmp_path / "out" / "examples.jsonl"))
+    whole = {name: read(name, data / find_task(name).dataset.folder)[0] for name in SHIPPED}
+    assert Counter((row["task"], row["split"]) for row in rows) == {
+        (name, split): min(4, count)
+        for name, examples in whole.items()
+        for split, count in Counter(e.split for e in examples).items()
+    }
+    counted = read_json(tmp_path / "out" / "statistics.json")["tasks"]
+    assert counted["gap"]["splits"] == {"dev": 4, "test": 4, "train": 4}
+    assert counted["gap"]["labels"] == {"option 0": 12}
+    pairs = load_examples(tmp_path / "out", ("snli",))["snli"]
+    names = find_task("snli").labels
+    assert counted["snli"]["labels"] == Counter(names[int(e.label or 0)] for e in pairs)
+    with pytest.raises(ValueError, match=r"no example of task race: add it to examples.tasks"):
+        load_examples(tmp_path / "out", ("race",))
+    (data / "wsc273" / "wsc273.txt").write_text("changed")
+    with pytest.raises(SystemExit):
+        main(["prepare-examples", *flags, *listed])
+
+
+def test_an_unknown_task_is_refused(root: Path, tmp_path: Path) -> None:
+    from entity_transformers.study.params import load
+
+    text = (root / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(text.replace("tasks: [wsc273,", "tasks: [wsc274,"))
+    with pytest.raises(ParamsError, match=r"examples.tasks: 'wsc274', expected tasks of cola"):
+        load(tmp_path / "params.yaml")

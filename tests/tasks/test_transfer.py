@@ -1,0 +1,435 @@
+"""Fine-tuning against transformers' models with two heads; inputs by hand; layers, resumption."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import task_files
+import torch
+import yaml
+from sklearn.metrics import f1_score, matthews_corrcoef
+from tiny import ROOT, SMALL, lively_model, tiny_model
+from tokenizers import Tokenizer
+from transformers import (
+    GPT2Config,
+    GPT2DoubleHeadsModel,
+    OpenAIGPTConfig,
+    OpenAIGPTDoubleHeadsModel,
+)
+
+from entity_transformers.artifacts import read_json
+from entity_transformers.cli import main
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.tasks import Example, find_task
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.study.params import parse
+from entity_transformers.study.steps.transfer import Recipe
+from entity_transformers.study.values import ParamsError
+from entity_transformers.tasks.transfer.finetuned import Finetuned, extend_vocabulary, keep_layers
+from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs, shorten
+from entity_transformers.tasks.transfer.training import (
+    Finetuning,
+    judge,
+    learning_rate,
+    order_examples,
+    predict,
+)
+from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.loop import TrainingStopped
+
+WINDOW = 24
+KIND_NAMES = ("gpt1", "gpt2", "gpt2e", "lstm", "transformer-xl")
+RECIPE = Recipe(
+    pretrained=True,
+    layers=None,
+    auxiliary_weight=0.5,
+    learning_rate=1e-2,
+    warmup=0.1,
+    batch=4,
+    epochs=2,
+    dropout=0.1,
+    weight_decay=0.01,
+    clip_norm=1.0,
+)
+POLARITY, SNLI, WINOGRANDE = map(find_task, ("polarity", "snli", "winogrande"))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    words = tuple("a good bad film met Ann Bo because ran the dog number 1 2 3".split())
+    return learn_tokenizer([Document("a", 0, "train", "", words, (0,))], 300, "natural")
+
+
+def make_model(kind: str, tokenizer: Tokenizer, **changes: Any) -> LanguageModel:
+    """Without dropout of its own, so that its losses can be compared."""
+    return lively_model(kind, tokenizer.get_vocab_size(), window=WINDOW, **changes)
+
+
+def polar(count: int) -> list[Example]:
+    texts = ("a good film", "a bad film number")
+    return [Example(str(i), "train", (f"{texts[i % 2]} {i % 3}",), 1 - i % 2) for i in range(count)]
+
+
+def choices() -> list[Example]:
+    sentence = "Ann met Bo because _ ran."
+    return [
+        Example("a", "train", (sentence,), 0, ("Ann", "Bo"), (19, 20)),
+        Example("b", "train", (f"{sentence} the dog",), 1, ("Ann the dog", "Bo"), (19, 20)),
+    ]
+
+
+def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
+    size = tokenizer.get_vocab_size()
+    start, delimiter, extract = size, size + 1, size + 2
+
+    def ids(text: str) -> tuple[int, ...]:
+        return tuple(tokenizer.encode(text).ids)
+
+    one, other = ids("a dog"), ids("the film ran")
+    film = Example("a", "train", ("a dog",), 1)
+    pair = Example("a", "train", ("a dog", "the film ran"), 2)
+    [found] = make_inputs([film], "classification", tokenizer, None)
+    assert found == Inputs(((start, *one, extract),), 1.0, False)
+    [found] = make_inputs([pair], "entailment", tokenizer, None)
+    assert found.sequences == ((start, *one, delimiter, *other, extract),)
+    [found] = make_inputs([pair], "similarity", tokenizer, None)
+    assert found.sequences == (
+        (start, *one, delimiter, *other, extract),
+        (start, *other, delimiter, *one, extract),
+    )
+    asked = Example("a", "train", ("a dog",), 0, ("the film ran", "a dog"))
+    [found] = make_inputs([asked], "choice", tokenizer, None)
+    assert found.sequences == (
+        (start, *one, delimiter, *other, extract),
+        (start, *one, delimiter, *one, extract),
+    )
+    found, _ = make_inputs(choices(), "pronoun", tokenizer, None)
+    assert found.sequences[1] == (
+        start, *ids("Ann met Bo because"), delimiter, *ids("Bo ran."), extract
+    )  # fmt: skip
+    [found] = make_inputs(
+        [Example("a", "train", ("_ ran.",), 0, ("Ann", "Bo"), (0, 1))], "pronoun", tokenizer, None
+    )
+    assert found.sequences[0] == (start, *ids("Ann ran."), extract)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "room", "context", "expected"),
+    [
+        ([[1, 2, 3]], 3, False, [[1, 2, 3]]),
+        ([[1, 2, 3]], 2, False, [[1, 2]]),
+        ([[1, 2, 3, 4], [5]], 3, False, [[1, 2], [5]]),
+        ([[1], [5, 6, 7, 8]], 3, False, [[1], [5, 6]]),
+        ([[1, 2, 3], [5, 6, 7]], 4, False, [[1, 2], [5, 6]]),
+        ([[1, 2, 3], [5, 6]], 3, True, [[3], [5, 6]]),
+        ([[1, 2], [5, 6, 7]], 2, True, [[], [5, 6]]),
+    ],
+)
+def test_what_is_cut(
+    pieces: list[list[int]], room: int, context: bool, expected: list[list[int]]
+) -> None:
+    assert shorten(pieces, room, context) == expected
+
+
+def test_a_long_example_is_cut_to_the_window_and_says_so(tokenizer: Tokenizer) -> None:
+    long = Example("a", "train", ("good film " * 20, "bad dog " * 20), 0)
+    for shape in ("entailment", "similarity"):
+        [found] = make_inputs([long], shape, tokenizer, WINDOW)  # type: ignore[arg-type]
+        assert found.cut
+        assert {len(row) for row in found.sequences} == {WINDOW}
+        size = tokenizer.get_vocab_size()
+        assert {row[-1] for row in found.sequences} == {size + 2}
+    with pytest.raises(ValueError, match="example a has no label, which training needs"):
+        make_inputs([replace(long, label=None)], "entailment", tokenizer, None)
+
+
+TWO_HEADS = {
+    "gpt1": (OpenAIGPTConfig, OpenAIGPTDoubleHeadsModel, 1),
+    "gpt1-labels": (OpenAIGPTConfig, OpenAIGPTDoubleHeadsModel, 3),
+    "gpt2": (GPT2Config, GPT2DoubleHeadsModel, 1),
+    "gpt2-labels": (GPT2Config, GPT2DoubleHeadsModel, 3),
+}
+
+
+@pytest.mark.parametrize("name", TWO_HEADS)
+def test_losses_and_gradients_are_those_of_transformers_two_heads(
+    name: str, tokenizer: Tokenizer
+) -> None:
+    """With the same weights: what both heads say, L2 + λ L1, and the gradient of every weight."""
+    config, of, labels = TWO_HEADS[name]
+    torch.manual_seed(1)
+    task = WINOGRANDE if labels == 1 else SNLI
+    ours = Finetuned(make_model(name.partition("-")[0], tokenizer), task, 0.0).eval()
+    with torch.no_grad():
+        ours.head.linear.weight.mul_(20)
+    module = ours.model.module
+    values = module.config.to_dict() | {
+        "vocab_size": tokenizer.get_vocab_size() + 3,
+        "summary_first_dropout": 0.0,
+        "summary_type": "cls_index",
+    }
+    theirs: Any = of(config(**{k: v for k, v in values.items() if k != "dtype"})).eval()
+    theirs.transformer.load_state_dict(module.transformer.state_dict())
+    theirs.tie_weights()
+    theirs.multiple_choice_head.summary = torch.nn.Linear(ours.model.width, labels)
+    theirs.multiple_choice_head.summary.load_state_dict(ours.head.linear.state_dict())
+    shape = task.shape
+    pair = Example("p", "train", ("a good dog", "Ann ran because"), 2)
+    for example in choices() if labels == 1 else [pair]:
+        inputs = make_inputs([example], shape, tokenizer, None)
+        said, nats = ours.read(inputs)
+        rows = [torch.tensor(row) for row in inputs[0].sequences]
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)[None]
+        last = torch.tensor([[len(row) - 1 for row in rows]])
+        wanted = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)[None]
+        found = theirs(tokens, mc_token_ids=last)
+        assert torch.allclose(said.flatten(), found.mc_logits.flatten(), atol=1e-5)
+        # transformers' loss of words is the mean over all tokens: sequence by sequence it is ours
+        words = [
+            theirs(tokens[:, [i]], mc_token_ids=last[:, [i]], labels=wanted[:, [i]]).loss
+            for i in range(len(rows))
+        ]
+        assert torch.allclose(nats, torch.stack(words), atol=1e-5)
+        losses = ours.losses(inputs)
+        labelled = torch.tensor([int(inputs[0].label)])
+        chosen = theirs(tokens, mc_token_ids=last).mc_logits.reshape(1, -1)
+        whole = (
+            torch.nn.functional.cross_entropy(chosen, labelled) + 0.5 * torch.stack(words).mean()
+        )
+        total = losses.task + 0.5 * losses.words
+        assert total.item() == pytest.approx(whole.item(), abs=1e-5)
+        for model in (ours, theirs):
+            model.zero_grad()
+        total.backward()
+        whole.backward()
+        gradients = dict(theirs.transformer.named_parameters())
+        for key, parameter in module.transformer.named_parameters():
+            assert torch.allclose(parameter.grad, gradients[key].grad, atol=1e-5), key
+        assert torch.allclose(
+            ours.head.linear.weight.grad, theirs.multiple_choice_head.summary.weight.grad, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_examples_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Tokenizer) -> None:
+    torch.manual_seed(1)
+    model = Finetuned(make_model(kind, tokenizer), WINOGRANDE, 0.1).eval()
+    inputs = make_inputs(choices(), "pronoun", tokenizer, model.model.context)
+    said, nats = model.read(inputs)
+    alone = [model.read([one]) for one in inputs]
+    assert torch.allclose(said, torch.cat([one for one, _ in alone]), atol=1e-5)
+    assert torch.allclose(nats, torch.cat([one for _, one in alone]), atol=1e-5)
+
+
+def test_states_of_both_orders_are_added(tokenizer: Tokenizer) -> None:
+    torch.manual_seed(1)
+    model = Finetuned(make_model("gpt2", tokenizer), find_task("mrpc"), 0.0).eval()
+    one, other = ("Ann met Bo", "a dog"), ("a dog", "Ann met Bo")
+    pair = [Example("a", "train", texts, 1) for texts in (one, other)]
+    said, _ = model.read(make_inputs(pair, "similarity", tokenizer, None))
+    assert torch.allclose(said[0], said[1], atol=1e-6)
+    single = [model.read(make_inputs([e], "entailment", tokenizer, None))[0][0] for e in pair]
+    bias = model.head.linear.bias
+    assert torch.allclose(said[0], single[0] + single[1] - bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_new_embeddings_come_after_the_old_ones(kind: str, tokenizer: Tokenizer) -> None:
+    model = make_model(kind, tokenizer)
+    before = model.output_weight.detach().clone()
+    numbers = model.count_parameters()
+    torch.manual_seed(1)
+    extend_vocabulary(model, 1000)
+    after = model.output_weight
+    assert torch.equal(after[: len(before)], before)
+    assert after[len(before) :].detach().std() == pytest.approx(0.02, rel=0.05)
+    assert model.count_parameters() - numbers == 1000 * before.shape[1]
+    embedded = [
+        one for one in model.module.modules()
+        if isinstance(one, torch.nn.Embedding) and one.weight is after
+    ]  # fmt: skip
+    assert len(embedded) == 1
+
+
+@pytest.mark.parametrize("kind", KIND_NAMES)
+def test_the_first_layers_are_transferred(kind: str, tokenizer: Tokenizer) -> None:
+    size = tokenizer.get_vocab_size()
+    for layers in (0, 1, 2):
+        model, fresh = (tiny_model(kind, size, seed) for seed in (1, 2))
+        before = {name: p.clone() for name, p in model.module.named_parameters()}
+        keep_layers(model, fresh, layers)
+        other = dict(fresh.module.named_parameters())
+        equal = {n for n, p in model.module.named_parameters() if torch.equal(p, before[n])}
+        taken = {n for n, p in model.module.named_parameters() if torch.equal(p, other[n])}
+        assert equal | taken == set(before)
+        drawn = {name for name in before if before[name].std() > 0 and before[name].dim() > 1}
+        marks = [(f".{i}.", f"_l{i}") for i in range(2)]
+        blocks = {n for n in drawn if any(a in n or n.endswith(b) for a, b in marks)}
+        first = {n for n in blocks if any(a in n or n.endswith(b) for a, b in marks[:layers])}
+        assert equal & blocks == first
+        assert any(n in equal for n in drawn - blocks)  # embeddings
+    with pytest.raises(ValueError, match=r"transfer.layers 3: .* has 2 layers to transfer"):
+        keep_layers(model, fresh, 3)
+
+
+def test_the_learning_rate_is_that_of_gpt_1_s_program() -> None:
+    recipe = RECIPE.model_copy(update={"learning_rate": 2.0, "warmup": 0.2})
+    rates = [learning_rate(step, 10, recipe) for step in range(10)]
+    assert rates == pytest.approx([1.0, 2.0, 1.4, 1.2, 1.0, 0.8, 0.6, 0.4, 0.2, 0.0])
+    none = recipe.model_copy(update={"warmup": 0.0})
+    assert learning_rate(0, 10, none) == pytest.approx(1.8)
+
+
+def test_every_example_is_read_once_an_epoch() -> None:
+    lengths = np.arange(50)
+    first, again, other = (order_examples(lengths, 4, 1, epoch) for epoch in (0, 0, 1))
+    assert sorted(np.concatenate(first)) == list(range(50))
+    assert all(map(np.array_equal, first, again))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(other))
+
+
+def start(tokenizer: Tokenizer, store: Path, caught: list[int], **changes: Any) -> Finetuning:
+    torch.manual_seed(1)
+    model = Finetuned(tiny_model("gpt2", tokenizer.get_vocab_size(), window=WINDOW), POLARITY, 0.1)
+    inputs = make_inputs(polar(20), "classification", tokenizer, WINDOW)
+    recipe = RECIPE.model_copy(update=changes)
+    return Finetuning(model, inputs, recipe, 1, CheckpointStore(store, 2), 3, caught)
+
+
+def test_a_stopped_training_goes_on_to_the_same_weights(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    whole = start(tokenizer, tmp_path / "whole", [])
+    whole.run()
+    for _ in range(4):
+        stopped = start(tokenizer, tmp_path / "stopped", [15])
+        with pytest.raises(TrainingStopped, match="signal 15: saved at step"):
+            stopped.run()
+    resumed = start(tokenizer, tmp_path / "stopped", [])
+    assert resumed.progress.step == 4
+    resumed.run()
+    expected = whole.model.state_dict()
+    assert all(torch.equal(one, expected[key]) for key, one in resumed.model.state_dict().items())
+    assert resumed.progress.tokens == whole.progress.tokens
+
+
+def test_a_model_learns_what_a_word_tells(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    training = start(tokenizer, tmp_path, [], epochs=30, auxiliary_weight=0.0)
+    training.run()
+    inputs = make_inputs(polar(12), "classification", tokenizer, WINDOW)
+    labels = np.array([one.label for one in inputs])
+    assert judge(POLARITY, labels, predict(training.model, inputs, batch=5))["accuracy"] == 1
+
+
+def test_scores_are_those_of_scikit_learn_and_scipy() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, 2, 60)
+    found = np.where(generator.random(60) < 0.7, labels, 1 - labels)
+    assert judge(find_task("cola"), labels, found)["matthews"] == pytest.approx(
+        matthews_corrcoef(labels, found)
+    )
+    assert judge(find_task("mrpc"), labels, found)["f1"] == pytest.approx(f1_score(labels, found))
+    numbers = labels + generator.standard_normal(60)
+    assert judge(find_task("sts-b"), labels, numbers)["pearson"] == pytest.approx(
+        np.corrcoef(labels, numbers)[0, 1]
+    )
+    assert judge(find_task("sts-b"), labels, np.ones(60))["pearson"] == 0
+
+
+def test_every_kind_that_can_is_fine_tuned() -> None:
+    able = {name for name, kind in KINDS.items() if "causal" in kind.can}
+    assert able == set(KIND_NAMES)
+
+
+def make_study(folder: Path) -> Path:
+    """A params.yaml of the sample's with the steps on tasks, on a few examples of each."""
+    values = yaml.safe_load((ROOT / "studies" / "sample" / "params.yaml").read_text())
+    paper = yaml.safe_load((ROOT / "params.yaml").read_text())
+    values["study"]["steps"] = ["corpus", "lm", "examples", "transfer", "zero_shot"]
+    values["lm"] |= SMALL | {"window": WINDOW}
+    values["models"] = {"gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold"}}
+    data = task_files.write_tasks(folder / "data", 6)
+    values["examples"] = paper["examples"] | {"path": str(data), "most": 4}
+    values["transfer"] = paper["transfer"] | {
+        "epochs": 1, "variants": {"full": {}, "embeddings": {"layers": 0}},
+        "tasks": ["polarity", "winogrande"],
+    }  # fmt: skip
+    values["zero_shot"] = paper["zero_shot"]
+    path = folder / "params.yaml"
+    path.write_text(yaml.dump(values, sort_keys=False))
+    return path
+
+
+def test_the_steps_run_on_a_study_s_models_and_go_on(
+    tokenizer: Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    params = make_study(tmp_path)
+    corpus, examples, lm = (tmp_path / name for name in ("corpus", "examples", "lm"))
+    corpus.mkdir()
+    tokenizer.save(str(corpus / "tokenizer.json"))
+    tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW).save(lm)
+    common = ["--params", str(params)]
+    cache = ["--cache", str(tmp_path / "cache")]
+    source = examples / "source.json"
+    main(["download-examples", *common, *cache, "--output", str(source)])
+    main(["prepare-examples", *common, *cache, "--source", str(source), "--output", str(examples)])
+    run = [*common, "--corpus", str(corpus), "--examples", str(examples), "--lm", str(lm)]
+    run += ["--model", "gpt2e", "--seed", "1"]
+    main(["score-zero-shot", *run, "--output", str(tmp_path / "zero")])
+    trials = read_json(tmp_path / "zero" / "zero_shot.json")["trials"]
+    assert {(one["task"], one["rule"], one["entities"]) for one in trials} >= {
+        ("gap", "refers", "shuffled"), ("polarity", "sentiment", "off"), ("wsc273", "full", "on")
+    }  # fmt: skip
+    tuned = [*run, "--work", str(tmp_path / "work"), "--output"]
+    with caplog.at_level("INFO"):
+        main(["finetune", *tuned, str(tmp_path / "one")])
+        assert "epoch 1/1" in caplog.text
+        caplog.clear()
+        main(["finetune", *tuned, str(tmp_path / "two")])
+        assert "epoch" not in caplog.text
+    found = read_json(tmp_path / "one" / "transfer.json")
+    assert json.dumps(found) == json.dumps(read_json(tmp_path / "two" / "transfer.json"))
+    assert [(one["task"], one["variant"]) for one in found["trainings"]] == [
+        (task, variant) for task in ("polarity", "winogrande") for variant in ("full", "embeddings")
+    ]
+    for one in found["trainings"]:
+        assert one["steps"] == 1
+        judged = one["splits"]["test"]
+        assert len(judged["right"]) == judged["examples"] == {"polarity": 2}.get(one["task"], 4)
+
+
+BAD = [
+    ({"tasks": ["gap"]}, r"'gap' has no labels to train on"),
+    ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
+    ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
+    ({"variants": {"a b": {}}}, r"variants.a b: give it a name"),
+    ({"variants": {"full": {"epochs": 0}}}, r"epochs"),
+    ({"warmup": 1.0}, r"transfer.warmup"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())
+    values["transfer"] |= changes
+    with pytest.raises(ParamsError, match=message):
+        parse(values, "params.yaml")
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())
+    values["zero_shot"] |= {"tasks": ["snli"], "resolver": "names"}
+    with pytest.raises(ParamsError, match=r"(?s)'snli' has no heuristic.*reads on before"):
+        parse(values, "params.yaml")
+
+
+def test_a_task_that_is_not_read_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    values = yaml.safe_load(make_study(tmp_path).read_text())
+    assert parse(values, "x").transfer.tasks == ("polarity", "winogrande")
+    values["examples"]["tasks"] = ["polarity", "wsc273", "winobias", "gap"]
+    with pytest.raises(ParamsError, match=r"tasks: winogrande is not among examples.tasks: add it"):
+        parse(values, "x")
