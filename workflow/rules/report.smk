@@ -1,7 +1,7 @@
 """Step report: every table and figure of the paper, the paper's number beside ours.
 
 in:  what every other step left behind; all but collect_measures read only what git keeps
-out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, report.html
+out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, metrics/, report.html
 """
 
 MEASURED = PLAN.measured()
@@ -33,6 +33,7 @@ rule build_report:
     output:
         directory("results/report/tables"),
         directory("results/report/figures"),
+        directory("results/report/metrics"),
         "results/report/report.html",
     log:
         "logs/report/build_report.log",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import DIGESTS, read_json
-from entity_transformers.cli.report import gather, list_steps, render_tables
+from entity_transformers.cli.report import gather, list_steps, render_metrics, render_tables
 from entity_transformers.digests import file_digest
 from entity_transformers.report import tables
 from entity_transformers.report.measures import Tree, collect
@@ -187,13 +187,15 @@ def check_report(params: Params, found: Findings) -> None:
     else:
         _compare_texts(found, {measures: again}, "made again from the metrics")
     try:
-        texts = render_tables(tables.build_all(gather(params, results)))
+        gathered = gather(params, results)
+        texts, few = render_tables(tables.build_all(gathered)), render_metrics(gathered)
     except FileNotFoundError as error:
         found.absent.add(f"what the tables are made of ({error})")
     except ValueError as error:
         found.wrong.append(f"the tables can't be made again: {error}")
     else:
         names = {f"results/report/tables/{name}": text for name, text in texts.items()}
+        names |= {f"results/report/metrics/{name}": text for name, text in few.items()}
         _compare_texts(found, names, "made again from measures.csv")
         there = (results / "report/tables").glob("[!.]*")
         for path in sorted(p for p in there if p.name not in {*texts, DIGESTS}):

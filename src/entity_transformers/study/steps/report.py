@@ -44,6 +44,6 @@ STEP = Step(
         "embeddings": ("mentions.safetensors",),
     },
     large=("report.html",),
-    kept=("measures.csv", "pictures.json", "tables", "figures"),
+    kept=("measures.csv", "pictures.json", "tables", "figures", "metrics"),
     target="report.html",
 )
