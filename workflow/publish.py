@@ -118,7 +118,8 @@ def lock(part: Part) -> None:
             f"{part.name}: not what its values and code give now, so there is nothing to record:"
             f" {', '.join(rules)} would run again: snakemake --directory {part.name}"
         )
-    call(part, "dvc", "commit", "--force", "--quiet", *(stage.name for stage in done))
+    # links from the cache would be newer than what was made of these files: Snakemake goes by times
+    call(part, "dvc", "commit", "--force", "--no-relink", "--quiet", *(s.name for s in done))
     print(f"{part.name}/dvc.lock: {len(done)} stages of {len(part.stages)} recorded")
     if left := [stage.name for stage in part.stages if stage not in done]:
         print(f"not run, so not recorded: {', '.join(left)}")
