@@ -3,9 +3,10 @@ PYTHON ?= $(shell command -v python3.12 >/dev/null 2>&1 && python3.12 -c '' 2>/d
 BIN := .venv/bin
 STUDY ?= sample
 CORES ?= 2
+LIMIT ?= 2G
 SHELL := bash
 
-.PHONY: help sample study report generate test test-all check bench gpu commands pull clean
+.PHONY: help sample study report generate test test-all check bench gpu commands lock push pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -61,9 +62,14 @@ gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.py, then every table o
 commands: .venv/ready  ## what studies/$(STUDY) has still to run, as a bash script for a machine without Snakemake
 	@$(BIN)/python workflow/commands.py studies/$(STUDY)
 
-pull: .venv/ready  ## fetch a study's versioned outputs; Snakemake then takes them as up to date
-	cd studies/$(STUDY) && ../../$(BIN)/dvc pull dvc.yaml && ../../$(BIN)/dvc status --quiet dvc.yaml && \
-	../../$(BIN)/snakemake --snakefile ../../Snakefile --touch --forceall --quiet rules
+lock: .venv/ready  ## record what Snakemake made of studies/$(STUDY) in its dvc.lock; runs nothing again
+	$(BIN)/python workflow/publish.py lock studies/$(STUDY)
+
+push: .venv/ready  ## copy the large files of studies/$(STUDY) to the remote, those up to LIMIT each
+	$(BIN)/python workflow/publish.py push studies/$(STUDY) --limit $(LIMIT)
+
+pull: .venv/ready  ## fetch them from the remote; then nothing of studies/$(STUDY) re-runs in either tool
+	$(BIN)/python workflow/publish.py pull studies/$(STUDY)
 
 clean:  ## remove what git does not keep of studies/$(STUDY): state, logs, tensors
 	git clean -fdXq studies/$(STUDY)

@@ -45,12 +45,17 @@ def published(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for name in ("train.safetensors", "tokenizer.json")
         }
         write_json(path, manifest)
-    shutil.rmtree(study / "results/report/tables")
     for path in (study / "results").rglob(DIGESTS):
         path.unlink()
     gathered = report.gather(load(study / "params.yaml"), study / "results")
-    for name, text in report.render_tables(tables.build_all(gathered)).items():
-        write_text(study / "results/report/tables" / name, text)
+    made = {
+        "tables": report.render_tables(tables.build_all(gathered)),
+        "metrics": report.render_metrics(gathered),
+    }
+    for folder, texts in made.items():
+        shutil.rmtree(study / "results/report" / folder)
+        for name, text in texts.items():
+            write_text(study / "results/report" / folder / name, text)
     seal(path for path in list((study / "results").rglob("*")) if path.is_file())
     named = [f"{CORPUS}/train.safetensors", "results/report/tables"]
     # Snakemake's mark in a folder, which .dvcignore names or does not
@@ -143,13 +148,17 @@ def test_what_was_changed_is_wrong(
 
 def test_a_table_that_no_measure_gives_is_wrong(study: Path, verify: Verify) -> None:
     """Also where its digest was written with it."""
-    folder = study / "results/report/tables"
+    folder, metrics = study / "results/report/tables", study / "results/report/metrics"
     (folder / "planted.md").write_text("| GPT2E | 1.0 |\n")
     (folder / "table2.md").write_text((folder / "table2.md").read_text().replace("GPT2E", "G"))
-    seal([folder / "planted.md", folder / "table2.md"])
+    (metrics / "planted.json").write_text("{}")
+    (metrics / "gpt2.json").write_text('{"perplexity": 1.0}')
+    seal([folder / "planted.md", folder / "table2.md", *metrics.glob("*.json")])
     code, lines = verify()
     assert code == 1
-    assert "wrong: results/report/tables/planted.md: no table of this study" in lines
+    assert "wrong: results/report/tables/planted.md: nothing of this study" in lines
+    assert "wrong: results/report/metrics/planted.json: nothing of this study" in lines
+    assert any("metrics/gpt2.json, line 1" in line for line in lines)
     assert any("(made again from measures.csv)" in line and "table2.md" in line for line in lines)
 
 

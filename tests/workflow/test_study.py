@@ -320,7 +320,7 @@ def test_git_s_versions_of_a_study_are_compared(study: Path, tmp_path: Path) -> 
     run(*git, "commit", "--quiet", "--message", "before", folder=tmp_path)
     for name, old, new in (
         ("params.yaml", "width: 16", "width: 32"),
-        ("results/lm/gpt2/1/metrics.json", '"steps": 6', '"steps": 7'),
+        ("results/report/metrics/gpt2.json", '"dev_loss": ', '"dev_loss": 1'),
     ):
         path = tmp_path / name
         assert old in path.read_text()
@@ -333,7 +333,8 @@ def test_git_s_versions_of_a_study_are_compared(study: Path, tmp_path: Path) -> 
 
     assert diff("params")["params.yaml"] == {"lm.width": {"old": 16, "new": 32, "diff": 16}}
     metrics = diff("metrics")
-    assert metrics["results/lm/gpt2/1/metrics.json"]["steps"]["new"] == 7
+    assert list(metrics) == ["results/report/metrics/gpt2.json"]
+    assert metrics["results/report/metrics/gpt2.json"]["dev_loss"]["diff"] > 10
 
 
 def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: Path) -> None:

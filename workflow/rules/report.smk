@@ -1,7 +1,8 @@
 """Step report: every table and figure of the paper, the paper's number beside ours.
 
 in:  what every other step left behind; all but collect_measures read only what git keeps
-out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, README.md, report.html
+out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, metrics/, README.md,
+     report.html
 """
 
 MEASURED = PLAN.measured()
@@ -34,6 +35,7 @@ rule build_report:
         directory("results/report/tables"),
         directory("results/report/figures"),
         "results/report/README.md",
+        directory("results/report/metrics"),
         "results/report/report.html",
     log:
         "logs/report/build_report.log",

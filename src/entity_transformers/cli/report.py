@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from entity_transformers.artifacts import (
+    DIGESTS,
     atomic,
     check,
     read_arrays,
@@ -46,7 +47,9 @@ from entity_transformers.report.records import (
 )
 from entity_transformers.report.results import Results, Run
 from entity_transformers.report.spans import Example, name_entities, take_example
+from entity_transformers.report.summary import summarise_models
 from entity_transformers.study.params import Params, load
+from entity_transformers.study.stages import render_shown
 
 Parsed = TypeVar("Parsed")
 
@@ -63,11 +66,15 @@ def collect_measures(params: Params, results: Path, output: Path) -> None:
 
 def build_report(params: Params, results: Path, output: Path) -> None:
     """Every table and figure that the results allow, and both on one HTML page: ``output``/tables,
-    figures and report.html. Files of tables and figures that are no longer built go.
+    figures and report.html; and the few numbers of each model that DVC shows: metrics. Files of
+    tables, figures and models that are no longer there go.
     """
     gathered = gather(params, results)
     built = tables.build_all(gathered)
-    _write_tables(built, output / "tables")
+    _write_texts(render_tables(built), output / "tables")
+    _write_texts(render_metrics(gathered), output / "metrics")
+    names = [model.name for model in gathered.trained]
+    write_text(output / "dvc.yaml", render_shown(params, names))
     images = _write_figures(gathered, output / "figures")
     write_text(output / "report.html", page.render(gathered, built, images))
     write_text(output / "README.md", readme.write_readme(gathered, built, images))
@@ -106,8 +113,14 @@ def render_tables(built: Mapping[str, tables.Table]) -> dict[str, str]:
     }
 
 
-def _write_tables(built: Mapping[str, tables.Table], output: Path) -> None:
-    files = render_tables(built)
+def render_metrics(results: Results) -> dict[str, str]:
+    """The file of each model's few numbers, to six digits."""
+    found = summarise_models(results).items()
+    rounded = {model: {k: float(f"{v:.6g}") for k, v in few.items()} for model, few in found}
+    return {f"{model}.json": json.dumps(few, indent=2) + "\n" for model, few in rounded.items()}
+
+
+def _write_texts(files: Mapping[str, str], output: Path) -> None:
     for name, text in files.items():
         write_text(output / name, text)
     _remove_others(output, files)
@@ -126,9 +139,9 @@ def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
 
 
 def _remove_others(folder: Path, names: Iterable[str]) -> None:
-    kept = set(names)
+    kept = {*names, DIGESTS}
     for file in folder.iterdir():
-        if file.suffix in (".md", ".csv", ".txt", ".png") and file.name not in kept:
+        if file.suffix in (".md", ".csv", ".txt", ".png", ".json") and file.name not in kept:
             file.unlink()
 
 

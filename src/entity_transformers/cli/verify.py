@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import DIGESTS, read_json
-from entity_transformers.cli.report import gather, list_steps, render_tables
+from entity_transformers.cli.report import gather, list_steps, render_metrics, render_tables
 from entity_transformers.digests import file_digest
 from entity_transformers.report import tables
 from entity_transformers.report.measures import Tree, collect
@@ -187,17 +187,23 @@ def check_report(params: Params, found: Findings) -> None:
     else:
         _compare_texts(found, {measures: again}, "made again from the metrics")
     try:
-        texts = render_tables(tables.build_all(gather(params, results)))
+        gathered = gather(params, results)
+        made = {
+            "tables": render_tables(tables.build_all(gathered)),
+            "metrics": render_metrics(gathered),
+        }
     except FileNotFoundError as error:
         found.absent.add(f"what the tables are made of ({error})")
     except ValueError as error:
         found.wrong.append(f"the tables can't be made again: {error}")
     else:
-        names = {f"results/report/tables/{name}": text for name, text in texts.items()}
-        _compare_texts(found, names, "made again from measures.csv")
-        there = (results / "report/tables").glob("[!.]*")
-        for path in sorted(p for p in there if p.name not in {*texts, DIGESTS}):
-            found.wrong.append(f"{path.relative_to(found.home)}: no table of this study")
+        for kind, texts in made.items():
+            home = Path("results/report") / kind
+            names = {str(home / name): text for name, text in texts.items()}
+            _compare_texts(found, names, "made again from measures.csv")
+            there = sorted(path.name for path in (found.home / home).glob("[!.]*"))
+            for name in (name for name in there if name not in {*texts, DIGESTS}):
+                found.wrong.append(f"{home / name}: nothing of this study")
 
 
 def _compare_texts(found: Findings, texts: Mapping[str, str], source: str) -> None:

@@ -5,7 +5,7 @@ Snakemake's rules have, and code.json with the digests of the code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ def _body(step: Step, values: list[str], code: list[str], reads: list[str]) -> d
     home = folder(step, MODEL, SEED)
     kept = _OneLine(cache=False)
     outs: list[Any] = [f"{home}/{file}" for file in step.large]
-    outs += [{f"{home}/{file}": kept} for file in step.kept]
+    outs += [{f"{home}/{file}": kept} for file in step.small]
     # a folder that is one output holds its own
     outs.append({home if step.folder else f"{home}/{DIGESTS}": kept})
     body = {
@@ -163,10 +163,20 @@ def _body(step: Step, values: list[str], code: list[str], reads: list[str]) -> d
         "params": [*values, {CODE: code}],
         "deps": reads,
         "outs": outs,
-        "metrics": [{f"{home}/{file}": kept} for file in step.metrics],
-        "plots": [
-            {f"{home}/{file}": _OneLine(cache=False, x=x, y=y)}
-            for file, (x, y) in step.plots.items()
-        ],
     }
     return {key: value for key, value in body.items() if value}
+
+
+def render_shown(params: Params, models: Collection[str]) -> str:
+    """The text of results/report/dvc.yaml: the few numbers of each of ``models`` as DVC's metrics,
+    the curves of its first seed as DVC's plots. It lies with the results, so that DVC's tables have
+    no rows for what was not run.
+    """
+    plan, plots = Plan(params), []
+    for step in plan.steps:
+        first = [run for run in plan.runs(step) if run[1] == params.study.seeds[0]]
+        for file, (x, y) in step.plots.items():
+            paths = [f"../{step.name}/{m}/{seed}/{file}" for m, seed in first if m in models]
+            plots.append({f"{step.name}_{y}": {"x": x, "y": dict.fromkeys(paths, y)}})
+    shown = {"metrics": [f"metrics/{model}.json" for model in models], "plots": plots}
+    return "# Written with the report.\n" + yaml.dump(shown, Dumper=_Dumper, sort_keys=False)

@@ -97,9 +97,14 @@ class Step:
     @property
     def outputs(self) -> tuple[str, ...]:
         """Its files by name, those of git last."""
-        return (*self.large, *self.metrics, *self.kept, *self.plots)
+        return (*self.large, *self.small)
+
+    @property
+    def small(self) -> tuple[str, ...]:
+        """Those of git."""
+        return (*self.metrics, *self.kept, *self.plots)
 
     @property
     def measured(self) -> tuple[str, ...]:
         """The files with its numbers, which git keeps."""
-        return (self.target,) if self.folder else (*self.metrics, *self.kept, *self.plots)
+        return (self.target,) if self.folder else self.small

@@ -44,6 +44,6 @@ STEP = Step(
         "embeddings": ("mentions.safetensors",),
     },
     large=("report.html",),
-    kept=("README.md", "measures.csv", "pictures.json", "tables", "figures"),
+    kept=("README.md", "measures.csv", "pictures.json", "tables", "figures", "metrics"),
     target="report.html",
 )

@@ -1,0 +1,83 @@
+"""The few numbers of each model that DVC shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+import yaml
+
+from entity_transformers.cli import report
+from entity_transformers.report.summary import summarise_models
+from entity_transformers.study.params import load
+from entity_transformers.study.stages import render_shown
+
+METRICS = {  # step, measure, split, condition; {} stands for the labels that the model is given
+    "dev_loss": ("lm", "best_loss", "dev", ""),
+    "perplexity": ("perplexity", "perplexity", "test", "entities={}"),
+    "lambada_perplexity": ("lambada", "last_word_perplexity", "lambada", "entities=off"),
+    "mention_similarity": (
+        "similarity",
+        "mention_similarity",
+        "",
+        "context=words/entities={}/group=nouns",
+    ),
+    "ner_f1": ("ner", "span_f1", "test", "average=micro"),
+}
+
+
+@pytest.mark.parametrize("name", ["ontogum", "controls"])
+def test_committed_metrics_are_means_of_measures_csv(root: Path, name: str) -> None:
+    """Taken from its text, row by row; every measured model has a file, and no other."""
+    home = root / "studies" / name / "results/report"
+    with (home / "measures.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    measured = {row["model"] for row in rows if row["step"] == "lm"}
+    assert {p.stem for p in (home / "metrics").glob("gpt*.json")} == measured
+    for model in measured:
+        given = "on" if model.startswith("gpt2e") else "off"
+        found = json.loads((home / "metrics" / f"{model}.json").read_text())
+        assert list(found) == list(METRICS)
+        for metric, (step, measure, split, condition) in METRICS.items():
+            wanted = (step, model, split, condition.format(given), measure)
+            keys = ("step", "model", "split", "condition", "measure")
+            values = [float(r["value"]) for r in rows if tuple(r[k] for k in keys) == wanted]
+            assert len(values) == (3 if name == "ontogum" else 5)
+            assert math.isclose(found[metric], fmean(values), rel_tol=5e-6)
+
+
+def test_what_was_not_measured_has_no_number(small: Any, empty: Any) -> None:
+    full = summarise_models(small)
+    assert set(full["gpt2e"]) == set(METRICS)
+    assert summarise_models(empty("gpt2")) == {}
+
+
+@pytest.mark.parametrize("name", ["ontogum", "controls"])
+def test_dvc_is_told_of_files_that_are_there(root: Path, name: str) -> None:
+    """Metrics of every measured model, curves of its first seed."""
+    study = root / "studies" / name
+    text = (study / "results/report/dvc.yaml").read_text()
+    params = load(study / "params.yaml")
+    gathered = report.gather(params, study / "results")
+    assert text == render_shown(params, [model.name for model in gathered.trained])
+    shown = yaml.safe_load(text)
+    files = [*shown["metrics"]]
+    for plot in shown["plots"]:
+        ((_, axes),) = plot.items()
+        for path, column in axes["y"].items():
+            header = (study / "results/report" / path).read_text().splitlines()[0].split(",")
+            assert {axes["x"], column} <= set(header)
+            files.append(path)
+    assert files
+    assert all((study / "results/report" / file).is_file() for file in files)
+
+
+def test_files_of_models_that_are_gone_go(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "former.json").write_text("{}")
+    report._write_texts({"gpt2.json": "{}\n"}, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["gpt2.json"]

@@ -1,0 +1,94 @@
+"""DVC's experiments and comparisons on a small real study, at the root and in a study's folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tiny_study import ROOT, TINY, copy_checkout, run, snakemake
+
+from entity_transformers.cli.study import write_study
+from entity_transformers.study.resolve import resolve_study
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+WHO = {
+    f"GIT_{who}_{what}": "test@example.org"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
+CHANGES = """
+study: {steps: [corpus, lm, perplexity, report]}
+models: {gpt2: null}
+"""
+
+
+@pytest.fixture(params=[".", "studies/tiny"])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A study that Snakemake has run, committed with its dvc.lock."""
+    root = copy_checkout(tmp_path)
+    (root / ".gitignore").write_text((ROOT / ".gitignore").read_text())
+    folder = root / request.param
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.yaml").write_text(
+        TINY.format(sample=ROOT / "studies/sample/study.yaml") + CHANGES
+    )
+    values = yaml.safe_load(resolve_study(folder))
+    values["root"] = "." if folder == root else "../.."
+    (folder / "study.yaml").unlink()
+    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    write_study(folder)
+    run("git", "init", "--quiet", folder=root)
+    run("dvc", "init", "--quiet", folder=root)
+    snakemake(folder, "--quiet", "rules", root=root)
+    run("dvc", "commit", "--force", "--quiet", "dvc.yaml", folder=folder)
+    run("git", "add", "--all", folder=root)
+    run("git", "commit", "--quiet", "--message", "results", folder=root, **WHO)
+    return folder
+
+
+def ask(folder: Path, *command: str) -> Any:
+    """What DVC answers as JSON."""
+    printed = run("dvc", *command, "--json", folder=folder)
+    return json.loads(next(line for line in printed.splitlines() if line.startswith(("{", "["))))
+
+
+def test_an_experiment_is_run_shown_and_compared(home: Path) -> None:
+    """The other learning rate trains again; the few numbers of each model, and no other, are the
+    metrics; the curve is the plot.
+    """
+    metrics = home / "results/report/metrics/gpt2e.json"
+    before = json.loads(metrics.read_text())
+    assert list(before) == ["dev_loss", "perplexity"]
+    src = str((home if (home / "src").is_dir() else home.parents[1]) / "src")
+    printed = run(
+        "dvc", "exp", "run", "-S", "lm.learning_rate=1e-5", folder=home, PYTHONPATH=src, **WHO
+    )
+    assert "Stage 'corpus' didn't change, skipping" in printed
+    after = json.loads(metrics.read_text())
+    assert after["dev_loss"] != before["dev_loss"]
+
+    shown = ask(home, "metrics", "show")[""]["data"]
+    assert list(shown) == ["results/report/metrics/gpt2e.json"]
+    assert shown["results/report/metrics/gpt2e.json"]["data"] == after
+    found = ask(home, "metrics", "diff")["results/report/metrics/gpt2e.json"]
+    assert {k: (v["old"], v["new"]) for k, v in found.items()} == {
+        name: (before[name], after[name]) for name in before
+    }
+    changed = ask(home, "params", "diff")["params.yaml"]
+    assert list(changed) == ["lm.learning_rate"]
+    assert float(changed["lm.learning_rate"]["new"]) == 1e-5
+    workspace, commit = ask(home, "exp", "show")
+    assert workspace["rev"] == "workspace"
+    assert len(commit["experiments"]) == 1
+
+    run("dvc", "plots", "diff", "HEAD", "--out", "plots", folder=home)
+    page = (home / "plots/index.html").read_text()
+    for curve in (
+        (home / "results/lm/gpt2e/1/curve.csv").read_text(),
+        run("git", "show", "HEAD:./results/lm/gpt2e/1/curve.csv", folder=home),
+    ):
+        last = curve.strip().splitlines()[-1]
+        assert last.split(",")[list(curve.splitlines()[0].split(",")).index("dev_loss_on")] in page
