@@ -7,6 +7,7 @@ Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -82,12 +83,12 @@ def embed_sequences(
         where, valid = lay_out(bounds[rows], lengths[rows])
         ids = gather(tokens, where, valid, model.device)
         state = model.start(len(rows), 0 if given is None else 1)
-        batch_of_words = Batch(ids)
+        batch_of_words = Batch(ids, valid=torch.from_numpy(valid).to(model.device))
         if given is not None:
             vectors = torch.from_numpy(given[rows]).to(model.device)
             first = torch.arange(len(rows), device=model.device)
             state = state.put(first, torch.ones_like(first), vectors.float())
-            batch_of_words = Batch(ids, torch.ones_like(ids))
+            batch_of_words = replace(batch_of_words, labels=torch.ones_like(ids))
         sums.add(model.encode(batch_of_words, state)[0], where, valid)
     return sums.mean()
 

@@ -132,6 +132,7 @@ def _read_batch(
             gather(corpus.tokens, where, valid, model.device),
             None if given is None else gather(given, where, valid, model.device),
             new=new - start,
+            valid=torch.from_numpy(valid).to(model.device),
         )
         hidden, state = model.encode(batch, state.select(slice(active)))
         fresh = slice(new - start, None)

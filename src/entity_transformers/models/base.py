@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
@@ -40,6 +41,8 @@ class Batch:
     begins     bool [B, T]: does a document begin with this token? Only for kinds without a window
                of their own (`LanguageModel.context` None); None: as the state says
     new        first column that no earlier window had: those before it are context, read again
+    valid      bool [B, T]: False at padding, which is on the right; None: there is none. For kinds
+               that see later tokens too
     """
 
     tokens: Tensor
@@ -48,6 +51,7 @@ class Batch:
     fresh: Tensor | None = None
     begins: Tensor | None = None
     new: int = 0
+    valid: Tensor | None = None
 
 
 class State(Protocol):
@@ -137,6 +141,27 @@ class LanguageModel(ABC):
         tokens; None: nothing. It is no part of any loss that is logged.
         """
         return None
+
+    def backward_half(self, state: Any) -> tuple[Tensor, Tensor] | None:
+        """Of a model that learns to predict from right to left as well, what it predicted so in the
+        window that left ``state``: hidden states [B, T, W] and tokens [B, T], -100 for none. The
+        mean of both directions' losses is then minimised, and the forward one is logged.
+        """
+        return None
+
+    def encoder(self, layers: bool = False) -> LanguageModel:
+        """The model whose `encode` gives the vectors of words and mentions: itself, but for a kind
+        that has others than those it predicts from. ``layers``: for a tagger, of a kind that has
+        "layers" several side by side.
+        """
+        return self
+
+    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays that a tagger reads, of vectors [N, width] of an `encoder` with ``layers``:
+        ``vectors`` [N, width], or [N, layers, width], which it mixes; maybe ``later`` [N, width],
+        for its second BiLSTM.
+        """
+        return {"vectors": vectors}
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is
