@@ -54,6 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
         "memory_gradient_windows": 1,
     },
     "lstm": {"kind": "lstm"},
+    "elmo": {"kind": "elmo", "accumulation": 2, "memory_gradient_windows": 1},
     "awd-lstm": {
         "kind": "lstm",
         "hidden": 24,

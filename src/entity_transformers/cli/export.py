@@ -10,7 +10,11 @@ from transformers import PreTrainedTokenizerFast
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
 from entity_transformers.corpus.encoding import END
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.model_card import render_model_card, render_vectors_card
+from entity_transformers.models.model_card import (
+    render_model_card,
+    render_plain_card,
+    render_vectors_card,
+)
 from entity_transformers.models.registry import load_model
 from entity_transformers.study.params import Params
 
@@ -23,22 +27,19 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     if entry.can({"static"}):
         _export_vectors(params, entry, results, seed, output)
         return
-    if not entry.can({"entities"}):
-        raise ValueError(
-            f"{model} reads no entities: {folder} can be shared as it is, a folder of transformers"
-        )
     corpus, trained = results / "corpus", load_model(folder, entry.kind)
     trained.save(output)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token=END, eos_token=END
     ).save_pretrained(output)
-    write_text(
-        output / "README.md",
-        render_model_card(
-            read_json(output / "config.json"), _card_facts(params, results, model, seed)
-        ),
+    config, facts = read_json(output / "config.json"), _card_facts(params, results, entry, seed)
+    card = (
+        render_model_card(config, facts)
+        if entry.can({"entities"})
+        else render_plain_card(entry.kind, config, facts)
     )
+    write_text(output / "README.md", card)
 
 
 def _export_vectors(
@@ -69,11 +70,14 @@ def _title(params: Params) -> str:
     return f" ({params.report.title})" if params.has("report") else ""
 
 
-def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[str, Any]:
+def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> dict[str, Any]:
+    model = entry.name
     scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
     training = read_json(results / "lm" / model / str(seed) / "metrics.json")
     perplexities = {
-        f"perplexity per token, {s}": {m: score[m]["perplexity"] for m in ("on", "off")}
+        f"perplexity per token, {s}": {
+            m: score[m]["perplexity"] for m in ("on", "off") if m in score
+        }
         for s, score in scores.items()
     }
     if "lambada" in params.study.steps:
@@ -83,8 +87,8 @@ def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[st
     return {
         "name": f"{model}, seed {seed}",
         "training_data": (
-            f"{params.corpus.format}: {_count_words(results):,} words with gold coreference"
-            f" chains{_title(params)}."
+            f"{params.corpus.format}: {_count_words(results):,} words"
+            f"{' with gold coreference chains' if entry.can({'entities'}) else ''}{_title(params)}."
         ),
         "training": {
             key: training[key] for key in ("parameters", "steps", "tokens_seen", "dev_loss_on")
