@@ -26,6 +26,7 @@ from entity_transformers.study.steps import METHOD
 Study = Callable[..., Any]
 TAGS = "passages/lambada_tags.json"
 PRINTED = {"gpt2": "GPT2", "gpt2e": "GPT2E"}
+ABSENT = {"recall", "scaling", "ner_layers"}  # from the fixture
 SHOWN = [step for step in CATALOGUE if step in METHOD]  # those of the fixture
 
 
@@ -51,8 +52,7 @@ def means(values: Iterable[float]) -> tuple[float, float]:
 def test_every_table_is_built_for_every_kind_of_study(
     study: Study, labels: tuple[str, ...]
 ) -> None:
-    absent = ("recall", "scaling", "ner_layers")  # not in it
-    every = [name for name in list_tables(SHOWN) if name not in absent]
+    every = [name for name in list_tables(SHOWN) if name not in ABSENT]
     for models in (("gpt2", "gpt2e", "gpt2e-unlabelled"), ("gpt2", "gpt2e")):
         assert list(build_all(study(models, labels=labels))) == every
     for models in (("gpt2",), ("gpt2e", "gpt2-matched")):
@@ -68,7 +68,7 @@ def test_a_step_that_did_not_run_leaves_its_tables_out_and_no_others(
     small: Results, step: str
 ) -> None:
     less = replace(small, frame=Frame(row for row in small.frame if row.step != step))
-    left_out = set(CATALOGUE[step].tables) - {"recall", "scaling"}  # not in the fixture
+    left_out = set(CATALOGUE[step].tables) - ABSENT
     tables = build_all(less)
     assert set(build_all(small)) - set(tables) == left_out
     assert all(render_text(table) for table in tables.values())
