@@ -101,7 +101,7 @@ def run(name: str, arguments: dict[str, Any]) -> None:
     checks when another command reads it.
     """
     with recorded() as written:
-        find_function(name, _find_kind(arguments))(**arguments)
+        find_function(name, _find_kind(name, arguments))(**arguments)
     if name not in TOOLS:
         output = Path(arguments["output"]).absolute()
         seal(file for file in written if output in (file, *file.parents) and file.is_file())
@@ -115,12 +115,15 @@ def find_function(name: str, kind: Kind | None = None) -> Any:
     return getattr(module, name.replace("-", "_"))
 
 
-def _find_kind(arguments: dict[str, Any]) -> Kind | None:
-    """The kind of the model that a command is for; None where it is for none of section models."""
+def _find_kind(name: str, arguments: dict[str, Any]) -> Kind | None:
+    """The kind of the model that a command is for; None where it is for none of section models. One
+    that can't do what the command's step needs raises KindError.
+    """
     params, model = arguments.get("params"), arguments.get("model")
     if params is None or model not in params.models:
         return None
-    return params.model(model).kind
+    entry = params.model(model) if name in TOOLS else params.require(model, COMMANDS[name].module)
+    return entry.kind
 
 
 def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
