@@ -29,6 +29,7 @@ from entity_transformers.train.progress import TrainingError
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import bidirectional  # noqa: E402
 import common  # noqa: E402
 import gpt2e_step  # noqa: E402
 import gpu  # noqa: E402
@@ -381,6 +382,30 @@ def test_a_table_has_a_row_per_thing_and_a_column_per_kind_of_figure() -> None:
         "| two |  | 0.0512 |",
         "| three |  | 0 |",
     ]
+
+
+@pytest.mark.parametrize("hidden", [None, 2 * bidirectional.WIDTH])
+@torch.no_grad()
+def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> None:
+    model = build_model(bidirectional.make_entry(hidden), VOCABULARY, 0, seed=1)
+    peer = bidirectional.Plain(hidden, VOCABULARY)
+    halves = {"forward_half.layers": "halves.0", "backward_half.layers": "halves.1"}
+    renamed = model.module.state_dict()
+    for ours, theirs in halves.items():
+        renamed = {name.replace(ours, theirs): tensor for name, tensor in renamed.items()}
+    peer.load_state_dict(renamed)
+    for module in (*model.module.modules(), *peer.modules()):
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    tokens = torch.randint(VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(1))
+    model.module.train()
+    hidden_states, state = model.encode(Batch(tokens), model.start(3))
+    behind = model.backward_half(state)
+    assert behind is not None
+    ahead = model.nats(hidden_states[:, :-1], tokens[:, 1:])
+    expected = (ahead.sum() + model.nats(*behind).sum()) / (2 * ahead.numel())
+    for loss in (bidirectional.torch_loss, bidirectional.own_loss):
+        torch.testing.assert_close(peer(tokens, loss), expected, rtol=1e-5, atol=0)
 
 
 def test_the_page_of_benchmarks_is_made_of_the_figures() -> None:

@@ -179,6 +179,21 @@ def test_an_unknown_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "model 'gpt9', expected one of gpt2, gpt2e" in capsys.readouterr().err
 
 
+def test_a_model_that_can_not_what_a_step_needs_is_refused_before_a_file_is_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = [word for flag in ("--corpus", "--lm") for word in (flag, str(tmp_path / "nowhere"))]
+    where = ["--params", str(SAMPLE), "--output", str(tmp_path / "out"), "--seed", "1"]
+    with pytest.raises(SystemExit) as stop:
+        main(["probe-attention", *files, *where, "--model", "lstm"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        "entity-transformers probe-attention: models.lstm: kind lstm can causal, encode, state, but"
+        " step probe needs attend (attention weights by head (probe))\n"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_error_is_one_message_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

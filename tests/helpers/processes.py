@@ -57,6 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
     "bert": {"kind": "bert", "accumulation": 2},
     "electra": {"kind": "electra"},
     "berte": {"kind": "berte", "memory_gradient_windows": 1},
+    "elmo": {"kind": "elmo", "accumulation": 2, "memory_gradient_windows": 1},
     "awd-lstm": {
         "kind": "lstm",
         "hidden": 24,

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import yaml
+from tiny import VOCABULARY, tiny_model
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
-from entity_transformers.models.model_card import render_model_card, render_vectors_card
+from entity_transformers.artifacts import read_json
+from entity_transformers.models.model_card import (
+    render_model_card,
+    render_plain_card,
+    render_vectors_card,
+)
 
 FACTS = {
     "name": "gpt2e, seed 1",
@@ -87,3 +94,30 @@ def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
     assert "fasttext.load(folder)" in render_vectors_card(config | {"longest": 6}, facts)
     with pytest.raises(ValueError, match="a model card needs about, training among its facts"):
         render_vectors_card(config, {"name": "x", "training_data": "y"})
+
+
+@pytest.mark.parametrize("kind", ["elmo", "taglm", "lstm", "gpt2"])
+def test_the_card_of_a_model_without_entities_holds_its_facts_and_runs(
+    kind: str, tmp_path: Path
+) -> None:
+    model = tiny_model(kind)
+    model.save(tmp_path)
+    card = render_plain_card(model.kind, read_json(tmp_path / "config.json"), FACTS)
+    assert yaml.safe_load(card.split("---")[1])["library_name"] == "entity-transformers"
+    assert f"of kind {model.kind.label}, without entities" in card
+    assert "A corpus of 7 words." in card
+    assert "| perplexity a token, test | 234.5 |" in card
+    assert "| LAMBADA, last word | 99 |" in card
+    halves = kind in ("elmo", "taglm")
+    assert ("Scores are of its forward half alone." in card) == halves
+    names: dict[str, Any] = {"folder": tmp_path, "input_ids": torch.tensor([[1, 2, 3]])}
+    examples = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    with torch.no_grad():
+        for example in examples:
+            exec(example, names)
+    assert names["logits"].shape == (1, 3, VOCABULARY)
+    assert len(examples) == 1 + halves
+    if halves:
+        assert names["vectors"].shape[-1] == names["encoder"].width
+    with pytest.raises(ValueError, match="needs metrics among its facts"):
+        render_plain_card(model.kind, {}, {k: v for k, v in FACTS.items() if k != "metrics"})

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entity_transformers.kinds import KINDS
 from entity_transformers.report import paper
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.catalogue import CATALOGUE, list_tables
@@ -31,6 +32,7 @@ from entity_transformers.study.steps import METHOD
 Study = Callable[..., Any]
 TAGS = "passages/lambada_tags.json"
 PRINTED = {"gpt2": "GPT2", "gpt2e": "GPT2E"}
+ABSENT = {"recall", "scaling", "overview", "ner_layers"}  # from the fixture
 SHOWN = [step for step in CATALOGUE if step in METHOD]  # those of the fixture
 
 
@@ -56,8 +58,7 @@ def means(values: Iterable[float]) -> tuple[float, float]:
 def test_every_table_is_built_for_every_kind_of_study(
     study: Study, labels: tuple[str, ...]
 ) -> None:
-    others = ("recall", "scaling", "overview")  # not in it
-    every = [name for name in list_tables(SHOWN) if name not in others]
+    every = [name for name in list_tables(SHOWN) if name not in ABSENT]
     for models in (("gpt2", "gpt2e", "gpt2e-unlabelled"), ("gpt2", "gpt2e")):
         assert list(build_all(study(models, labels=labels))) == every
     for models in (("gpt2",), ("gpt2e", "gpt2-matched")):
@@ -97,7 +98,7 @@ def test_a_step_that_did_not_run_leaves_its_tables_out_and_no_others(
     small: Results, step: str
 ) -> None:
     less = replace(small, frame=Frame(row for row in small.frame if row.step != step))
-    left_out = set(CATALOGUE[step].tables) - {"recall", "scaling", "overview"}  # not in the fixture
+    left_out = set(CATALOGUE[step].tables) - ABSENT
     tables = build_all(less)
     assert set(build_all(small)) - set(tables) == left_out
     assert all(render_text(table) for table in tables.values())
@@ -285,6 +286,43 @@ def test_table_5_holds_every_label_the_papers_first(full: Any, name: str, level:
                 assert row[f"Paper {column}"] == (
                     "" if printed is None else repr(getattr(printed, key))
                 )
+
+
+def test_what_a_tagger_learnt_of_layers_has_a_table_where_any_mixes_them(full: Any) -> None:
+    assert "ner_layers" not in build_all(full)
+    learnt = {"gpt2": ([0.1, 0.2, 0.7], 1.5), "gpt2-matched": ([0.4, 0.6], 0.5)}
+
+    def mix(files: dict[str, Any]) -> None:
+        for model, (weights, gamma) in learnt.items():
+            for seed in full.seeds:
+                found = {"weights": [w + 0.01 * seed for w in weights], "gamma": gamma * seed}
+                files[f"ner/{model}/{seed}/metrics.json"]["layers"] = found
+
+    table = build_all(full.again(mix))["ner_layers"]
+    rows = {row["Model"]: row for row in read(table)}
+    assert rows.keys() == {"GPT2", "GPT2 parameter-matched"}
+    for model, label in (("gpt2", "GPT2"), ("gpt2-matched", "GPT2 parameter-matched")):
+        weights, gamma = learnt[model]
+        mean, std = means(gamma * seed for seed in full.seeds)
+        assert float(rows[label]["Scale"]) == pytest.approx(mean)
+        assert float(rows[label]["Scale std"]) == pytest.approx(std)
+        for name, weight in zip(("Token layer", "Layer 1", "Layer 2"), weights, strict=False):
+            mean, _ = means(weight + 0.01 * seed for seed in full.seeds)
+            assert float(rows[label][name]) == pytest.approx(mean)
+    assert rows["GPT2 parameter-matched"]["Layer 2"] == ""
+
+
+def test_scores_of_the_forward_half_alone_say_so(full: Any) -> None:
+    other = full.entry("gpt2-matched")
+    elmo = replace(other, kind=KINDS["elmo"])
+    label = "ELMo gpt2-parameter-matched"
+    entries = tuple(elmo if entry is other else entry for entry in full.entries)
+    tables = build_all(replace(full, entries=entries))
+    for name in ("table2", "table3"):
+        models = {row["Model"] for row in read(tables[name])}
+        assert f"{label}, forward half" in models
+        assert label not in models
+    assert label in {row["Model"] for row in read(tables["ner_overall"])}
 
 
 def test_other_types_than_the_papers_are_said_to_be_other(study: Study) -> None:

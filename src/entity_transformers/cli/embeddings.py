@@ -33,10 +33,14 @@ def extract_embeddings(
         for s in SPLITS
     }
     filled = {split: pair for split, pair in splits.items() if pair[0]}
-    words = embed_splits(trained, filled, tokenizer, context=section.ner_context, **how)
+    words = embed_splits(
+        trained.encoder(layers=True), filled, tokenizer, context=section.ner_context, **how
+    )
+    words |= trained.split_layers(words["vectors"])
+    reader = trained.encoder()
     compared = [filled[split] for split in section.splits if split in filled]
     mentions = join_mentions(
-        embed_mentions(trained, documents, aligned, tokenizer, params.similarity.groups, **how)
+        embed_mentions(reader, documents, aligned, tokenizer, params.similarity.groups, **how)
         for documents, aligned in compared
     )
     write_arrays(output / "words.safetensors", words, {"model": model, "seed": seed})

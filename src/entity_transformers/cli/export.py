@@ -13,6 +13,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.model_card import (
     render_encoder_card,
     render_model_card,
+    render_plain_card,
     render_vectors_card,
 )
 from entity_transformers.models.registry import load_model
@@ -37,19 +38,16 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
             f"{model} has no card yet: {folder} can be shared as it is, for a BertForMaskedLM that"
             " has been through add_entity_attention"
         )
-    if not entry.can({"entities"}):
-        raise ValueError(
-            f"{model} reads no entities: {folder} can be shared as it is, a folder of transformers"
-        )
     corpus, trained = results / "corpus", load_model(folder, entry.kind)
     trained.save(output)
     _export_tokenizer(corpus, output)
-    write_text(
-        output / "README.md",
-        render_model_card(
-            read_json(output / "config.json"), _card_facts(params, results, model, seed)
-        ),
+    config, facts = read_json(output / "config.json"), _card_facts(params, results, entry, seed)
+    card = (
+        render_model_card(config, facts)
+        if entry.can({"entities"})
+        else render_plain_card(entry.kind, config, facts)
     )
+    write_text(output / "README.md", card)
 
 
 def _export_tokenizer(corpus: Path, output: Path, **more: str) -> PreTrainedTokenizerFast:
@@ -128,11 +126,14 @@ def _title(params: Params) -> str:
     return f" ({params.report.title})" if params.has("report") else ""
 
 
-def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[str, Any]:
+def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> dict[str, Any]:
+    model = entry.name
     scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
     training = read_json(results / "lm" / model / str(seed) / "metrics.json")
     perplexities = {
-        f"perplexity per token, {s}": {m: score[m]["perplexity"] for m in ("on", "off")}
+        f"perplexity per token, {s}": {
+            m: score[m]["perplexity"] for m in ("on", "off") if m in score
+        }
         for s, score in scores.items()
     }
     if "lambada" in params.study.steps:
@@ -142,8 +143,8 @@ def _card_facts(params: Params, results: Path, model: str, seed: int) -> dict[st
     return {
         "name": f"{model}, seed {seed}",
         "training_data": (
-            f"{params.corpus.format}: {_count_words(results):,} words with gold coreference"
-            f" chains{_title(params)}."
+            f"{params.corpus.format}: {_count_words(results):,} words"
+            f"{' with gold coreference chains' if entry.can({'entities'}) else ''}{_title(params)}."
         ),
         "training": {
             key: training[key] for key in ("parameters", "steps", "tokens_seen", "dev_loss_on")

@@ -15,7 +15,7 @@ from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences, list_labels
 from entity_transformers.tasks.ner.scoring import count_spans, score
-from entity_transformers.tasks.ner.tagger import load_tagger, state_arrays
+from entity_transformers.tasks.ner.tagger import Tagger, load_tagger, state_arrays
 from entity_transformers.tasks.ner.training import Epoch, predict, train_tagger
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def train_ner(
 ) -> None:
     """The best tagger and its history."""
     device = runtime.start(params.run.device, params.run.threads, seed)
-    vectors, (train, dev) = _read_sentences(corpus, embeddings, ("train", "dev"))
+    (vectors, later), (train, dev) = _read_sentences(corpus, embeddings, ("train", "dev"))
     if not len(train):
         log.warning(
             "no sentence of train has named entities: nothing to learn, every score will be of 0"
@@ -44,7 +44,14 @@ def train_ner(
         write_csv(output / "history.csv", [], tuple(Epoch.__annotations__))
         return
     trained = train_tagger(
-        train, dev, vectors, params.ner, seed=seed, device=device, progress=_log_epoch
+        train,
+        dev,
+        vectors,
+        params.ner,
+        seed=seed,
+        later=later,
+        device=device,
+        progress=_log_epoch,
     )
     facts = {
         "labels": list(train.labels),
@@ -73,9 +80,13 @@ def score_ner(
     """Scores of the tagger on dev and test."""
     runtime.start("cpu", params.run.threads, seed)
     arrays, facts = read_arrays(tagger)
-    vectors, sentences = _read_sentences(corpus, embeddings, ("dev", "test"), facts["labels"])
+    (vectors, later), sentences = _read_sentences(
+        corpus, embeddings, ("dev", "test"), facts["labels"]
+    )
+    mixed: dict[str, Any] = {}
     if facts["epochs"]:
-        loaded = load_tagger(arrays, facts["labels"], vectors, params.ner)
+        loaded = load_tagger(arrays, facts["labels"], vectors, params.ner, later)
+        mixed = _show_mix(loaded)
         guesses = [predict(loaded, gold, batch=params.ner.batch) for gold in sentences]
     else:
         guesses = [np.zeros_like(gold.tags) for gold in sentences]
@@ -109,8 +120,17 @@ def score_ner(
                 "pooling": params.embeddings.pooling,
             },
             **scores,
+            **mixed,
         },
     )
+
+
+def _show_mix(tagger: Tagger) -> dict[str, Any]:
+    """What a tagger that mixes layers learnt of them: the weight of each, and the scale."""
+    if tagger.mix is None:
+        return {}
+    weights = tagger.mix.weights.detach().tolist()
+    return {"layers": {"weights": weights, "gamma": tagger.mix.gamma.item()}}
 
 
 def _document_rows(split: str, gold: TaggedSentences, guess: np.ndarray) -> list[dict[str, Any]]:
@@ -123,12 +143,13 @@ def _document_rows(split: str, gold: TaggedSentences, guess: np.ndarray) -> list
 
 def _read_sentences(
     corpus: Path, embeddings: Path, splits: tuple[str, str], labels: list[str] | None = None
-) -> tuple[np.ndarray, list[TaggedSentences]]:
+) -> tuple[tuple[np.ndarray, np.ndarray | None], list[TaggedSentences]]:
+    """The words' vectors, those that a tagger reads later if there are any, and the sentences."""
     arrays, _ = read_arrays(embeddings / "words.safetensors")
     documents: dict[str, Any] = {
         split: load_documents(corpus / f"{split}.jsonl") for split in splits
     }
     known = list_labels(documents[splits[0]]) if labels is None else tuple(labels)
-    return arrays["vectors"], [
+    return (arrays["vectors"], arrays.get("later")), [
         build_sentences(documents[split], arrays[split], known) for split in splits
     ]

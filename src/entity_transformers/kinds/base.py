@@ -44,6 +44,7 @@ CAPABILITIES = {
     "state": "hands something on from one window of a document to the next",
     "masked": "predicts hidden tokens from both sides",
     "replaced": "tells tokens that a generator has put in, from both sides",
+    "layers": "several vectors per token, of which a tagger mixes all or reads some later",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 
@@ -195,6 +196,7 @@ class Kind:
             step's own: its code is then what the step depends on
     reads   files of step corpus that its training reads beside those of step lm
     library what these commands import beyond the requirements; None: nothing
+    predicts which part of a model its nats per token are of, as tables say it; "": all of it
     """
 
     name: str
@@ -208,6 +210,7 @@ class Kind:
     start: Mapping[str, str] = field(default_factory=dict, hash=False)
     reads: tuple[str, ...] = ()
     library: Library | None = None
+    predicts: str = ""
 
     def __post_init__(self) -> None:
         if unknown := self.can - CAPABILITIES.keys():

@@ -56,6 +56,14 @@ class Batch:
     lengths: Tensor | None = None
     more: Mapping[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def valid(self) -> Tensor | None:
+        """bool [B, T]: False at padding, which is on the right; None: there is none."""
+        if self.lengths is None:
+            return None
+        places = torch.arange(self.tokens.shape[1], device=self.tokens.device)
+        return places < self.lengths[:, None]
+
 
 class State(Protocol):
     """What a model hands on from one window to the next: a value, never changed in place.
@@ -167,6 +175,27 @@ class LanguageModel(ABC):
         tokens; None: nothing. It is no part of any loss that is logged.
         """
         return None
+
+    def backward_half(self, state: Any) -> tuple[Tensor, Tensor] | None:
+        """Of a model that learns to predict from right to left as well, what it predicted so in the
+        window that left ``state``: hidden states [B, T, W] and tokens [B, T], -100 for none. The
+        mean of both directions' losses is then minimised, and the forward one is logged.
+        """
+        return None
+
+    def encoder(self, layers: bool = False) -> LanguageModel:
+        """The model whose `encode` gives the vectors of words and mentions: itself, but for a kind
+        that has others than those it predicts from. ``layers``: for a tagger, of a kind that has
+        "layers" several side by side.
+        """
+        return self
+
+    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays that a tagger reads, of vectors [N, width] of an `encoder` with ``layers``:
+        ``vectors`` [N, width], or [N, layers, width], which it mixes; maybe ``later`` [N, width],
+        for its second BiLSTM.
+        """
+        return {"vectors": vectors}
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from entity_transformers.kinds import Kind
+
 LEAK = """\
 Scores with entities use **gold coreference labels** of the text that is scored. They tell the model
 things that no reader of the text so far knows: corpora such as OntoNotes label only entities that
@@ -105,6 +107,29 @@ def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     return "\n\n".join(parts) + "\n"
 
 
+PLAIN = """\
+```python
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import Batch
+from entity_transformers.models.registry import load_model
+
+model = load_model(folder, KINDS["{kind}"])
+# input_ids [batch, tokens]; hidden [batch, tokens, width]
+hidden, state = model.encode(Batch(input_ids), model.start(len(input_ids)))
+logits = hidden @ model.output_weight.T
+```
+
+`state` is what the next window of the same documents is read with."""
+LAYERS = """\
+Vectors of words come from both of its halves: all layers side by side, the token layer first, or
+without `layers` the top alone.
+
+```python
+encoder = model.encoder(layers=True)
+vectors, _ = encoder.encode(Batch(input_ids), encoder.start(len(input_ids)))
+```"""
+
+
 def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of static word vectors with the shape of their ``config``. ``facts``: ``name``,
     ``training_data`` (text), ``training`` (label: value) and ``about`` (what they are, a sentence).
@@ -151,6 +176,28 @@ def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> st
         "## Scores\n\n" + _render_rows(("", "entities on", "entities off"), scores),
         f"## Gold labels\n\n{LEAK}",
         f"## Use\n\n{USE}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def render_plain_card(kind: Kind, config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """The card of a language model without entities, of this ``kind`` and with the shape of its
+    ``config``; ``facts`` as for `render_model_card`, of whose scores those with entities off stand
+    here. A missing key raises ValueError.
+    """
+    _check_facts(facts, {"name", "training_data", "training", "metrics"})
+    scores = [(label, score["off"]) for label, score in facts["metrics"].items()]
+    shape = {key: value for key, value in config.items() if isinstance(value, int | float | str)}
+    half = f" Scores are of its {kind.predicts} alone." if kind.predicts else ""
+    parts = [
+        "---\nlibrary_name: entity-transformers\ntags:\n- entity-transformers\n---",
+        f"# {facts['name']}",
+        f"A language model of kind {kind.label}, without entities.{half}",
+        f"## Training data\n\n{facts['training_data']}",
+        "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
+        "## Scores\n\n" + _render_rows(("", ""), scores),
+        f"## Use\n\n{PLAIN.format(kind=kind.name)}",
+        *([LAYERS] if "layers" in kind.can else []),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -8,7 +8,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results, summarise, write_label
+from entity_transformers.report.results import Results, summarise, write_scored
 
 UNITS = {"loss": "nats per token", "theta": "inverse temperature", "weight": "fraction"}
 STEP = "cache"
@@ -65,7 +65,7 @@ def _row(results: Results, split: str, model: ModelEntry, size: int) -> tuple[Ce
     gain = show(less, 4) if size else MISSING
     return (
         split,
-        write_label(model),
+        write_scored(model),
         Number(size, 0),
         show(summarise(loss.values()), 4),
         gain,

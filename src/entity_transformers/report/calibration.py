@@ -8,7 +8,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import Cell, Number, Table, show
 from entity_transformers.report.frame import Key, Row
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results, write_scored
 
 UNITS = {
     "top1_accuracy": "fraction",
@@ -53,7 +53,7 @@ def _row(results: Results, split: str, model: ModelEntry) -> tuple[Cell, ...]:
     top1, top5, error, entropy = (Key(STEP, name, split) for name in UNITS)
     return (
         split,
-        write_label(model),
+        write_scored(model),
         *(show(results.statistic(model, key), percent=True) for key in (top1, top5, error)),
         show(results.statistic(model, entropy), 4),
         Number(results.count(model, top1), 0),

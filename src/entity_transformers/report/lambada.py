@@ -12,7 +12,7 @@ from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.differences import LEVEL, compare, pair_seeds, seed_interval
 from entity_transformers.report.frame import Key, Row, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import GENERATED, Results, write_label, write_pair
+from entity_transformers.report.results import GENERATED, Results, write_pair, write_scored
 
 UNITS = {
     "perplexity": "perplexity per token",
@@ -111,7 +111,7 @@ def _row(results: Results, model: ModelEntry) -> tuple[Cell, ...]:
         show(results.statistic(model, key), digits[kind], percent=kind == "fraction")
         for _, key, kind in _COLUMNS
     )
-    return (write_label(model), Number(paper.TABLE3.get(results.printed(model))), *cells)
+    return (write_scored(model), Number(paper.TABLE3.get(results.printed(model))), *cells)
 
 
 def _difference_row(results: Results, ours: ModelEntry, theirs: ModelEntry) -> tuple[Cell, ...]:

@@ -30,6 +30,8 @@ UNITS = {
     "sentences": "sentences",
     "sentences_left_out": "sentences",
     "words": "words",
+    "layer_weight": "fraction",
+    "layers_gamma": "ratio",
 }
 STEP = "ner"
 MICRO, MACRO = write_condition(average="micro"), write_condition(average="macro")
@@ -48,6 +50,11 @@ def measure(tree: Tree) -> Iterator[Row]:
             yield Row(STEP, "sentences", found["train_sentences"], "train", **run)
         for split, count in found.get("sentences_left_out", {}).items():
             yield Row(STEP, "sentences_left_out", count, split, **run)
+        if "layers" in found:
+            yield Row(STEP, "layers_gamma", found["layers"]["gamma"], **run)
+            for layer, weight in enumerate(found["layers"]["weights"]):
+                condition = write_condition(layer=layer)
+                yield Row(STEP, "layer_weight", weight, condition=condition, **run)
         for split in ("dev", "test"):
             for name, scores in found[split].items():
                 if name not in LEVELS:
@@ -236,3 +243,41 @@ def build_ner_overall(results: Results) -> Table:
             " documents, spans added up over seeds."
         ),
     )
+
+
+def build_ner_layers(results: Results) -> Table:
+    """What the taggers that mix a model's layers learnt of them."""
+    gamma = Key(STEP, "layers_gamma")
+    models = [model for model in results.measured(STEP) if results.has(model, gamma)]
+    most = max((len(_list_layers(results, model)) for model in models), default=0)
+    rows: list[tuple[Cell, ...]] = []
+    for model in models:
+        keys = [gamma, *_list_layers(results, model)]
+        cells = [show(results.statistic(model, key), 3) for key in keys]
+        dashes = [Number(None, 3)] * (most + 1 - len(cells))
+        rows.append((write_label(model), *cells, *dashes))
+    return Table(
+        name="ner_layers",
+        title="Table 5, taggers that mix layers: what each layer weighs",
+        columns=("Model", "Scale", *(_name_layer(layer) for layer in range(most))),
+        rows=tuple(rows),
+        measures="Weights of a model's layers in its tagger, which add up to 1, and their scale.",
+        note=(
+            "A word's vector is the scale times the weighted sum of its layers (Peters et al. 2018,"
+            " equation 1); both are learnt with the tagger, and begin equal and at 1."
+        ),
+    )
+
+
+def _list_layers(results: Results, model: ModelEntry) -> list[Key]:
+    """The weight of each layer of a model."""
+    rows = results.frame.find(step=STEP, measure="layer_weight")
+    layers = {read_condition(row.condition)["layer"] for row in rows if row.model == model.name}
+    return [
+        Key(STEP, "layer_weight", condition=write_condition(layer=layer))
+        for layer in sorted(layers, key=int)
+    ]
+
+
+def _name_layer(layer: int) -> str:
+    return f"Layer {layer}" if layer else "Token layer"

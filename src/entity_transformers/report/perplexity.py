@@ -23,8 +23,8 @@ from entity_transformers.report.results import (
     Results,
     Statistic,
     has_entities,
-    write_label,
     write_pair,
+    write_scored,
 )
 
 UNITS = {
@@ -190,7 +190,7 @@ def _table2_row(
         theirs = (Number(printed.perplexity), Number(printed.loss, 3), Number(printed.seconds, 3))
     return (
         PROCESSES.get(split, split),
-        write_label(model),
+        write_scored(model),
         write_entities(model, entities),
         *(cell for pair in zip(ours, theirs, strict=True) for cell in pair),
         show(results.statistic(model, at(split, entities, "perplexity_word"))),
@@ -280,4 +280,4 @@ def _class_row(
     gap = pair_seeds(results, (model, on), (model, off)) if has_entities(model) else []
     difference: Cell = Number(math.fsum(gap) / len(gap), 4, signed=True) if gap else MISSING
     tokens = max(results.count(model, key) or 0 for key in (on, off))
-    return (label, write_label(model), Number(tokens, 0), *shown, difference)
+    return (label, write_scored(model), Number(tokens, 0), *shown, difference)

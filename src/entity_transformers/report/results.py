@@ -202,6 +202,14 @@ def write_label(model: ModelEntry) -> str:
     return model.label.replace("matched", "parameter-matched") if matched else model.label
 
 
+def write_scored(model: ModelEntry) -> str:
+    """`write_label` where the numbers are of prediction, with the part of the model that predicts
+    if it is not all of it.
+    """
+    part = model.kind.predicts
+    return f"{write_label(model)}, {part}" if part else write_label(model)
+
+
 def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
     """How a row of differences names its two models."""
     return f"{write_label(ours)} − {write_label(theirs)}"

@@ -38,10 +38,10 @@ class WindowLosses(nn.Module):
         self, windows: list[Window], part: slice, state: Any, kept: KeptStates | None
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Sum of the losses of the streams ``part`` over windows in a row, between which their
-        state is handed on, the sum of the penalties that the model has, and the state that the last
-        one leaves.
+        state is handed on, the sum that training minimises where it is another one, and the state
+        that the last window leaves.
         """
-        read, penalties = [], []
+        read, states = [], []
         for index, window in enumerate(windows):
             batch, state = self._start(window, part, state, kept)
             hidden, state = (
@@ -51,12 +51,25 @@ class WindowLosses(nn.Module):
             )
             if kept is not None:
                 kept.take(state, index, part)
-            penalties.append(self.model.penalty(state))
+            states.append(state)
             read.append(hidden)
         targets = self._tensor(np.concatenate([window.targets[part] for window in windows]))
-        present = [penalty for penalty in penalties if penalty is not None]
-        penalty = torch.stack(present).sum() if present else None
-        return compute_loss(self.model, torch.cat(read), targets), penalty, state
+        loss = compute_loss(self.model, torch.cat(read), targets)
+        return loss, self._find_objective(loss, states), state
+
+    def _find_objective(self, loss: Tensor, states: list[Any]) -> Tensor | None:
+        """The mean of ``loss`` and the backward half's, if the model has one, and the penalties of
+        the windows that left ``states``; None where ``loss`` is all there is.
+        """
+        halves = [half for state in states if (half := self.model.backward_half(state)) is not None]
+        penalties = [p for state in states if (p := self.model.penalty(state)) is not None]
+        objective = loss
+        if halves:
+            hidden, targets = (torch.cat(parts) for parts in zip(*halves, strict=True))
+            objective = (objective + compute_loss(self.model, hidden, targets)) / 2
+        if penalties:
+            objective = objective + torch.stack(penalties).sum()
+        return None if objective is loss else objective
 
     def _start(
         self, window: Window, part: slice, state: Any, kept: KeptStates | None
@@ -145,8 +158,8 @@ class Streams:
         self._module: nn.Module | None = None
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
-        """Backward pass of the mean loss over all targets of the step, and of the model's penalties
-        if it has any, one group of streams after another; returns that loss without them.
+        """Backward pass of the mean loss over all targets of the step, or of what the model learns
+        by instead, one group of streams after another; returns that loss.
 
         DDP leaves the mean over the processes, so each multiplies its share of the loss by their
         number.
@@ -181,9 +194,9 @@ class Streams:
             synced,
             torch.autocast(device, torch.bfloat16, enabled=autocast),
         ):
-            loss, penalty, state = module(windows, part, state, self.kept)
+            loss, objective, state = module(windows, part, state, self.kept)
             loss = loss / tokens
-            (loss if penalty is None else loss + penalty / tokens).backward()
+            (loss if objective is None else objective / tokens).backward()
         self.states[group] = state.detach()
         return loss.item()
 

@@ -51,6 +51,7 @@ STEP = Step(
             "table5": "report.ner:build_table5",
             "table5_tags": "report.ner:build_table5_tags",
             "ner_overall": "report.ner:build_ner_overall",
+            "ner_layers": "report.ner:build_ner_layers",
         },
     ),
 )

@@ -16,20 +16,49 @@ from entity_transformers.tasks.ner.crf import Crf
 from entity_transformers.tasks.ner.dataset import list_tags
 
 
+class ScalarMix(nn.Module):
+    """gamma sum_j softmax(w)_j h_j over a word's layers (Peters et al. 2018, equation 1); it begins
+    as their mean.
+    """
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.scores, self.gamma = nn.Parameter(torch.zeros(layers)), nn.Parameter(torch.ones(()))
+
+    @property
+    def weights(self) -> Tensor:
+        """softmax(w), one number per layer."""
+        return self.scores.softmax(0)
+
+    def forward(self, layers: Tensor) -> Tensor:
+        """[..., W] of layers [..., L, W]."""
+        return self.gamma * (self.weights[:, None] * layers).sum(-2)
+
+
 class Tagger(nn.Module):
     """Frozen vectors -> dropout -> BiLSTM -> dropout -> linear -> CRF over the IOB2 tags of
     ``labels``.
 
     Dimensions: B sentences, T words of the longest, K tags, W vector width, H hidden units a
-    direction. ``vectors`` is [rows, W], float16 or float32; it is used as it is (no scaling), it is
-    not a parameter and not part of the state. The weights are drawn from torch's global generator.
+    direction, L layers. ``vectors`` is [rows, W], or [rows, L, W] of layers that a `ScalarMix`
+    mixes first. With ``later`` [rows, V] a second BiLSTM follows, which reads the first one's
+    outputs beside these (Peters et al. 2017, section 2.4). Both are float16 or float32, used as
+    they are (no scaling), no parameters and not part of the state. The weights are drawn from
+    torch's global generator.
     """
 
     vectors: Tensor
+    later: Tensor
 
-    def __init__(self, vectors: np.ndarray, labels: Sequence[str], params: NerParams) -> None:
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        labels: Sequence[str],
+        params: NerParams,
+        later: np.ndarray | None = None,
+    ) -> None:
         super().__init__()
-        width, tags = vectors.shape[1], len(list_tags(labels))
+        width, tags = vectors.shape[-1], len(list_tags(labels))
         self.labels = tuple(labels)
         self.register_buffer("vectors", _share(vectors), persistent=False)
         self.forward_lstm = nn.LSTM(width, params.hidden, batch_first=True)
@@ -37,6 +66,14 @@ class Tagger(nn.Module):
         self.emission = nn.Linear(2 * params.hidden, tags)
         self.dropout = nn.Dropout(params.dropout)
         self.crf = Crf(tags)
+        self.mix = ScalarMix(vectors.shape[1]) if vectors.ndim == 3 else None
+        self.second: nn.ModuleList | None = None
+        if later is not None:
+            self.register_buffer("later", _share(later), persistent=False)
+            both = 2 * params.hidden + later.shape[1]
+            self.second = nn.ModuleList(
+                nn.LSTM(both, params.hidden, batch_first=True) for _ in range(2)
+            )
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
         """Emission scores [B, T, K] of the words with vector rows ``rows`` int64 [B, T]; ``mask``
@@ -46,11 +83,13 @@ class Tagger(nn.Module):
         for both directions and touches no word. That is the BiLSTM of a packed sequence, in torch's
         faster kernels for padded ones.
         """
-        words = self.dropout(self.vectors[rows].float())  # [B, T, W]
+        words = self.vectors[rows].float()  # [B, T, W] or [B, T, L, W]
         mirror = _mirror(mask)[:, :, None]  # [B, T, 1]
-        ahead, _ = self.forward_lstm(words)  # [B, T, H]
-        back, _ = self.backward_lstm(words.gather(1, mirror.expand_as(words)))
-        states = torch.cat([ahead, back.gather(1, mirror.expand_as(back))], 2)  # [B, T, 2 H]
+        states = self.dropout(words if self.mix is None else self.mix(words))
+        states = _read(states, mirror, self.forward_lstm, self.backward_lstm)  # [B, T, 2 H]
+        if self.second is not None:
+            states = torch.cat([states, self.later[rows].float()], 2)  # [B, T, 2 H + V]
+            states = _read(self.dropout(states), mirror, *self.second)
         return self.emission(self.dropout(states))
 
     def loss(self, rows: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
@@ -64,6 +103,13 @@ class Tagger(nn.Module):
         return self.crf.decode(self(rows, mask), mask)
 
 
+def _read(words: Tensor, mirror: Tensor, ahead: nn.Module, back: nn.Module) -> Tensor:
+    """Outputs [B, T, 2 H] of two LSTMs for words [B, T, W], the second one's read mirrored."""
+    forward, _ = ahead(words)  # [B, T, H]
+    backward, _ = back(words.gather(1, mirror.expand_as(words)))
+    return torch.cat([forward, backward.gather(1, mirror.expand_as(backward))], 2)
+
+
 def state_arrays(tagger: Tagger) -> dict[str, np.ndarray]:
     """The trained weights by name (float32 copies on the CPU), without the frozen vectors."""
     return {
@@ -72,13 +118,17 @@ def state_arrays(tagger: Tagger) -> dict[str, np.ndarray]:
 
 
 def load_tagger(
-    arrays: Mapping[str, np.ndarray], labels: Sequence[str], vectors: np.ndarray, params: NerParams
+    arrays: Mapping[str, np.ndarray],
+    labels: Sequence[str],
+    vectors: np.ndarray,
+    params: NerParams,
+    later: np.ndarray | None = None,
 ) -> Tagger:
     """The tagger of `state_arrays`, on the CPU and in evaluation mode. Arrays that don't fit the
     sizes raise ValueError.
     """
     with torch.random.fork_rng(devices=[]):
-        tagger = Tagger(vectors, labels, params)
+        tagger = Tagger(vectors, labels, params, later)
     try:
         tagger.load_state_dict(
             {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}

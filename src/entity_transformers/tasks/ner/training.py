@@ -45,11 +45,12 @@ def train_tagger(
     params: NerParams,
     *,
     seed: int,
+    later: np.ndarray | None = None,
     device: torch.device | str = "cpu",
     progress: Callable[[Epoch], None] = lambda row: None,
 ) -> Training:
-    """Train by Adam, the learning rate decaying by a factor each epoch, until ``patience`` epochs
-    in a row bring no better dev F1.
+    """Train a `Tagger` of ``vectors`` and ``later`` by Adam, the learning rate decaying by a factor
+    each epoch, until ``patience`` epochs in a row bring no better dev F1.
 
     As long as no epoch has found a single dev span the latest epoch counts as the best, so that a
     slow start is not taken for the end; an empty dev therefore means all epochs and the last
@@ -58,14 +59,15 @@ def train_tagger(
     threads give identical weights. No training sentence, or labels or rows that don't fit, raise
     ValueError.
     """
-    _check(train, dev, vectors)
+    for found in (vectors, *([] if later is None else [later])):
+        _check(train, dev, found)
     history: list[Epoch] = []
     best_epoch, best_f1, best_arrays = 0, 0.0, {}
     generator = np.random.default_rng(seed)
     target = torch.device(device)
     with torch.random.fork_rng(devices=[target] if target.type == "cuda" else []):
         torch.manual_seed(seed)
-        tagger = Tagger(vectors, train.labels, params).to(target)
+        tagger = Tagger(vectors, train.labels, params, later).to(target)
         optimizer = torch.optim.Adam(tagger.parameters(), lr=params.learning_rate)
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, params.decay)
         for epoch in range(1, params.epochs + 1):
@@ -83,7 +85,8 @@ def train_tagger(
                 best_epoch, best_f1, best_arrays = epoch, f1, state_arrays(tagger)
             elif epoch - best_epoch >= params.patience:
                 break
-    return Training(load_tagger(best_arrays, train.labels, vectors, params), history, best_epoch)
+    best = load_tagger(best_arrays, train.labels, vectors, params, later)
+    return Training(best, history, best_epoch)
 
 
 def train_epoch(

@@ -1,0 +1,539 @@
+"""ELMo and TagLM: what each half sees; layers, loss and gradients against the equations written out
+document by document; the forward half against the LSTM; folders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from compiling import needs_compiler
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_entry, tiny_model, tiny_params
+from torch import Tensor, nn
+from trainings import assert_close, gradients, make_training, named_gradients, weights
+
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.kinds import KindError
+from entity_transformers.models import lstm
+from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.elmo import ELMo, Half, Network, follow, load, mirror
+from entity_transformers.models.registry import load_model
+from entity_transformers.models.taglm import TagLM
+from entity_transformers.study.params import ParamsError, parse
+from entity_transformers.train.loop import Training
+from entity_transformers.train.streams import Streams
+
+ROWS, TOKENS, LAYERS = 3, 9, 3
+DOCUMENTS = ((9,), (2, 1, 6), (4, 5))
+SHAPES: list[dict[str, Any]] = [
+    {"hidden": None, "residual": False},
+    {"hidden": None, "residual": True},
+    {"hidden": 24, "residual": True},
+]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+@pytest.fixture
+def model() -> ELMo:
+    """In float64."""
+    return make_model()
+
+
+def make_model(layers: int = LAYERS, **shape: Any) -> ELMo:
+    made = lively_model("elmo", layers=layers, **({"hidden": 24} | shape))
+    assert isinstance(made, ELMo)
+    made.module.double()
+    return made
+
+
+def draw(seed: int = 1, rows: int = ROWS, tokens: int = TOKENS) -> Tensor:
+    return torch.randint(VOCABULARY, (rows, tokens), generator=torch.Generator().manual_seed(seed))
+
+
+def mark_begins() -> Tensor:
+    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
+    for row, lengths in enumerate(DOCUMENTS):
+        begins[row, [0, *np.cumsum(lengths)[:-1]]] = True
+    return begins
+
+
+@torch.no_grad()
+def read(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
+    """The forward half's hidden states [B, T, W]."""
+    return model.encode(Batch(tokens, **more), model.start(len(tokens)))[0]
+
+
+@torch.no_grad()
+def read_layers(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
+    """All layers of both halves [B, T, L + 1, 2, W], the halves' on the fourth axis."""
+    encoder = model.encoder(layers=True)
+    vectors, _ = encoder.encode(Batch(tokens, **more), encoder.start(len(tokens)))
+    return vectors.view(*tokens.shape, -1, 2, model.width)
+
+
+def change(tokens: Tensor, columns: slice) -> Tensor:
+    changed = tokens.clone()
+    changed[:, columns] = (changed[:, columns] + 1) % VOCABULARY
+    return changed
+
+
+@pytest.mark.parametrize("column", range(1, TOKENS))
+def test_the_forward_half_sees_no_later_token_and_the_backward_half_no_earlier_one(
+    model: ELMo, column: int
+) -> None:
+    tokens = draw()
+    later, earlier = change(tokens, slice(column, None)), change(tokens, slice(column))
+    layers = read_layers(model, tokens)
+    after, before = read_layers(model, later), read_layers(model, earlier)
+    assert torch.equal(read(model, later)[:, :column], read(model, tokens)[:, :column])
+    assert torch.equal(after[:, :column, :, 0], layers[:, :column, :, 0])
+    assert torch.equal(before[:, column:, :, 1], layers[:, column:, :, 1])
+    # each half sees what it may see
+    assert (after[:, :column, 1:, 1] != layers[:, :column, 1:, 1]).any(-1).all()
+    assert (before[:, column:, 1:, 0] != layers[:, column:, 1:, 0]).any(-1).all()
+
+
+def test_nothing_of_another_document_of_the_window_is_seen(model: ELMo) -> None:
+    tokens, begins = draw(), mark_begins()
+    layers = read_layers(model, tokens, begins=begins)
+    for row, lengths in enumerate(DOCUMENTS):
+        for first, end in pairwise([0, *np.cumsum(lengths).tolist()]):
+            other = (tokens + 1) % VOCABULARY
+            other[row, first:end] = tokens[row, first:end]
+            found = read_layers(model, other, begins=begins)[row, first:end]
+            assert torch.equal(found, layers[row, first:end])
+            alone = read_layers(model, tokens[row : row + 1, first:end])[0]
+            torch.testing.assert_close(found, alone, rtol=0, atol=1e-12)
+
+
+def test_padding_is_not_seen(model: ELMo) -> None:
+    tokens = draw()
+    lengths = torch.tensor([9, 1, 5])
+    valid = torch.arange(TOKENS) < lengths[:, None]
+    layers = read_layers(model, tokens, lengths=valid.sum(1))
+    padded = torch.where(valid, tokens, (tokens + 1) % VOCABULARY)
+    assert torch.equal(read_layers(model, padded, lengths=valid.sum(1))[valid], layers[valid])
+    assert not torch.equal(read_layers(model, padded)[valid], read_layers(model, tokens)[valid])
+    for row, length in enumerate(lengths.tolist()):
+        alone = read_layers(model, tokens[row : row + 1, :length])[0]
+        torch.testing.assert_close(layers[row, :length], alone, rtol=0, atol=1e-12)
+
+
+def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
+    """The outputs of each layer for one document's embeddings [W] each, in the order in which the
+    half reads: section 3.1's LSTM (Hochreiter and Schmidhuber, 1997, with a projection as in Sak
+    et al., 2014), one token and layer at a time.
+    """
+    parts = [dict(layer.named_parameters()) for layer in half.layers]
+    state = [
+        (torch.zeros(WIDTH).double(), torch.zeros(len(p["bias_ih_l0"]) // 4).double())
+        for p in parts
+    ]
+    found: list[list[Tensor]] = [[] for _ in parts]
+    for x in embedded:
+        for i, p in enumerate(parts):
+            h, c = state[i]
+            gates = (
+                p["weight_ih_l0"] @ x + p["bias_ih_l0"] + p["weight_hh_l0"] @ h + p["bias_hh_l0"]
+            )
+            into, forget, candidate, out = gates.chunk(4)
+            c = forget.sigmoid() * c + into.sigmoid() * candidate.tanh()
+            h = out.sigmoid() * c.tanh()
+            h = p["weight_hr_l0"] @ h if "weight_hr_l0" in p else h
+            state[i] = h, c
+            x = h + x if half.residual and i else h
+            found[i].append(x)
+    return found
+
+
+def transcribe(network: Network, document: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Layers [n, L + 1, 2, W] of one document of n tokens, and the nats of each token but the first
+    from those before it, of each but the last from those after it.
+    """
+    embedded = [network.embeddings.weight[token] for token in document.tolist()]
+    ahead = transcribe_half(network.forward_half, embedded)
+    back = [outputs[::-1] for outputs in transcribe_half(network.backward_half, embedded[::-1])]
+    halves = [[embedded, *half] for half in (ahead, back)]
+    layers = torch.stack([torch.stack([torch.stack(x) for x in half]) for half in halves])
+
+    def score(states: list[Tensor], targets: Tensor) -> Tensor:
+        nats = [
+            -(
+                network.embeddings.weight
+                @ (network.projection.weight @ state + network.projection.bias)
+            ).log_softmax(0)[target]
+            for state, target in zip(states, targets, strict=True)
+        ]
+        return torch.stack(nats) if nats else torch.zeros(0).double()
+
+    forward, backward = score(ahead[-1][:-1], document[1:]), score(back[-1][1:], document[:-1])
+    return layers.permute(2, 1, 0, 3), forward, backward
+
+
+@shapes
+def test_layers_are_those_of_the_equations_document_by_document(shape: dict[str, Any]) -> None:
+    model, tokens = make_model(**shape), draw()
+    layers = read_layers(model, tokens, begins=mark_begins())
+    for row, lengths in enumerate(DOCUMENTS):
+        for first, end in pairwise([0, *np.cumsum(lengths).tolist()]):
+            with torch.no_grad():
+                expected, _, _ = transcribe(model.module, tokens[row, first:end])
+            torch.testing.assert_close(layers[row, first:end], expected, rtol=0, atol=1e-12)
+
+
+@shapes
+def test_the_loss_is_the_mean_of_both_directions_document_by_document(
+    shape: dict[str, Any], tmp_path: Path
+) -> None:
+    """Of the first step's windows, in float64: the loss that is logged is the forward one, the
+    gradient is of the mean. The backward half predicts what the window holds alone.
+    """
+    training = make_double(tmp_path, **shape)
+    network, window = training.model.module, training.plan[0]
+    training.model.module.train()
+    logged = training.streams.accumulate_gradients([window])
+    found = named_gradients(training)
+    network.zero_grad()
+    ahead, back = [], []
+    for row in range(len(window.tokens)):
+        firsts = np.flatnonzero(window.positions[row] == 0)
+        for first, end in pairwise([*firsts.tolist(), window.tokens.shape[1]]):
+            tokens = torch.from_numpy(window.tokens[row, first:end])
+            last = torch.from_numpy(window.targets[row, end - 1 : end])
+            # the last target is predicted, but read by neither half
+            _, forward, _ = transcribe(network, torch.cat([tokens, last]))
+            _, _, backward = transcribe(network, tokens)
+            ahead.append(forward)
+            back.append(backward)
+    assert sum(len(part) for part in ahead) == window.targets.size
+    assert training.plan[0].packed
+    loss, other = torch.cat(ahead).sum(), torch.cat(back).sum()
+    assert logged == pytest.approx(loss.item() / window.targets.size, rel=1e-6)
+    ((loss + other) / 2 / window.targets.size).backward()
+    assert_close(found, named_gradients(training), 1e-7)
+
+
+def make_double(folder: Path, **changes: Any) -> Training:
+    """A training in float64 without dropout, whose first window holds several documents."""
+    training = make_training(folder, "elmo", dropout=0.0, window=32, **changes)
+    training.model.module.double()
+    training.streams = Streams(training.model, training.plan, training.params, training.world)
+    return training
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_without_its_backward_half_it_is_an_lstm_language_model(residual: bool) -> None:
+    """That of kind `lstm` with the same weights, over windows with documents: (h, c) bit for bit;
+    with residual connections another one.
+    """
+    model = make_model(hidden=None, residual=residual)
+    network = model.module
+    other = lstm.LSTM(lstm.Network(VOCABULARY, WIDTH, LAYERS, 0.0).double())
+    own = {
+        f"lstm.{name.replace('_l0', f'_l{i}')}": tensor
+        for i, layer in enumerate(network.forward_half.layers)
+        for name, tensor in layer.state_dict().items()
+    }
+    shared = {k: v for k, v in network.state_dict().items() if "half" not in k}
+    other.module.load_state_dict(own | shared)
+    other.eval()
+    state, theirs = model.start(ROWS), model.start(ROWS)
+    for parameter in network.backward_half.parameters():
+        nn.init.constant_(parameter, torch.nan)
+    for batch in (Batch(draw(), begins=mark_begins()), Batch(draw(2)), Batch(draw(3, tokens=4))):
+        with torch.no_grad():
+            hidden, state = model.encode(batch, state)
+            expected, theirs = other.encode(batch, theirs)
+        assert torch.allclose(hidden, expected, rtol=0, atol=1e-15) == (not residual)
+        for name, tensor in theirs.tensors().items():
+            assert torch.equal(state.tensors()[name], tensor) == (not residual)
+    assert torch.equal(model.output_weight, other.output_weight)
+
+
+@torch.no_grad()
+def test_a_projection_is_that_of_torch(model: ELMo) -> None:
+    """Layers one by one, without residual connections, against an nn.LSTM of all of them."""
+    half = Half(WIDTH, LAYERS, 0.0, 24, residual=False).double()
+    whole = nn.LSTM(WIDTH, 24, LAYERS, batch_first=True, proj_size=WIDTH).double()
+    whole.load_state_dict(
+        {
+            name.replace("_l0", f"_l{i}"): tensor
+            for i, layer in enumerate(half.layers)
+            for name, tensor in layer.state_dict().items()
+        }
+    )
+    inputs, hidden = torch.randn(ROWS, TOKENS, WIDTH).double(), torch.randn(ROWS, LAYERS, WIDTH)
+    first = (hidden.double(), torch.randn(ROWS, LAYERS, 24).double())
+    outputs, *ends = half(inputs, *first)
+    expected, states = whole(inputs, tuple(s.transpose(0, 1).contiguous() for s in first))
+    torch.testing.assert_close(outputs[-1], expected, rtol=0, atol=1e-12)
+    for end, state in zip(ends, states, strict=True):
+        torch.testing.assert_close(end, state.transpose(0, 1), rtol=0, atol=1e-12)
+
+
+def test_the_forward_half_goes_on_over_windows_and_the_backward_half_begins_anew(
+    model: ELMo,
+) -> None:
+    tokens, encoder = draw(), model.encoder(layers=True)
+    whole, parts, state = read_layers(model, tokens), [], encoder.start(ROWS)
+    for window in tokens.split(4, dim=1):
+        with torch.no_grad():
+            vectors, state = encoder.encode(Batch(window), state)
+        parts.append(vectors.view(*window.shape, -1, 2, WIDTH))
+        alone = read_layers(model, window)
+        torch.testing.assert_close(parts[-1][..., 1, :], alone[..., 1, :], rtol=0, atol=1e-12)
+    joined = torch.cat(parts, dim=1)
+    torch.testing.assert_close(joined[..., 0, :], whole[..., 0, :], rtol=0, atol=1e-12)
+    assert not torch.allclose(joined[:, :4, -1, 1], whole[:, :4, -1, 1], atol=1e-3)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> tuple[list[list[int]], int]:
+    """Lengths of the documents of some rows, and the columns of the window, padding included."""
+    rows = draw(
+        st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=3)
+    )
+    return rows, max(map(sum, rows)) + draw(st.integers(0, 3))
+
+
+@given(windows())
+def test_mirror_turns_round_each_document_and_follow_gives_the_next_token(
+    drawn: tuple[list[list[int]], int],
+) -> None:
+    rows, window = drawn
+    begins = torch.zeros(len(rows), window, dtype=torch.bool)
+    valid = torch.zeros(len(rows), window, dtype=torch.bool)
+    expected = torch.zeros(len(rows), window, dtype=torch.int64)
+    after = torch.full((len(rows), window), IGNORED)
+    for row, lengths in enumerate(rows):
+        valid[row, : sum(lengths)] = True
+        edges = [0, *np.cumsum(lengths).tolist()]
+        edges += [window] if edges[-1] < window else []
+        for first, end in pairwise(edges):
+            begins[row, first] = True
+            expected[row, first:end] = torch.arange(first, end).flip(0)
+            after[row, first : end - 1] = torch.arange(first + 1, end)
+    tokens = torch.arange(window).expand(len(rows), -1)
+    marked = begins & valid
+    order = mirror(Batch(tokens, begins=marked, lengths=valid.sum(1)))
+    assert torch.equal(order, expected)
+    assert torch.equal(order.gather(1, order), tokens)
+    assert torch.equal(follow(tokens, begins), after)
+    if all(len(lengths) == 1 for lengths in rows):  # the state says where a document begins
+        assert torch.equal(mirror(Batch(tokens, lengths=valid.sum(1))), expected)
+
+
+def test_each_direction_learns_what_only_it_can_know(tmp_path: Path) -> None:
+    """The gradient of the token layer and the softmax is of both halves, that of a half of its own
+    loss alone.
+    """
+    model = tiny_model("elmo", dropout=0.0)
+    model.module.train()
+    _, state = model.encode(Batch(draw()), model.start(ROWS))
+    behind = model.backward_half(state)
+    assert behind is not None
+    model.nats(*behind).sum().backward()
+    for name, parameter in model.module.named_parameters():
+        assert (parameter.grad is None) == name.startswith("forward_half")
+    assert model.backward_half(state.detach()) is None
+    assert set(state.tensors()) == {"hidden", "cell"}
+
+
+def test_the_backward_half_is_read_in_training_alone() -> None:
+    model, calls = tiny_model("elmo"), []
+    model.module.backward_half.register_forward_pre_hook(lambda *given: calls.append(1))
+    model.module.train()
+    model.encode(Batch(draw()), model.start(ROWS))
+    assert len(calls) == 1
+    _, state = model.eval().encode(Batch(draw()), model.start(ROWS))
+    assert (len(calls), model.backward_half(state)) == (1, None)
+
+
+def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> None:
+    tokens = draw()
+    layers, encoder = read_layers(model, tokens), model.encoder()
+    with torch.no_grad():
+        top, _ = encoder.encode(Batch(tokens), encoder.start(ROWS))
+    assert (encoder.width, encoder.module) == (2 * WIDTH, model.module)
+    assert torch.equal(top, layers[:, :, -1].flatten(2))
+    assert torch.equal(layers[:, :, 0, 0], model.module.embeddings.weight[tokens])
+    assert torch.equal(layers[:, :, 0, 0], layers[:, :, 0, 1])
+    hidden = model.module.predict(layers[:, :, -1, 0])
+    assert torch.equal(hidden, read(model, tokens))
+    every = model.encoder(layers=True)
+    assert every.width == 2 * WIDTH * (LAYERS + 1)
+    flat = np.random.default_rng(1).normal(size=(5, every.width))
+    split = model.split_layers(flat)
+    assert set(split) == {"vectors"}
+    assert np.array_equal(split["vectors"][:, 2], flat[:, 4 * WIDTH : 6 * WIDTH])
+    assert (model.width, model.given) == (WIDTH, ())
+
+
+def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
+    one, other = (tiny_model(kind, seed=3) for kind in ("elmo", "taglm"))
+    assert isinstance(other, TagLM)
+    theirs = other.module.state_dict()
+    assert all(torch.equal(t, theirs[name]) for name, t in one.module.state_dict().items())
+    encoder = other.eval().encoder(layers=True)
+    layers = read_layers(one.eval(), draw())  # type: ignore[arg-type]
+    with torch.no_grad():
+        vectors, _ = encoder.encode(Batch(draw()), encoder.start(ROWS))
+    split = other.split_layers(vectors.flatten(0, 1).numpy())
+    assert np.array_equal(split["vectors"], layers[:, :, 0, 0].flatten(0, 1).numpy())
+    assert np.array_equal(split["later"], layers[:, :, -1].flatten(2).flatten(0, 1).numpy())
+    one.save(tmp_path)
+    begun = tiny_model("taglm", initial_weights=str(tmp_path)).module.state_dict()
+    assert all(torch.equal(t, begun[name]) for name, t in theirs.items())
+    other.save(tmp_path)
+    assert read_json(tmp_path / "config.json")["model_type"] == "taglm"
+    with pytest.raises(ValueError, match=r"a model of type 'taglm', expected 'elmo': name another"):
+        load(tmp_path)
+
+
+@shapes
+def test_a_saved_folder_gives_the_same_vectors(shape: dict[str, Any], tmp_path: Path) -> None:
+    for kind in ("elmo", "taglm"):
+        model = lively_model(kind, **shape)
+        model.save(tmp_path / kind)
+        loaded = load_model(tmp_path / kind, model.kind)
+        for layers in (False, True):
+            found = []
+            for encoder in (model.encoder(layers), loaded.encoder(layers)):
+                with torch.no_grad():
+                    found.append(encoder.encode(Batch(draw()), encoder.start(ROWS))[0])
+            assert torch.equal(*found)
+        assert loaded.module.dropout.p == model.module.dropout.p
+
+
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    tiny_model("elmo").save(tmp_path)
+    for changes, told in (
+        ({"residual": False}, "residual True there, False here"),
+        ({"hidden": 24}, "Error"),
+        ({"width": 32}, "Error"),
+    ):
+        with pytest.raises(ValueError, match=f"not an ELMo checkpoint of this shape: .*{told}"):
+            tiny_model("elmo", initial_weights=str(tmp_path), **changes)
+    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | {"model_type": "x"})
+    with pytest.raises(ValueError, match=r"type 'x', expected 'elmo' or 'taglm': name another"):
+        load_model(tmp_path, tiny_entry("taglm").kind)
+
+
+@shapes
+@pytest.mark.parametrize("layers", [1, 3])
+def test_parameters_are_as_many_as_the_formula_says(shape: dict[str, Any], layers: int) -> None:
+    """V W + W² + W, and in each half a layer has 8 H (W + 1), and with a projection H W more."""
+    model = tiny_model("elmo", layers=layers, **shape)
+    units = shape["hidden"] or WIDTH
+    layer = 8 * units * (WIDTH + 1) + (units * WIDTH if shape["hidden"] else 0)
+    shared = VOCABULARY * WIDTH + WIDTH**2 + WIDTH
+    assert model.count_parameters() == shared + 2 * layers * layer
+
+
+def test_dropout_falls_before_each_layer_and_before_the_softmax() -> None:
+    model = tiny_model("elmo", dropout=0.5, layers=LAYERS)
+    seen: list[Tensor] = []
+    for layer in (*model.module.forward_half.layers, model.module.projection):
+        layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model.module.train()
+    batch = Batch(draw(rows=40))
+    model.encode(batch, model.start(40))
+    shares = [(values == 0).float().mean().item() for values in seen]
+    assert shares == pytest.approx([0.5] * (LAYERS + 2), abs=0.05)  # two for the softmax
+    seen.clear()
+    model.eval().encode(batch, model.start(40))
+    assert len(seen) == LAYERS + 1
+    assert all((values != 0).all() for values in seen)
+
+
+@pytest.mark.parametrize("kind", ["elmo", "taglm"])
+@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1, "hidden": 24}], ids=str)
+def test_a_stopped_training_goes_on_as_if_it_had_not_been(
+    kind: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"steps": 20, "final_weights": "best", **changes}
+    whole = make_training(tmp_path / "whole", kind, **settings)
+    whole.run()
+    cut = make_training(tmp_path / "cut", kind, **settings)
+    for _ in range(10):
+        cut.train_step()
+        cut._after_step()
+    cut.train_step()  # after the checkpoint, so that it is lost
+    resumed = make_training(tmp_path / "cut", kind, **settings)
+    assert resumed.progress.step == 10
+    resumed.run()
+    assert torch.equal(weights(resumed), weights(whole))
+    one, other = ((tmp_path / name / "curve.csv").read_bytes() for name in ("whole", "cut"))
+    assert one == other
+
+
+def test_both_halves_learn_a_text_that_goes_round(tmp_path: Path) -> None:
+    """Each token says the one before it and the one after it."""
+    corpus = tiny_corpus()
+    tokens = np.arange(len(corpus.tokens), dtype=np.int32) % (VOCABULARY - 1) + 1
+    corpus = replace(corpus, tokens=tokens)
+    training = make_training(tmp_path, "elmo", corpus=corpus, steps=150, learning_rate=0.02)
+    for _ in range(150):
+        training.train_step()
+    model, chance = training.model, np.log(VOCABULARY)
+    batch = Batch(torch.from_numpy(training.plan[0].tokens))
+    hidden, state = model.encode(batch, model.start(2))
+    behind = model.backward_half(state)
+    assert behind is not None
+    assert model.nats(hidden[:, :-1], batch.tokens[:, 1:]).mean().item() < chance / 2
+    assert model.nats(*behind).sum().item() / (behind[1] != IGNORED).sum() < chance / 2
+
+
+@pytest.mark.parametrize(
+    "changes", [{"accumulation": 2}, {"memory_gradient_windows": 1, "accumulation": 2}], ids=str
+)
+def test_passes_one_after_another_give_the_same_gradients(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    changes = changes | {"dropout": 0.0}
+    several = gradients(make_training(tmp_path / "several", "elmo", **changes))
+    one = gradients(make_training(tmp_path / "one", "elmo", **changes | {"accumulation": 1}))
+    assert_close(several, one)
+
+
+@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}], ids=str)
+def test_recomputed_layers_give_the_same_gradients(changes: dict[str, Any], tmp_path: Path) -> None:
+    plain, again = (
+        gradients(make_training(tmp_path / str(on), "elmo", gradient_checkpointing=on, **changes))
+        for on in (False, True)
+    )
+    assert_close(again, plain, 1e-7)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"kind": "elmo", "dropout": 0.0, "layers": 2}
+    plain, compiled = (
+        make_training(tmp_path / mode, compile=mode, **how) for mode in ("off", "default")
+    )
+    assert_close(gradients(compiled), gradients(plain))
+
+
+def test_what_it_can_not_is_said_in_a_line(model: ELMo) -> None:
+    with pytest.raises(KindError, match=r"hidden 16 is projected to width 16, which must be small"):
+        tiny_entry("elmo", hidden=WIDTH)
+    with pytest.raises(ValueError, match="the first 3 tokens of the window were read before"):
+        model.encode(Batch(draw(), new=3), model.start(ROWS))
+    values = tiny_params().model_dump()
+    values["models"] = {"elmo": {"kind": "elmo"}}
+    with pytest.raises(ParamsError) as error:
+        parse(values, "params.yaml")
+    assert "study.steps: probe needs attend" in str(error.value)
+    assert "but elmo can causal, encode, layers, state: add a model that can" in str(error.value)
+    values["study"]["steps"] = [name for name in values["study"]["steps"] if name != "probe"]
+    study = parse(values, "params.yaml")
+    with pytest.raises(KindError, match=r"models\.elmo: kind elmo can .*, but step probe needs"):
+        study.require("elmo", "probe")
