@@ -131,7 +131,9 @@ def push(part: Part, limit: str) -> None:
     found, most = part.locked(), read_size(limit)
     larger = {name: out for name, out in found.items() if out.get("size", 0) > most}
     files = [name for name in found if name not in larger]
-    call(part, "dvc", "push", "--quiet", *files)
+    if files:  # by stages where that says the same: DVC looks up one target after the other
+        stages = [stage.name for stage in part.stages if found.keys() & set(stage.large)]
+        call(part, "dvc", "push", "--quiet", *(files if larger else stages))
     size = sum(found[name].get("size", 0) for name in files)
     print(f"{part.name}: {len(files)} files on the remote, {write_size(size)}")
     list_missing(part, larger, f"larger than {limit}, so not pushed")

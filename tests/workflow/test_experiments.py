@@ -21,7 +21,7 @@ WHO = {
 }
 CHANGES = """
 study: {steps: [corpus, lm, perplexity, report]}
-models: {gpt2: null}
+models: {gpt2: null, lstm: null}
 """
 
 
@@ -66,7 +66,8 @@ def test_an_experiment_is_run_shown_and_compared(home: Path) -> None:
     printed = run(
         "dvc", "exp", "run", "-S", "lm.learning_rate=1e-5", folder=home, PYTHONPATH=src, **WHO
     )
-    assert "Stage 'corpus' didn't change, skipping" in printed
+    assert "--allowed-rules train_lm" in printed
+    assert "--allowed-rules download_corpus" not in printed
     after = json.loads(metrics.read_text())
     assert after["dev_loss"] != before["dev_loss"]
 
