@@ -1,5 +1,5 @@
 """E.T.: Entity-Transformers. The public names load torch and transformers only when they are first
-used.
+used; transformers' Auto classes know GPT2E from here on.
 """
 
 from __future__ import annotations
@@ -7,12 +7,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from entity_transformers.registration import register
+
 if TYPE_CHECKING:
-    from entity_transformers.models.gpt2e.adapter import add_entity_attention
+    from entity_transformers.models.gpt2e.adapter import (
+        add_entity_attention,
+        load_entity_attention,
+        save_entity_attention,
+    )
     from entity_transformers.models.gpt2e.memory import EntityMemory
     from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
 
-__all__ = ["EntityMemory", "GPT2EConfig", "GPT2EForCausalLM", "GPT2EModel", "add_entity_attention"]
+__all__ = [
+    "EntityMemory",
+    "GPT2EConfig",
+    "GPT2EForCausalLM",
+    "GPT2EModel",
+    "add_entity_attention",
+    "load_entity_attention",
+    "save_entity_attention",
+]
 
 _HOMES = {
     "EntityMemory": "entity_transformers.models.gpt2e.memory",
@@ -20,6 +34,8 @@ _HOMES = {
     "GPT2EForCausalLM": "entity_transformers.models.gpt2e.model",
     "GPT2EModel": "entity_transformers.models.gpt2e.model",
     "add_entity_attention": "entity_transformers.models.gpt2e.adapter",
+    "load_entity_attention": "entity_transformers.models.gpt2e.adapter",
+    "save_entity_attention": "entity_transformers.models.gpt2e.adapter",
 }
 
 
@@ -31,3 +47,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+register()

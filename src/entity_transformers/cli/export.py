@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
@@ -29,16 +30,23 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
         )
     corpus, trained = results / "corpus", load_model(folder, entry.kind)
     trained.save(output)
-    tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END
-    ).save_pretrained(output)
+    save_tokenizer(read_tokenizer(corpus / "tokenizer.json"), output, trained.context)
     write_text(
         output / "README.md",
         render_model_card(
             read_json(output / "config.json"), _card_facts(params, results, model, seed)
         ),
     )
+
+
+def save_tokenizer(tokenizer: Tokenizer, folder: Path, longest: int | None) -> None:
+    """Write the files of a transformers tokenizer; ``longest``: tokens that the model can read at
+    once, None: any number.
+    """
+    limit = {} if longest is None else {"model_max_length": longest}
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=END, eos_token=END, **limit
+    ).save_pretrained(folder)
 
 
 def _export_vectors(
