@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from entity_transformers.models.gpt2e.memory import EntityMemory
     from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
 
+__version__ = "0.1.0"
 __all__ = [
     "EntityMemory",
     "GPT2EConfig",
