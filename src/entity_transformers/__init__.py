@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from entity_transformers.registration import register
 
 if TYPE_CHECKING:
+    from entity_transformers.encode.document import DocumentReader
     from entity_transformers.models.gpt2e.adapter import (
         add_entity_attention,
         load_entity_attention,
@@ -17,19 +18,28 @@ if TYPE_CHECKING:
     )
     from entity_transformers.models.gpt2e.memory import EntityMemory
     from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
+    from entity_transformers.train.trainer import CarriedMemory, EntityStreams, collate_streams
 
 __version__ = "0.1.0"
 __all__ = [
+    "CarriedMemory",
+    "DocumentReader",
     "EntityMemory",
+    "EntityStreams",
     "GPT2EConfig",
     "GPT2EForCausalLM",
     "GPT2EModel",
     "add_entity_attention",
+    "collate_streams",
     "load_entity_attention",
     "save_entity_attention",
 ]
 
 _HOMES = {
+    "CarriedMemory": "entity_transformers.train.trainer",
+    "EntityStreams": "entity_transformers.train.trainer",
+    "collate_streams": "entity_transformers.train.trainer",
+    "DocumentReader": "entity_transformers.encode.document",
     "EntityMemory": "entity_transformers.models.gpt2e.memory",
     "GPT2EConfig": "entity_transformers.models.gpt2e.model",
     "GPT2EForCausalLM": "entity_transformers.models.gpt2e.model",
