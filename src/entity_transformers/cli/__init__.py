@@ -68,6 +68,11 @@ TOOLS = {
         "compare a training text with evaluation sets; fail where it holds their text",
         group=_CORPORA,
     ),
+    "demo": Command(
+        "demo",
+        "what a model expects of each word of a text, with its memory and without",
+        group=_MODELS,
+    ),
     "remember": Command(
         "remember", "read a text with a memory of its entities, and write it on", group=_MODELS
     ),

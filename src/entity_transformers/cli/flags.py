@@ -84,6 +84,7 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: An
             options["default"] = default
             options["help"] += "" if default is None else " (default: %(default)s)"
     if flag.positional:
+        options |= {} if required else {"nargs": "?"}
         parser.add_argument(name, **options)
     else:
         options |= {"required": True} if required and "action" not in options else {}
