@@ -1,5 +1,5 @@
-"""Run README's Python where the wheel alone is installed, on a tiny GPT-2 in place of the hub's, and
-see that nothing but the package's own requirements came with it.
+"""Run README's Python where the wheel alone is installed, on a tiny GPT-2 in place of the hub's,
+and see that nothing but the package's own requirements came with it.
 """
 
 import importlib.util
