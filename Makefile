@@ -15,7 +15,7 @@ help:  ## list the targets
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[workflow,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 sample: STUDY = sample

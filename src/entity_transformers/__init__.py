@@ -1,5 +1,5 @@
 """E.T.: Entity-Transformers. The public names load torch and transformers only when they are first
-used.
+used; transformers' Auto classes know GPT2E from here on.
 """
 
 from __future__ import annotations
@@ -7,19 +7,46 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from entity_transformers.registration import register
+
 if TYPE_CHECKING:
-    from entity_transformers.models.gpt2e.adapter import add_entity_attention
+    from entity_transformers.encode.document import DocumentReader
+    from entity_transformers.models.gpt2e.adapter import (
+        add_entity_attention,
+        load_entity_attention,
+        save_entity_attention,
+    )
     from entity_transformers.models.gpt2e.memory import EntityMemory
     from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
+    from entity_transformers.train.trainer import CarriedMemory, EntityStreams, collate_streams
 
-__all__ = ["EntityMemory", "GPT2EConfig", "GPT2EForCausalLM", "GPT2EModel", "add_entity_attention"]
+__version__ = "0.1.0"
+__all__ = [
+    "CarriedMemory",
+    "DocumentReader",
+    "EntityMemory",
+    "EntityStreams",
+    "GPT2EConfig",
+    "GPT2EForCausalLM",
+    "GPT2EModel",
+    "add_entity_attention",
+    "collate_streams",
+    "load_entity_attention",
+    "save_entity_attention",
+]
 
 _HOMES = {
+    "CarriedMemory": "entity_transformers.train.trainer",
+    "EntityStreams": "entity_transformers.train.trainer",
+    "collate_streams": "entity_transformers.train.trainer",
+    "DocumentReader": "entity_transformers.encode.document",
     "EntityMemory": "entity_transformers.models.gpt2e.memory",
     "GPT2EConfig": "entity_transformers.models.gpt2e.model",
     "GPT2EForCausalLM": "entity_transformers.models.gpt2e.model",
     "GPT2EModel": "entity_transformers.models.gpt2e.model",
     "add_entity_attention": "entity_transformers.models.gpt2e.adapter",
+    "load_entity_attention": "entity_transformers.models.gpt2e.adapter",
+    "save_entity_attention": "entity_transformers.models.gpt2e.adapter",
 }
 
 
@@ -31,3 +58,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+register()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import re
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from entity_transformers import runtime
+from entity_transformers import __version__, runtime
 from entity_transformers.cli import COMMANDS, main, make_parser, read_params
 from entity_transformers.study.params import Params, ParamsError
 from entity_transformers.study.values import read_values
@@ -30,8 +29,14 @@ def test_help_lists_every_command_in_the_papers_order(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    places = [text.index(f"    {name}") for name in COMMANDS]
+    places = [text.index(f"\n  {name} ") for name in COMMANDS]
     assert places == sorted(places)
+    groups = list(dict.fromkeys(command.group for command in COMMANDS.values()))
+    assert len(groups) == 4
+    for group in groups:
+        first = next(name for name, command in COMMANDS.items() if command.group == group)
+        assert f"\n{group}:\n  {first} " in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_every_command_describes_all_its_flags() -> None:
@@ -42,14 +47,16 @@ def test_every_command_describes_all_its_flags() -> None:
 
 
 def test_help_of_a_command_shows_values_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("inspect-corpus", "train-lm"):
+    for name in ("inspect-corpus", "train-lm", "remember"):
         with pytest.raises(SystemExit):
             main([name, "--help"])
     text = " ".join(capsys.readouterr().out.split())
     for part in (
         "{outermost,innermost,drop}",
         "(default: outermost)",
-        "(default: params.yaml)",
+        "(default: params.yaml here, or else the paper's)",
+        "entities that are listed [integer, above 0] (default: 20)",
+        "always the likeliest token [number, at least 0] (default: 0.8)",
         "learning rate after the warm-up [constant | cosine]",
         "optimizer steps [integer, above 0, at most 1e+10]",
         "residual connection around entity attention [true | false]",
@@ -61,8 +68,7 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as stop:
         main(["--version"])
     assert stop.value.code == 0
-    version = importlib.metadata.version("entity-transformers")
-    assert capsys.readouterr().out == f"entity-transformers {version}\n"
+    assert capsys.readouterr().out == f"entity-transformers {__version__}\n"
 
 
 def test_a_value_of_one_kind_is_overridden() -> None:

@@ -13,6 +13,10 @@ from tiny import VOCABULARY, tiny_model
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
 from entity_transformers.artifacts import read_json
+from entity_transformers.cli.export import save_tokenizer
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.encoding import END
 from entity_transformers.models.model_card import (
     render_model_card,
     render_plain_card,
@@ -48,28 +52,32 @@ def test_card_holds_data_scores_switches_and_the_leak() -> None:
         render_model_card({}, {key: value for key, value in FACTS.items() if key != "metrics"})
 
 
-def test_the_example_of_the_card_runs(tmp_path: Path) -> None:
+def test_the_example_of_the_card_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = Document("d", 0, "train", "", tuple("Anna met Bob and Anna left".split()), (0,))
+    tokenizer = learn_tokenizer([words], 280, "every_word")
     config = GPT2EConfig(
-        vocab_size=31,
+        vocab_size=tokenizer.get_vocab_size(),
         n_positions=16,
         n_embd=16,
         n_layer=1,
         n_head=2,
-        bos_token_id=0,
-        eos_token_id=0,
+        bos_token_id=tokenizer.token_to_id(END),
+        eos_token_id=tokenizer.token_to_id(END),
     )
     GPT2EForCausalLM(config).save_pretrained(tmp_path)
+    save_tokenizer(tokenizer, tmp_path, config.n_positions)
     (code,) = re.findall(
         r"```python\n(.*?)```", render_model_card(config.to_dict(), FACTS), re.DOTALL
     )
-    names = {
-        "folder": tmp_path,
-        "input_ids": torch.tensor([[1, 2, 3]]),
-        "entity_ids": torch.tensor([[0, 7, 0]]),
-    }
+    monkeypatch.chdir(tmp_path)  # the example stands in the folder that it loads
+    names: dict[str, Any] = {}
     exec(code, names)
-    assert names["logits"].shape == (1, 3, 31)
-    assert torch.equal(names["memory"].states[0, 7], names["hidden"][0, 1])
+    tokens, ids = names["input_ids"], names["entity_ids"]
+    assert names["tokenizer"].decode(tokens[0]) == f"{END}Anna met Bob."
+    assert names["logits"].shape == (1, tokens.shape[1], config.vocab_size)
+    last = int((ids[0] == 2).nonzero().max())
+    assert torch.equal(names["memory"].states[0, 2], names["hidden"][0, last])
+    assert names["tokenizer"].model_max_length == 16
 
 
 def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:

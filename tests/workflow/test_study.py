@@ -404,9 +404,10 @@ def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) 
     )
     load = (
         "from transformers import AutoModelForCausalLM, AutoTokenizer\n"
-        "import entity_transformers.models.gpt2e.model, sys\n"
-        "AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
-        "AutoTokenizer.from_pretrained(sys.argv[1])\n"
+        "import entity_transformers, sys\n"
+        "model = AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
+        "longest = AutoTokenizer.from_pretrained(sys.argv[1]).model_max_length\n"
+        "assert longest == model.config.n_positions, longest\n"
     )
     run(sys.executable, "-c", load, str(tmp_path), folder=tmp_path)
     assert "gpt2 reads no entities" in run(*command, "--model", "gpt2", folder=study, check=False)

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
+from entity_transformers import __version__
 from entity_transformers.artifacts import recorded, seal
 from entity_transformers.cli.flags import add_flags, add_overrides
 from entity_transformers.kinds import Kind
+from entity_transformers.study.libraries import explain
 from entity_transformers.study.origin import place
 from entity_transformers.study.params import PATHS, Params, parse
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
 
+PAPER = Path(__file__).resolve().parents[1] / "params.yaml"
+"""The paper's params.yaml in an installed package; a checkout has it at its root."""
+WIDTH = 100  # columns of the help
 EXIT_CODES = (
     "exit codes: 0 done; 1 verify found what does not match; 2 an error, in one message, a training"
     " that can't go on included; 75 a training that a signal or run.max_minutes stopped: run it"
@@ -35,37 +40,71 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: the module of this package that has its function, what it does in a line, and
-    the sections of params.yaml whose values it lets one override.
+    """A subcommand: the module of this package that has its function, what it does in a line, the
+    sections of params.yaml whose values it lets one override, and its heading in the help.
     """
 
     module: str
     help: str
     sections: tuple[str, ...] = ()
+    group: str = ""
 
 
+_CORPORA, _MODELS, _STUDIES = "corpora", "trained models", "studies"
 TOOLS = {
-    "check-params": Command("study", "check a params.yaml and print it, every value typed"),
-    "resolve-study": Command("study", "write a study's params.yaml from its study.yaml"),
-    "write-study": Command("study", "the same, and its dvc.yaml"),
-    "write-code": Command("study", "write code.json, a digest of each step's code"),
     "inspect-corpus": Command(
-        "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
+        "corpus",
+        "count documents, chains, mentions, tags and named entities of any corpus",
+        group=_CORPORA,
     ),
-    "fetch-data": Command("corpus", "download every pinned data set into one folder"),
-    "fetch-tasks": Command("examples", "download the files of tasks for zero_shot and transfer"),
-    "annotate": Command("resolve", "find coreference chains in a text, and write it for a study"),
+    "fetch-data": Command(
+        "corpus", "download every pinned data set into one folder", group=_CORPORA
+    ),
+    "annotate": Command(
+        "resolve", "find coreference chains in a text, and write it for a study", group=_CORPORA
+    ),
+    "fetch-tasks": Command(
+        "examples", "download the files of tasks for zero_shot and transfer", group=_CORPORA
+    ),
     "inspect-overlap": Command(
-        "corpus", "compare a training text with evaluation sets; fail where it holds their text"
+        "corpus",
+        "compare a training text with evaluation sets; fail where it holds their text",
+        group=_CORPORA,
     ),
-    "remember": Command("remember", "read a text with a memory of its entities, and write it on"),
-    "export-model": Command("export", "a trained model as a folder to share, with a model card"),
-    "verify": Command("verify", "compute every checksum of a study's results again, and compare"),
-    "write-index": Command("report", "write the index of all studies, README.md of their folder"),
-    "show-tables": Command("report", "print the tables in the terminal"),
+    "demo": Command(
+        "demo",
+        "what a model expects of each word of a text, with its memory and without",
+        group=_MODELS,
+    ),
+    "remember": Command(
+        "remember", "read a text with a memory of its entities, and write it on", group=_MODELS
+    ),
+    "export-model": Command(
+        "export", "a trained model as a folder to share, with a model card", group=_MODELS
+    ),
+    "check-params": Command(
+        "study", "check a params.yaml and print it, every value typed", group=_STUDIES
+    ),
+    "resolve-study": Command(
+        "study", "write a study's params.yaml from its study.yaml", group=_STUDIES
+    ),
+    "write-study": Command("study", "the same, and its dvc.yaml", group=_STUDIES),
+    "write-code": Command("study", "write code.json, a digest of each step's code", group=_STUDIES),
+    "verify": Command(
+        "verify", "compute every checksum of a study's results again, and compare", group=_STUDIES
+    ),
+    "write-index": Command(
+        "report", "write the index of all studies, README.md of their folder", group=_STUDIES
+    ),
+    "show-tables": Command("report", "print the tables in the terminal", group=_STUDIES),
 }
 COMMANDS = {
-    rule.replace("_", "-"): Command(step.name, about, ("run", *sorted(step.sections)))
+    rule.replace("_", "-"): Command(
+        step.name,
+        about,
+        ("run", *sorted(step.sections)),
+        "the study, step by step, with the paper's sections",
+    )
     for step in STEPS.values()
     for rule, about in step.rules.items()
 } | TOOLS
@@ -77,9 +116,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # threads that wait by spinning make two jobs on two cores five times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = sys.argv[1:] if argv is None else list(argv)
-    arguments = vars(make_parser(words[:1]).parse_args(words))
-    name = arguments.pop("command")
+    name = words[0] if words else ""
     try:
+        arguments = vars(make_parser(words[:1]).parse_args(words))
+        name = arguments.pop("command")
         if "params" in arguments:
             arguments["params"] = read_params(arguments.pop("params"), arguments)
         run(name, arguments)
@@ -89,6 +129,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(_fail(f"entity-transformers {name}: interrupted", 130))
     except (ValueError, OSError) as error:
         sys.exit(_fail(f"entity-transformers {name}: {error}"))
+    except ModuleNotFoundError as error:
+        if not (line := explain(error)):
+            raise
+        sys.exit(_fail(f"entity-transformers {name}: {line}"))
     except SystemExit as stop:
         sys.exit(_fail(stop.code) if isinstance(stop.code, str) else stop.code)
 
@@ -102,6 +146,9 @@ def run(name: str, arguments: dict[str, Any]) -> None:
     """Call a command. What a step's writes below ``output`` gets its digests, which `artifacts`
     checks when another command reads it.
     """
+    step = STEPS.get(COMMANDS[name].module) if name not in TOOLS else None
+    if step is not None and step.missing:
+        raise ValueError(step.missing)
     kind = _find_kind(name, arguments)
     with recorded() as written:
         find_function(name, kind)(**arguments)
@@ -138,12 +185,15 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
         description=(
             "Language models with a memory of a text's entities: the paper's method, step by step."
         ),
-        epilog=EXIT_CODES,
+        epilog=f"{_list_commands()}\n\n{fill(EXIT_CODES, WIDTH)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"entity-transformers {_version()}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"entity-transformers {__version__}")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", help="one of those below; its own --help"
+    )
     for name, command in COMMANDS.items():
-        sub = commands.add_parser(name, help=command.help, description=command.help)
+        sub = commands.add_parser(name, description=command.help)
         if name in names:
             add_flags(sub, find_function(name))
             for section in command.sections:
@@ -151,20 +201,28 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _version() -> str:
-    """The installed version; a checkout on PYTHONPATH has none."""
-    try:
-        return importlib.metadata.version("entity-transformers")
-    except importlib.metadata.PackageNotFoundError:
-        return "of a checkout that is not installed"
+def _list_commands() -> str:
+    """All commands under their headings, those of a study in the paper's order."""
+    groups: dict[str, list[str]] = {}
+    column = 2 + max(map(len, COMMANDS))
+    for name, command in COMMANDS.items():
+        about = f"{name:{column}}{command.help}"
+        line = fill(about, WIDTH, initial_indent="  ", subsequent_indent=" " * (column + 2))
+        groups.setdefault(command.group, []).append(line)
+    return "\n\n".join("\n".join((f"{group}:", *lines)) for group, lines in groups.items())
 
 
-def read_params(path: Path, arguments: dict[str, Any]) -> Params:
+def read_params(path: Path | None, arguments: dict[str, Any]) -> Params:
     """The study's params with the command line's values put over them (and taken out of
-    ``arguments``).
+    ``arguments``). No ``path``: params.yaml here, or else the paper's, which an installed package
+    brings, with its paths relative to this folder.
 
     Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError.
     """
+    path, folder = (Path("params.yaml"), Path()) if path is None else (path, path.parent)
+    if path == Path("params.yaml") and not path.exists() and PAPER.is_file():
+        path = PAPER
+        logging.info("no params.yaml here: the paper's values, %s", PAPER)
     values = read_values(path)
     for name in [name for name in arguments if "." in name]:
         *sections, key = name.split(".")
@@ -174,7 +232,7 @@ def read_params(path: Path, arguments: dict[str, Any]) -> Params:
         value = arguments.pop(name)
         if isinstance(held, dict):  # `parse` tells what else it is
             held[key] = value
-    return parse(_place(values, path.parent, str(values.get("root", "."))), str(path))
+    return parse(_place(values, folder, str(values.get("root", "."))), str(path))
 
 
 def _place(value: Any, folder: Path, root: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
@@ -40,7 +41,7 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
         )
     corpus, trained = results / "corpus", load_model(folder, entry.kind)
     trained.save(output)
-    _export_tokenizer(corpus, output)
+    save_tokenizer(read_tokenizer(corpus / "tokenizer.json"), output, trained.context)
     config, facts = read_json(output / "config.json"), _card_facts(params, results, entry, seed)
     card = (
         render_model_card(config, facts)
@@ -48,18 +49,6 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
         else render_plain_card(entry.kind, config, facts)
     )
     write_text(output / "README.md", card)
-
-
-def _export_tokenizer(corpus: Path, output: Path, **more: str) -> PreTrainedTokenizerFast:
-    """The study's encoder as transformers', with ``more`` special tokens."""
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=read_tokenizer(corpus / "tokenizer.json"),
-        bos_token=END,
-        eos_token=END,
-        **more,
-    )
-    tokenizer.save_pretrained(output)
-    return tokenizer
 
 
 def _export_encoder(
@@ -70,7 +59,8 @@ def _export_encoder(
     """
     trained = load_model(results / "lm" / entry.name / str(seed), entry.kind)
     trained.save(output)
-    tokenizer = _export_tokenizer(results / "corpus", output, mask_token=MASK)
+    encoder = read_tokenizer(results / "corpus" / "tokenizer.json")
+    tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK)
     if tokenizer.mask_token_id != trained.mask:
         raise ValueError(
             f"{results / 'corpus'}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
@@ -96,6 +86,20 @@ def _export_encoder(
     }
     config = read_json(output / "config.json")
     write_text(output / "README.md", render_encoder_card(config, facts))
+
+
+def save_tokenizer(
+    tokenizer: Tokenizer, folder: Path, longest: int | None, **more: str
+) -> PreTrainedTokenizerFast:
+    """Write the files of a transformers tokenizer, with ``more`` special tokens; ``longest``:
+    tokens that the model can read at once, None: any number.
+    """
+    limit = {} if longest is None else {"model_max_length": longest}
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=END, eos_token=END, **limit, **more
+    )
+    made.save_pretrained(folder)
+    return made
 
 
 def _export_vectors(

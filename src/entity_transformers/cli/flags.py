@@ -55,9 +55,8 @@ def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> 
             parser.add_argument(
                 "--params",
                 type=Path,
-                default=Path("params.yaml"),
                 metavar="FILE",
-                help="the study's params.yaml (default: %(default)s)",
+                help="the study's params.yaml (default: params.yaml here, or else the paper's)",
             )
         else:
             _add_flag(parser, name, hints[name], parameter.default)
@@ -81,14 +80,32 @@ def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: An
             options["choices"] = get_args(plain)
         else:
             options |= {"metavar": flag.metavar or name.upper(), "type": _reader(hint)}
+            options["help"] += _describe_number(hint)
         if not required:
             options["default"] = default
             options["help"] += "" if default is None else " (default: %(default)s)"
     if flag.positional:
+        options |= {} if required else {"nargs": "?"}
         parser.add_argument(name, **options)
     else:
         options |= {"required": True} if required and "action" not in options else {}
         parser.add_argument(f"--{name.replace('_', '-')}", **options)
+
+
+def _describe_number(hint: Any) -> str:
+    """`` [integer, at least 1]`` of a number's type; nothing of another."""
+    schema = TypeAdapter(hint).json_schema()
+    parts = schema.get("anyOf", [schema])
+    number = next((one for one in parts if one.get("type") in ("integer", "number")), None)
+    if number is None:
+        return ""
+    words = zip(
+        ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"),
+        _LIMITS.values(),
+        strict=True,
+    )
+    limits = [f"{word} {number[key]:g}" for key, word in words if key in number]
+    return f" [{', '.join([number['type'], *limits])}]"
 
 
 def _find_flag(hint: Any) -> Flag | None:

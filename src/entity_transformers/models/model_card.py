@@ -18,9 +18,20 @@ not have it; compare those with other models."""
 
 USE = """\
 ```python
+import torch
 from entity_transformers import EntityMemory, GPT2EForCausalLM
+from transformers import AutoTokenizer
 
-model = GPT2EForCausalLM.from_pretrained(folder)
+folder = "."  # this one
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = GPT2EForCausalLM.from_pretrained(folder).eval()
+
+# text and whose it is: entities of a document from 1 on; 0: none
+pieces = [(tokenizer.bos_token, 0), ("Anna", 1), (" met", 0), (" Bob", 2), (".", 0)]
+encoded = [(tokenizer.encode(text), entity) for text, entity in pieces]
+input_ids = torch.tensor([[token for tokens, _ in encoded for token in tokens]])
+entity_ids = torch.tensor([[entity for tokens, entity in encoded for _ in tokens]])
+
 memory = EntityMemory(batch_size=1, entities=20, width=model.config.n_embd)
 # [batch, tokens, width]
 hidden = model.transformer(input_ids, entity_ids=entity_ids, memory=memory).last_hidden_state
@@ -29,10 +40,9 @@ logits = model.lm_head(hidden)
 memory = memory.write(entity_ids, hidden.detach(), model.config.memory_write)
 ```
 
-`entity_ids` (int64, the shape of `input_ids`) number the entities of a document from 1; 0 is none.
-Without them the model runs as a plain causal language model. Where the package is not installed:
-`AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`, with `entity_states` [batch,
-tokens, width] instead of a memory."""
+Without `entity_ids` the model runs as a plain causal language model. Where the package is not
+installed: `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`, with
+`entity_states` [batch, tokens, width] instead of a memory."""
 
 
 VECTORS = """\

@@ -166,8 +166,11 @@ class Plan:
         return [*own, *(os.path.normpath(f"{self.params.root}/{file}") for file in files)]
 
     def missing_library(self) -> str:
-        """What to install before the runs that have still to be made, in a line; "" for nothing."""
+        """What to install before what has still to be made, in a line; "" for nothing."""
         for step in self.steps:
+            made = step.needs is not None or (self.home / folder(step) / step.target).exists()
+            if step.missing and not made:
+                return f"study.steps: {step.missing}"
             for model, seed in self.runs(step) if step.needs is not None else ():
                 kind = self.params.model(model).kind
                 own = kind.missing if step.name in kind.start else ""

@@ -21,10 +21,19 @@ from transformers import (
     MistralConfig,
     MistralForCausalLM,
     PreTrainedModel,
+    Trainer,
+    TrainingArguments,
 )
 
-from entity_transformers import EntityMemory, GPT2EConfig, GPT2EForCausalLM, add_entity_attention
-from entity_transformers.models.gpt2e.adapter import find_blocks
+from entity_transformers import (
+    EntityMemory,
+    GPT2EConfig,
+    GPT2EForCausalLM,
+    add_entity_attention,
+    load_entity_attention,
+    save_entity_attention,
+)
+from entity_transformers.models.gpt2e.hooks import find_blocks
 
 SMALL: dict[str, Any] = {
     "vocab_size": 31,
@@ -191,16 +200,108 @@ def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_saved_weights_load_into_an_adapted_model(name: str, tmp_path: Path) -> None:
-    model = add_entity_attention(make_base(name, tmp_path / "base"))
+def test_a_saved_model_comes_back_with_its_entity_attention(name: str, tmp_path: Path) -> None:
+    base = make_base(name, tmp_path / "base")
+    model = add_entity_attention(base, layer_norm=True, values="both")
     open_gates(model)
     model.save_pretrained(tmp_path / "adapted")
-    again = add_entity_attention(type(model).from_pretrained(tmp_path / "base"))
-    state = load_file(tmp_path / "adapted" / "model.safetensors")
-    assert not again.load_state_dict(state, strict=False).unexpected_keys
     tokens, ids, memory = make_input()
     given = {"entity_ids": ids, "memory": memory}
-    assert torch.equal(again.eval()(tokens, **given).logits, model(tokens, **given).logits)
+    expected = model(tokens, **given).logits
+    again = load_entity_attention(tmp_path / "adapted")
+    assert again.config.entity_attention["values"] == "both"
+    assert torch.equal(again.eval()(tokens, **given).logits, expected)
+    assert torch.equal(
+        type(model).from_pretrained(tmp_path / "adapted").eval()(tokens, **given).logits, expected
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entity_attention_saved_alone_fits_its_model_and_no_other(
+    name: str, tmp_path: Path
+) -> None:
+    base = make_base(name, tmp_path / "base")
+    blocks = list(find_blocks(base, 2))
+    model = add_entity_attention(base, values="both", blocks=blocks[1:])
+    open_gates(model)
+    save_entity_attention(model, tmp_path / "alone")
+    saved = load_file(tmp_path / "alone" / "entity_attention.safetensors")
+    assert {key.split(".entity_attn.")[0][-1] for key in saved} == {"1"}
+    tokens, ids, memory = make_input()
+    given = {"entity_ids": ids, "memory": memory}
+    expected = model(tokens, **given).logits
+    fresh = make_base(name, tmp_path / "base")
+    kind = type(fresh)
+    again = load_entity_attention(tmp_path / "alone", fresh)
+    assert again is fresh
+    assert torch.equal(again(tokens, **given).logits, expected)
+    assert isinstance(again, kind)
+    other = add_entity_attention(make_base(name, tmp_path / "base"), values="both")
+    with pytest.raises(ValueError, match=r"is not one of this model \(.*entity_attn"):
+        load_entity_attention(tmp_path / "alone", other)
+    if name != "bert":  # which is no causal model: its name alone does not say how to load it
+        named = load_entity_attention(tmp_path / "alone")
+        assert torch.equal(named.eval()(tokens, **given).logits, expected)
+
+
+def test_folders_without_entity_attention_are_refused(tmp_path: Path) -> None:
+    base = make_base("gpt2", tmp_path / "base")
+    with pytest.raises(ValueError, match="a model without entity attention"):
+        load_entity_attention(tmp_path / "base")
+    with pytest.raises(ValueError, match=r"no entity_attention\.json there"):
+        load_entity_attention(tmp_path / "base", base)
+    with pytest.raises(ValueError, match="has no entity attention"):
+        save_entity_attention(base, tmp_path / "alone")
+    model = add_entity_attention(base)
+    plain = {key: value for key, value in model.state_dict().items() if "entity_attn" not in key}
+    model.save_pretrained(tmp_path / "cut", state_dict=plain)
+    with pytest.raises(ValueError, match=r"entity_attn\.\S+ is not there"):
+        load_entity_attention(tmp_path / "cut")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_generate_takes_entities_and_equals_full_passes(
+    name: str, use_cache: bool, tmp_path: Path
+) -> None:
+    model = add_entity_attention(make_base(name, tmp_path), gate="none", values="both")
+    open_gates(model)
+    torch.manual_seed(1)
+    with torch.no_grad():  # else it repeats one token, whatever it reads
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * (0.5 if parameter.ndim > 1 else 0.05))
+    tokens, ids, memory = make_input()
+
+    def rule(sofar: Tensor, known: Tensor) -> Tensor:
+        return torch.where(sofar[:, -1] % 3 == 0, known[:, -1], sofar[:, -1] % 4)
+
+    how = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    found = model.generate(
+        tokens, entity_ids=ids, memory=memory, new_entities=rule, use_cache=use_cache, **how
+    )
+    slow, given = tokens, ids
+    for _ in range(6):
+        logits = model(slow, entity_ids=given, memory=memory, use_cache=False).logits
+        slow = torch.cat([slow, logits[:, -1:].argmax(-1)], 1)
+        given = torch.cat([given, rule(slow, given)[:, None]], 1)
+    assert torch.equal(found, slow)
+    assert not torch.equal(model.generate(tokens, **how), slow)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_trainer_does_not_train_without_the_entities_that_it_is_given(
+    name: str, tmp_path: Path
+) -> None:
+    model = add_entity_attention(make_base(name, tmp_path))
+    tokens, ids, _ = make_input()
+    rows = [
+        {"input_ids": t, "entity_ids": i, "labels": t} for t, i in zip(tokens, ids, strict=True)
+    ]
+    arguments = TrainingArguments(
+        str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True
+    )
+    with pytest.raises(ValueError, match=r"entity_ids of shape .* came without memory"):
+        Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
 
 
 def test_base_model_takes_entities_too_and_checkpointing_agrees(tmp_path: Path) -> None:

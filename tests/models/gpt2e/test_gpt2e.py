@@ -5,6 +5,7 @@ arrangements.
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -446,6 +447,43 @@ from transformers import AutoModelForCausalLM
 IMPORT = "from entity_transformers import GPT2EForCausalLM as AutoModelForCausalLM"
 
 
+AUTO = """
+{lines}
+early = "torch" in sys.modules or "transformers" in sys.modules
+from transformers import AutoConfig
+config = AutoConfig.from_pretrained("{folder}")
+made = AutoConfig.for_model("gpt2e", n_layer=1)
+from transformers import AutoModel, AutoModelForCausalLM
+models = [kind.from_pretrained("{folder}") for kind in (AutoModel, AutoModelForCausalLM)]
+print(early, *(type(one).__module__ for one in (config, made, *models)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lines", "early"),
+    [
+        ("import sys, entity_transformers", "False"),
+        ("import sys; from transformers import AutoTokenizer; import entity_transformers", "True"),
+        ("import sys; from entity_transformers import GPT2EConfig", "True"),
+    ],
+)
+def test_auto_classes_know_gpt2e_once_the_package_is_imported(
+    tmp_path: Path, lines: str, early: str
+) -> None:
+    make_model(10).save_pretrained(tmp_path)
+    source = str(Path(__file__).resolve().parents[3] / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", AUTO.format(lines=lines, folder=tmp_path)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": source, "HF_HUB_OFFLINE": "1"},
+        check=False,
+    )
+    home = "entity_transformers.models.gpt2e.model"
+    assert done.stdout.split() == [early, *[home] * 4], done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("setup", "options", "module"),
@@ -710,6 +748,23 @@ def test_bad_input_names_tensor_shape_and_expectation(
     tokens, ids, memory = make_input(0)
     with pytest.raises(ValueError, match=message):
         make_model()(tokens, **{"entity_ids": ids, "memory": memory, **changes})
+
+
+def test_a_text_with_more_tokens_than_positions_is_refused() -> None:
+    model = make_model(0)
+    limit = model.config.n_positions
+    message = f"position {limit} of a text, but the model has positions 0 to {limit - 1}"
+    tokens = torch.ones(1, limit + 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match=message):
+        model(tokens)
+    with pytest.raises(ValueError, match=message):
+        model(tokens[:, :1], position_ids=torch.tensor([[limit]]))
+    first = model(tokens[:, :-1], use_cache=True)
+    with pytest.raises(ValueError, match=message):
+        model(tokens[:, :1], past_key_values=first.past_key_values)
+    # packed documents may be longer together than the positions that each has
+    positions = torch.arange(limit + 1)[None] % limit
+    assert model(tokens, position_ids=positions, use_cache=False).logits.shape[1] == limit + 1
 
 
 def test_bad_switches_are_refused() -> None:

@@ -176,6 +176,13 @@ def test_no_method_changes_the_memory(method: str) -> None:
         memory.states = before  # type: ignore[misc]
 
 
+def test_repr_tells_shape_device_and_dtype_and_no_numbers() -> None:
+    memory = EntityMemory(2, 3, 4).to("cpu", torch.float64)
+    assert repr(memory) == (
+        "EntityMemory(batch_size=2, entities=3, width=4, device=cpu, dtype=torch.float64)"
+    )
+
+
 def test_bad_input_names_tensor_shape_and_expectation() -> None:
     memory = EntityMemory(2, 3, 4)
     ids, hidden = torch.zeros(2, 5, dtype=torch.int64), torch.zeros(2, 5, 4)

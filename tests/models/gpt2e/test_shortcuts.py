@@ -242,6 +242,38 @@ def test_the_way_is_chosen_by_what_is_asked(
     assert taken == [way]
 
 
+class Adapter(torch.nn.Module):
+    """A projection with a difference added, as PEFT's LoRA puts it in the projection's place."""
+
+    def __init__(self, base: Any) -> None:
+        super().__init__()
+        self.base, self.delta = base, torch.nn.Parameter(torch.randn(WIDTH, WIDTH).double())
+
+    weight = property(lambda self: self.base.weight)
+    bias = property(lambda self: self.base.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.base(states) + states @ self.delta
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("values", ["hidden", "both"])
+def test_what_is_put_around_a_projection_counts_without_entities_too(
+    values: str, cached: bool
+) -> None:
+    plain, fast = make_layers(values=values)
+    for name in ("v_attn", "c_proj", "q_attn", "k_attn"):
+        adapter = Adapter(getattr(plain, name))
+        setattr(plain, name, adapter)
+        setattr(fast, name, Adapter(getattr(fast, name)))
+        getattr(fast, name).load_state_dict(adapter.state_dict())
+    hidden, _, _ = make_inputs(40)
+    expected, _ = plain(hidden, Entities(uniform=True))
+    cache = DynamicCache() if cached else None
+    found, _ = fast(hidden, Entities(uniform=True), past_key_values=cache)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
 def test_each_row_is_projected_once() -> None:
     _, fast = make_layers(values="both")
     hidden, rows, ids = make_inputs(40)

@@ -4,18 +4,23 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from entity_transformers.models.gpt2e.entities import Entities, find_entities
-from entity_transformers.models.gpt2e.shortcuts import FastEntityAttention
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.models.gpt2e.adapted import KEY, Adapted, adapt_class
+from entity_transformers.models.gpt2e.hooks import attach
 
 Model = TypeVar("Model", bound=PreTrainedModel)
-INPUTS = ("entity_ids", "memory", "entity_states")
+WEIGHTS, SWITCHES = "entity_attention.safetensors", "entity_attention.json"
+"""The files of `save_entity_attention`."""
 
 
 def add_entity_attention(
@@ -31,135 +36,114 @@ def add_entity_attention(
 ) -> Model:
     """The same model, each of whose blocks now ends in an entity attention (section 3.1).
 
-    Its calls take ``entity_ids`` and ``memory``, or ``entity_states``, as those of `GPT2EModel` do;
-    ``generate`` takes none. With the gate of the default, which starts at 0, it still computes what
-    it did before. New weights lie in the blocks as ``entity_attn`` and are saved with the model;
-    load them into a model that has been through this function. Whether a token sees later ones is
-    taken from the model's own attention: a decoder's are hidden, BERT's are not. ``blocks`` names
-    the layers where they are not the one list of as many modules as the config has layers. A model
-    with sliding windows, or that has been through this function before, raises ValueError; so does
-    a call with entities where the model hands them to no block.
+    Its calls take ``entity_ids`` and ``memory``, or ``entity_states``, as those of `GPT2EModel` do,
+    and ``generate`` as `GPT2EForCausalLM`'s. With the gate of the default, which starts at 0, it
+    still computes what it did before. New weights lie in the blocks as ``entity_attn`` and are
+    saved with the model, the switches in its config; `load_entity_attention` loads both. Whether a
+    token sees later ones is taken from the model's own attention: a decoder's are hidden, BERT's
+    are not. ``blocks`` names the layers where they are not the one list of as many modules as the
+    config has layers. A model with sliding windows, or that has been through this function before,
+    raises ValueError; so does a call with entities where the model hands them to no block.
     """
-    config = model.config.get_text_config(decoder=True)
-    found = find_blocks(model, config.num_hidden_layers) if blocks is None else list(blocks)
-    _check_model(config, found)
-    hooks = EntityHooks(config.hidden_size)
-    for slot, block in enumerate(found, start=config.num_hidden_layers):
-        layer = FastEntityAttention(
-            config,
-            slot,
-            width=config.hidden_size,
-            heads=config.num_attention_heads,
-            attention_dropout=attention_dropout,
-            dropout=dropout,
-            is_causal=any(getattr(module, "is_causal", False) for module in block.modules()),
-            residual=residual,
-            layer_norm=layer_norm,
-            gate=gate,
-            values=values,
-        )
-        nn.init.normal_(layer.c_proj.weight, std=0.02 / (3 * len(found)) ** 0.5)
-        like = next(block.parameters())
-        block.entity_attn = layer.to(device=like.device, dtype=like.dtype)
-        block.register_forward_hook(hooks.attend, with_kwargs=True, prepend=True)
-    for module in model.modules():
-        if isinstance(module, PreTrainedModel):
-            module.register_forward_pre_hook(hooks.find, with_kwargs=True)
-            module.register_forward_hook(hooks.check, with_kwargs=True)
+    names = {module: name for name, module in model.named_modules()}
+    switches = {
+        "gate": gate,
+        "residual": residual,
+        "layer_norm": layer_norm,
+        "values": values,
+        "attention_dropout": attention_dropout,
+        "dropout": dropout,
+        "blocks": None if blocks is None else [names[block] for block in blocks],
+    }
+    attach(model, switches)
+    found: Any = model
+    kind: Any = type(model)
+    found.__class__ = adapt_class(kind)
+    setattr(model.config, KEY, switches)
     return model
 
 
-def find_blocks(model: nn.Module, count: int) -> list[nn.Module]:
-    """The model's one list of ``count`` blocks; none or several raise ValueError."""
-    lists = [
-        module
-        for module in model.modules()
-        if isinstance(module, nn.ModuleList) and len(module) == count
-    ]
-    if len(lists) != 1:
-        raise ValueError(
-            f"{type(model).__name__} has {len(lists)} lists of {count} modules, expected 1: name"
-            " its layers with blocks="
-        )
-    return list(lists[0])
-
-
-def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
-    if any(hasattr(block, "entity_attn") for block in blocks):
-        raise ValueError("the model has entity attention already")
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
-    if kinds or (
-        getattr(config, "sliding_window", None) and not getattr(config, "layer_types", None)
-    ):
-        raise ValueError(
-            f"layers of kind {sorted(kinds) or 'sliding_attention'} are not supported, expected"
-            " full_attention"
-        )
-
-
-class EntityHooks:
-    """What runs before and after the model and after each block. The entities travel among the
-    keyword arguments.
-
-    transformers' models hand these down to their blocks, also when a block is computed again for
-    its gradient.
+def save_entity_attention(model: PreTrainedModel, folder: Path | str) -> None:
+    """Write the entity attention alone: its weights, its switches and the name of the model that it
+    was added to. A model without any raises ValueError.
     """
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.arrived = False
-
-    def find(
-        self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Before the model: checked ``entities`` instead of the three inputs."""
-        given = [name for name in INPUTS if kwargs.get(name) is not None]
-        inputs = {name: value for name, value in kwargs.items() if name not in INPUTS}
-        if given:
-            tokens = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs_embeds"))
-            if tokens is None:
-                raise ValueError(f"{', '.join(given)} came without input_ids or inputs_embeds")
-            like = next(
-                parameter for parameter in model.parameters() if parameter.is_floating_point()
-            )
-            ids, memory, states = (kwargs.get(name) for name in INPUTS)
-            inputs["entities"] = find_entities(
-                (tokens.shape[0], tokens.shape[1]), self.width, ids, memory, states, like
-            )
-            self.arrived = False
-        return args, inputs
-
-    def check(
-        self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-    ) -> None:
-        """After the model: did the entities reach a block?"""
-        if "entities" in kwargs and not self.arrived:
-            raise ValueError(
-                f"{type(model).__name__} does not hand keyword arguments to its blocks: entities"
-                " can't reach them"
-            )
-
-    def attend(
-        self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-    ) -> Any:
-        """After a block: entity attention over its hidden states [B, T, W], with the mask and the
-        cache that the block had.
-        """
-        inputs = {**dict(zip(_argument_names(type(block)), args, strict=False)), **kwargs}
-        mask, cache = inputs.get("attention_mask"), inputs.get("past_key_values")
-        self.arrived = "entities" in kwargs
-        entities = kwargs.get("entities", Entities())
-        layer = block.entity_attn
-        assert isinstance(layer, FastEntityAttention)
-        # SDPA alone is given no mask only where there is nothing to hide but what is_causal hides
-        if entities.rows is None:
-            entities = Entities(
-                uniform=mask is None and layer.config._attn_implementation == "sdpa"
-            )
-        hidden: Tensor = output[0] if isinstance(output, tuple) else output
-        hidden, _ = layer(hidden, entities, mask, past_key_values=cache)
-        return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
+    switches = getattr(model.config, KEY, None)
+    if not isinstance(model, Adapted) or not switches:
+        raise ValueError(
+            f"{type(model).__name__} has no entity attention: call add_entity_attention first"
+        )
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(_find_weights(model), folder / WEIGHTS)
+    write_json(folder / SWITCHES, {"model": model.config._name_or_path, **switches})
 
 
-def _argument_names(kind: type[nn.Module]) -> list[str]:
-    return list(inspect.signature(kind.forward).parameters)[1:]
+def load_entity_attention(
+    folder: Path | str, model: PreTrainedModel | None = None, **how: Any
+) -> PreTrainedModel:
+    """The model with entity attention that ``save_pretrained`` wrote to a folder, or the one whose
+    entity attention `save_entity_attention` wrote there.
+
+    ``model``: put the latter into this one; without it the model that the folder names is loaded,
+    for which ``how`` are keywords of ``from_pretrained``. A folder of neither kind, or weights that
+    do not fit the model, raise ValueError.
+    """
+    folder = Path(folder)
+    if (folder / SWITCHES).is_file():
+        switches = read_json(folder / SWITCHES)
+        name = switches.pop("model")
+        base = AutoModelForCausalLM.from_pretrained(name, **how) if model is None else model
+        return _put(base, switches, load_file(folder / WEIGHTS), folder)
+    if model is not None:
+        raise ValueError(
+            f"{folder}: no {SWITCHES} there: write it with save_entity_attention, or"
+            " leave model out for a folder of save_pretrained"
+        )
+    config = AutoConfig.from_pretrained(folder)
+    if not getattr(config, KEY, None):
+        raise ValueError(
+            f"{folder}: a model without entity attention: load it with transformers"
+            " and call add_entity_attention"
+        )
+    kind: Any = adapt_class(getattr(transformers, config.architectures[0]))
+    loaded, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **how)
+    if missing := [name for name in info["missing_keys"] if "entity_attn" in name]:
+        raise ValueError(
+            f"{folder}: {sorted(missing)[0]} is not there, though config.json has"
+            f" {KEY}: save the model again"
+        )
+    return loaded
+
+
+def _put(
+    model: PreTrainedModel, switches: dict[str, Any], weights: dict[str, Tensor], folder: Path
+) -> PreTrainedModel:
+    if not getattr(model.config, KEY, None):
+        blocks = switches.pop("blocks")
+        found = None if blocks is None else [model.get_submodule(name) for name in blocks]
+        add_entity_attention(model, **switches, blocks=found)
+    own = _find_weights(model)
+    wrong = sorted(
+        {
+            name
+            for name in own.keys() | weights.keys()
+            if name not in own or name not in weights or own[name].shape != weights[name].shape
+        }
+    )
+    if wrong:
+        raise ValueError(
+            f"{folder}: its entity attention is not one of this model ({wrong[0]}):"
+            " load the model that it was saved from"
+        )
+    with torch.no_grad():
+        for name, weight in weights.items():
+            own[name].copy_(weight)
+    return model
+
+
+def _find_weights(model: nn.Module) -> dict[str, Tensor]:
+    return {
+        name: weight.detach()
+        for name, weight in model.state_dict().items()
+        if ".entity_attn." in name
+    }

@@ -6,7 +6,7 @@ Dimensions: B batch, T tokens, R = entities + 1 rows of the memory, W width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,7 +56,7 @@ def find_entities(
     if memory is None:
         raise ValueError(
             f"entity_ids of shape {list(entity_ids.shape)} came without memory: expected an"
-            " EntityMemory to read them from"
+            " EntityMemory to read them from (in transformers' Trainer: CarriedMemory hands it on)"
         )
     _check_device("entity_ids", entity_ids, like)
     if memory.check(entity_ids) == 0:
@@ -97,6 +97,26 @@ def check_memory(memory: EntityMemory, batch: int, width: int) -> None:
         raise ValueError(
             f"memory has shape {list(states.shape)}, expected [{batch}, entities + 1, {width}]"
             " (batch, rows, width)"
+        )
+
+
+def check_length(tokens: int, cache: Any, positions: Tensor | None, limit: int) -> None:
+    """ValueError where one of ``tokens`` tokens has no position below ``limit``: those in the cache
+    stand before them, or ``positions`` say where they stand (a device's are not looked at: that
+    would wait for it).
+    """
+    if torch.compiler.is_compiling():
+        return
+    if positions is not None:
+        end = int(positions.max()) + 1 if positions.device.type == "cpu" and tokens else 0
+    elif cache is None or cache.is_compileable:
+        end = tokens
+    else:
+        end = tokens + cache.get_seq_length()
+    if end > limit:
+        raise ValueError(
+            f"position {end - 1} of a text, but the model has positions 0 to {limit - 1}"
+            f" (n_positions {limit}): read longer texts in windows, with the memory between them"
         )
 
 

@@ -14,7 +14,6 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
-    GenerationMixin,
     GPT2Config,
     GPT2LMHeadModel,
     GPT2Model,
@@ -31,13 +30,11 @@ from transformers.utils.output_capturing import OutputRecorder
 from .attention import EntityAttention
 from .entities import (
     Entities,
-    EntityContinuation,
-    NewEntities,
-    check_ids,
-    check_memory,
+    check_length,
     find_entities,
     find_no_entities,
 )
+from .generation import EntityGeneration
 from .memory import EntityMemory
 from .shortcuts import FastEntityAttention
 
@@ -200,13 +197,14 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         ``entity_ids`` int64 [B, T] are rows of ``memory``, 0 for none; or ``entity_states`` [B, T,
         W] gives each token's vector. Neither: no entities. Documents packed in a row
         (``position_ids`` that restart at 0, no mask, ``use_cache=False``) see only themselves. Ids
-        out of range and tensors of another shape or dtype raise ValueError; in a compiled model,
-        which can't look at values, an id out of range is 0.
+        out of range, tensors of another shape or dtype and more tokens than the model has positions
+        raise ValueError; in a compiled model, which can't look at values, an id out of range is 0.
         """
         tokens = input_ids if input_ids is not None else inputs_embeds
         if tokens is None:
             raise ValueError("You have to specify either input_ids or inputs_embeds")
         shape = (tokens.shape[0], tokens.shape[1])
+        check_length(shape[1], past_key_values, position_ids, self.config.n_positions)
         use_cache = self.config.use_cache if use_cache is None else use_cache
         entities = find_entities(
             shape, self.config.n_embd, entity_ids, memory, entity_states, self.wte.weight
@@ -231,7 +229,7 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         )
 
 
-class GPT2EForCausalLM(GPT2EPreTrainedModel, GPT2LMHeadModel):
+class GPT2EForCausalLM(EntityGeneration, GPT2EPreTrainedModel, GPT2LMHeadModel):
     """GPT2E with the language modelling head, tied to the input embeddings as in GPT-2."""
 
     _tied_weights_keys = {"lm_head.weight": "transformer.wte.weight"}  # noqa: RUF012
@@ -275,56 +273,6 @@ class GPT2EForCausalLM(GPT2EPreTrainedModel, GPT2LMHeadModel):
             entity_states=entity_states,
             **kwargs,
         )
-
-    def generate(self, *args: Any, new_entities: NewEntities = 0, **kwargs: Any) -> Any:
-        """As `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] for the prompt and
-        ``memory`` to read them from.
-
-        ``new_entities`` says which entity each new token belongs to: one id for all, or a function
-        of the tokens so far [B, t] and the ids of those before the last [B, t - 1] that returns the
-        last one's, int64 [B]. The memory is only read. What does not fit together raises
-        ValueError.
-        """
-        tokens = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
-        entity_ids = kwargs.get("entity_ids")
-        if kwargs.get("entity_states") is not None or (entity_ids is not None and tokens is None):
-            raise ValueError(
-                "generate takes entity_ids with memory for a prompt of input_ids, neither"
-                " entity_states nor inputs_embeds"
-            )
-        if entity_ids is None and (callable(new_entities) or new_entities != 0):
-            raise ValueError(
-                f"new_entities {new_entities!r} came without entity_ids of the prompt and memory"
-            )
-        if entity_ids is not None and tokens is not None:
-            check_ids(entity_ids, tuple(tokens.shape))
-        if kwargs.get("memory") is not None and tokens is not None:
-            check_memory(kwargs["memory"], tokens.shape[0], self.config.n_embd)
-        rule = EntityContinuation(new_entities)
-        model: Any = self
-        return GenerationMixin.generate(model, *args, new_entities=rule, **kwargs)
-
-    def prepare_inputs_for_generation(
-        self,
-        input_ids: Any,
-        *args: Any,
-        entity_ids: Tensor | None = None,
-        memory: EntityMemory | None = None,
-        new_entities: EntityContinuation | None = None,
-        **kwargs: Any,
-    ) -> dict[str, Any]:
-        """The inputs of the next forward pass: entity ids of the tokens that are not in the cache
-        yet, and the memory.
-        """
-        inputs = GenerationMixin.prepare_inputs_for_generation(self, input_ids, *args, **kwargs)  # type: ignore[arg-type]
-        if entity_ids is not None and memory is not None:
-            continued = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
-            inputs["entity_ids"] = continued[:, -inputs["input_ids"].shape[1] :].contiguous()
-            copies = input_ids.shape[0] // memory.batch_size
-            inputs["memory"] = memory if copies == 1 else memory.expand(copies)
-        elif entity_ids is not None:
-            inputs["entity_ids"] = entity_ids
-        return inputs
 
 
 AutoConfig.register("gpt2e", GPT2EConfig, exist_ok=True)

@@ -71,13 +71,17 @@ class FastEntityAttention(EntityAttention):
 
     def _average(self, x: Tensor, entities: Entities, cache: Cache | None) -> Tensor:
         """Attention to equal keys, [B, T, W]: the mean of the values of all tokens so far."""
-        if cache is not None:
+        if cache is None and self.v_attn is None:
+            return self.c_proj(self._constant_value()).expand_as(x)
+        # PEFT puts layers in their place whose weight is not all that they add
+        plain = type(self.v_attn) is Conv1D and type(self.c_proj) is Conv1D
+        if cache is not None or not plain:
             values = self._values(x, entities) + self._nothing()
-            self._extend(cache, self._keys(x, entities), self.split(values))
+            if cache is not None:
+                self._extend(cache, self._keys(x, entities), self.split(values))
             return self.c_proj(mean_so_far(values, entities.starts, self.is_causal))
+        assert self.v_attn is not None
         bias = self._constant_value()
-        if self.v_attn is None:
-            return self.c_proj(bias).expand_as(x)
         means = mean_so_far(x, entities.starts, self.is_causal)
         if x.shape[0] * x.shape[1] <= x.shape[2]:
             return self.c_proj(F.linear(means, self.v_attn.weight.T, bias))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from entity_transformers.kinds.library import GENSIM
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, Shown, Step
 
@@ -31,7 +31,7 @@ STEP = Step(
     },
     reads={"lm": MODEL},
     needs=frozenset({"static"}),
-    library=GENSIM,
+    libraries=need("gensim"),
     gpu=False,
     metrics=("analogies.json",),
     target="analogies.json",

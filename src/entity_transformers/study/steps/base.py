@@ -50,7 +50,7 @@ class Step:
     folder  all of results/NAME is one output, kept by git: its files depend on the values
     target  the file that its last rule writes
     data    patterns of files of the package, other than modules, that it reads
-    library what its command imports beyond the requirements; None: nothing
+    libraries  what its commands import beyond the requirements
     gpu     its runs want the GPU, where there is one, and the study's threads
     builds  it builds the models: its values are those of their entries
     trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
@@ -71,7 +71,7 @@ class Step:
     plots: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     folder: bool = False
     data: tuple[str, ...] = ()
-    library: Library | None = None
+    libraries: tuple[Library, ...] = ()
     gpu: bool = True
     builds: bool = False
     trains: frozenset[str] | None = None
@@ -85,7 +85,8 @@ class Step:
     @property
     def missing(self) -> str:
         """What to install before it can run, in a line; "" if nothing is missing."""
-        return self.library.explain(f"step {self.name}", "it") if self.library else ""
+        lines = (one.explain(f"step {self.name}", "it") for one in self.libraries)
+        return next(filter(None, lines), "")
 
     @property
     def sections(self) -> set[str]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.kinds.base import RESOLVER
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
@@ -89,6 +90,7 @@ STEP = Step(
     reads={"corpus": TOKENS, "lm": MODEL},
     needs=frozenset({"causal"}),
     metrics=("decisions.json",),
+    libraries=need("scipy"),
     target="decisions.json",
     shown=Shown(
         "Entity decisions",

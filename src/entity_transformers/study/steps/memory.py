@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from entity_transformers.corpus.document import Split
 from entity_transformers.kinds.base import RESOLVER
 from entity_transformers.resolve.base import check_causal
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Integer, Number, PositiveInt, Section, Size
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
@@ -141,6 +142,7 @@ STEP = Step(
     needs=frozenset({"causal"}),
     large=("pointer.safetensors",),
     metrics=("memory.json",),
+    libraries=need("sklearn"),
     target="memory.json",
     shown=Shown(
         "Memories of equal size",

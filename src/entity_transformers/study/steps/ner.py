@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, PositiveInt, Section, Size
 from entity_transformers.study.steps.base import Shown, Step
 
@@ -43,6 +44,7 @@ STEP = Step(
     metrics=("metrics.json",),
     kept=("documents.csv",),
     plots={"history.csv": ("epoch", "dev_f1")},
+    libraries=need("seqeval", "sklearn", extra="ner"),
     target="metrics.json",
     shown=Shown(
         "Named entities",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Section
 from entity_transformers.study.steps.base import Shown, Step
 
@@ -37,6 +38,7 @@ STEP = Step(
     reads={"corpus": ("train.jsonl", "dev.jsonl")},
     large=("lambada_source.json", "lambada.jsonl"),
     metrics=("lambada_statistics.json", "lambada_tags.json"),
+    libraries=need("scipy", "sklearn", extra="pipeline"),
     target="lambada_tags.json",
     shown=Shown(
         "LAMBADA's target words",

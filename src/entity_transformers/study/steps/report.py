@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Step
 
@@ -45,5 +46,6 @@ STEP = Step(
     },
     large=("report.html",),
     kept=("README.md", "measures.csv", "pictures.json", "tables", "figures", "metrics"),
+    libraries=need("matplotlib", "jinja2", "scipy", "sklearn", "spacy", extra="report"),
     target="report.html",
 )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StrictBool, model_validator
 
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
     Fraction,
     Integer,
@@ -94,6 +95,7 @@ STEP = Step(
         "lm": MODEL,
     },
     needs=frozenset({"causal"}),
+    libraries=need("scipy"),
     metrics=("transfer.json",),
     target="transfer.json",
     shown=Shown(

@@ -1,0 +1,29 @@
+"""Run README's Python where the wheel alone is installed, on a tiny GPT-2 in place of the hub's,
+and see that nothing but the package's own requirements came with it.
+"""
+
+import importlib.util
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import entity_transformers
+
+ROOT = Path(__file__).resolve().parents[1]
+ABSENT = ("spacy", "pyarrow", "sklearn", "scipy", "matplotlib", "seqeval", "snakemake", "dvc")
+
+assert ROOT not in Path(entity_transformers.__file__).resolve().parents, "not the installed one"
+found = [name for name in ABSENT if importlib.util.find_spec(name)]
+assert not found, f"{found} should need an extra"
+assert "torch" not in sys.modules, "importing the package imports torch"
+
+from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
+
+blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+assert blocks, "README has no Python"
+with tempfile.TemporaryDirectory() as folder:
+    GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=2, n_head=2)).save_pretrained(folder)
+    for block in blocks:
+        exec(block.replace('"gpt2"', repr(folder)), {})
+print(f"{entity_transformers.__version__}: {len(blocks)} examples run")

@@ -1,0 +1,290 @@
+"""One long document, read window by window with a memory of its entities: losses, hidden states,
+the entities' vectors, and a text that goes on. The windows are those of `reader.read_windows`.
+
+Dimensions: N tokens of the document, its first one ``<|endoftext|>``; W width; E entities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional as F
+
+from entity_transformers.artifacts import read_json, read_tokenizer
+from entity_transformers.corpus.alignment import AlignedCorpus, align_split
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.marked import has_marks, read_marked
+from entity_transformers.corpus.tokens import Source, join_sources
+from entity_transformers.encode.reader import compute_token_losses, plan_windows, read_windows
+from entity_transformers.encode.watched import Watched
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.gpt2e.adapted import KEY
+from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEntities
+from entity_transformers.models.wrapped import wrap
+from entity_transformers.resolve.base import Resolver, make_resolver, require, resolve
+
+
+@dataclass(frozen=True)
+class ReadDocument:
+    """What a reading gave.
+
+    source   the document's tokens and entities
+    losses   float32 [N]: nats of each token, given those before it; 0 at the first
+    hidden   [N, W]: final hidden states
+    memory   what the model has kept at the end: GPT2E's `EntityMemory` of one document
+    """
+
+    source: Source
+    losses: np.ndarray
+    hidden: Tensor
+    memory: Any
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return float(self.losses.sum(dtype=np.float64) / max(1, len(self.losses) - 1))
+
+    @property
+    def perplexity(self) -> float:
+        """That of its tokens."""
+        return math.exp(self.loss)
+
+    @property
+    def entity_states(self) -> Tensor:
+        """The entities' vectors [E, W], that of entity e in row e - 1; ones: none was written."""
+        return self.memory.states[0, 1:]
+
+
+class DocumentReader:
+    """A model and its tokenizer.
+
+    ``window`` tokens are read at once, by default as many as the model can, and the memory is
+    written each ``stride`` tokens (by default ``window``, as in training): the model of a short
+    text sees its memory only with a smaller one. ``entities``: the most that a document may have.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+        entities: int | None = None,
+    ) -> None:
+        self.model: LanguageModel = wrap(model).eval()
+        self.tokenizer: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        longest = self.model.context
+        self.window = window or longest or 1024
+        self.stride = self.window if stride is None else stride
+        self.entities = entities
+        if longest is not None and self.window > longest:
+            raise ValueError(
+                f"window is {self.window}, but the model reads at most {longest} tokens at once"
+            )
+        if not 1 <= self.stride <= self.window:
+            raise ValueError(f"stride is {self.stride}, expected 1 to {self.window}, the window")
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, tokenizer: Path | str | None = None, **how: Any
+    ) -> DocumentReader:
+        """The reader of a folder that holds a causal model of transformers, GPT2E and models with
+        entity attention among them; ``tokenizer``: a tokenizer.json, by default the folder's.
+        ``how``: as of the class. What is not there raises FileNotFoundError.
+        """
+        folder = Path(folder)
+        if not (folder / "config.json").is_file():
+            raise FileNotFoundError(
+                f"{folder}: no model there (config.json is missing): train or"
+                " export one, or correct the path"
+            )
+        path = folder / "tokenizer.json" if tokenizer is None else Path(tokenizer)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no tokenizer there: name a tokenizer.json")
+        return cls(_load_model(folder), read_tokenizer(path), **how)
+
+    def encode(self, text: str | Document, resolver: str | Resolver | None = None) -> Source:
+        """The tokens of a text and whose they are: by its marks (``[1 Anna] met [2 Bob].``), a
+        document's mentions, or a ``resolver`` by its name. Anything that can't be read raises
+        ValueError.
+        """
+        document = text if isinstance(text, Document) else _read_text(text, resolver)
+        if resolver is not None and not document.mentions:
+            found = make_resolver(resolver) if isinstance(resolver, str) else resolver
+            document = resolve(found, document).document
+        if self.tokenizer is None or self.tokenizer.token_to_id(END) is None:
+            raise ValueError(
+                f"no tokenizer with {END}: give tokens and their entities, with"
+                " encode_tokens, or another tokenizer"
+            )
+        corpus = align_split(
+            [document], self.tokenizer, split="text", policy="outermost", spacing="natural"
+        )
+        return self._check(
+            Source(
+                corpus.tokens.astype(np.int64),
+                corpus.gold.astype(np.int64),
+                corpus.words.astype(np.int64),
+                document,
+            )
+        )
+
+    def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
+        """The same of tokens, the first of which is not predicted, and the entity of each."""
+        ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
+        join_sources([(tokens, ids)])  # which looks at them
+        words = np.arange(-1, len(tokens) - 1)
+        return self._check(Source(np.array(tokens, np.int64), ids, words))
+
+    @torch.no_grad()
+    def read(
+        self,
+        text: str | Document | Source,
+        resolver: str | Resolver | None = None,
+        *,
+        entities: bool = True,
+        memory: Any = None,
+    ) -> ReadDocument:
+        """Read a document to its end. Without ``entities`` it is read as any language model reads.
+        ``memory``: go on with that of an earlier reading (in which the same numbers are the same
+        entities).
+        """
+        source = text if isinstance(text, Source) else self.encode(text, resolver)
+        watched = Watched(self.model, memory)
+        states, losses = [], np.zeros(len(source.tokens), np.float32)
+        for reading in self._windows(watched, source.corpus(entities)):
+            states.append(reading.hidden[0])
+            where = reading.where[0] + 1
+            scored = where < len(losses)
+            losses[where[scored]] = compute_token_losses(
+                self.model,
+                reading.hidden[0][torch.from_numpy(scored).to(self.model.device)],
+                source.tokens[where[scored]],
+            )
+        return ReadDocument(source, losses, torch.cat(states), watched.state)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        text: str | Document | Source,
+        resolver: str | Resolver | None = None,
+        *,
+        max_new_tokens: int = 40,
+        new_entities: NewEntities = 0,
+        entities: bool = True,
+        **how: Any,
+    ) -> Source:
+        """The document with tokens that transformers' ``generate`` adds (``how`` are its keywords),
+        in the windows of `read`: when one is full, its mentions are written, and the next begins.
+
+        ``new_entities``: the entity of each new token, as in `GPT2EForCausalLM.generate`.
+        """
+        source = text if isinstance(text, Source) else self.encode(text, resolver)
+        *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
+        watched = Watched(self.model)
+        if new:
+            for _ in self._windows(watched, _cut(source, new).corpus(entities)):
+                pass
+        rule = EntityContinuation(new_entities)
+        tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
+        ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
+        reads = entities and self.model.can("entities")
+        state: Any = watched.state if new else self.model.start(1)
+        end = tokens.shape[1] + max_new_tokens
+        most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
+        most = max(most, self.entities or 0, 0 if callable(new_entities) else new_entities)
+        while tokens.shape[1] < end:
+            state = state.grow(most) if reads else state
+            if (full := start + self.window) < tokens.shape[1]:
+                labels = ids[:, start:full] if reads else None
+                batch = Batch(tokens[:, start:full], labels, new=new - start)
+                _, state = self.model.encode(batch, state)
+                start, new = start + self.stride, full
+                continue
+            goal = min(end, full + 1)
+            inputs: dict[str, Any] = {}
+            if reads:
+                whole = _see_all(new_entities, tokens[:, :start], ids[:, :start])
+                inputs = {"entity_ids": ids[:, start:], "memory": state, "new_entities": whole}
+            model: Any = self.model.module
+            written = model.generate(
+                tokens[:, start:],
+                attention_mask=torch.ones_like(tokens[:, start:]),
+                max_new_tokens=goal - tokens.shape[1],
+                **inputs,
+                **{"pad_token_id": model.config.eos_token_id, **how},
+            )
+            tokens = torch.cat([tokens[:, :start], written], 1)
+            ids = (
+                rule.extend(ids, tokens) if reads else F.pad(ids, (0, len(tokens[0]) - len(ids[0])))
+            )
+            if tokens.shape[1] < goal:  # it wrote an end
+                break
+        found = tokens[0].cpu().numpy()
+        return Source(found, ids[0].cpu().numpy(), np.arange(-1, len(found) - 1))
+
+    def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The text of tokens."""
+        if self.tokenizer is None:
+            raise ValueError("no tokenizer to write tokens with")
+        return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
+
+    def _windows(self, model: LanguageModel, corpus: AlignedCorpus) -> Any:
+        return read_windows(model, corpus, window=self.window, stride=self.stride, batch=1)
+
+    def _check(self, source: Source) -> Source:
+        found = int(source.entity_ids.max(initial=0))
+        if self.entities is not None and found > self.entities:
+            raise ValueError(
+                f"the document has {found} entities, the memory room for"
+                f" {self.entities}: raise entities, or read a part of it"
+            )
+        return source
+
+
+def _load_model(folder: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    from entity_transformers.models.gpt2e.adapter import load_entity_attention
+
+    if read_json(folder / "config.json").get(KEY):
+        return load_entity_attention(folder)
+    return AutoModelForCausalLM.from_pretrained(folder)
+
+
+def _read_text(text: str, resolver: str | Resolver | None) -> Document:
+    if has_marks(text) or resolver is None:
+        return read_marked(text)
+    # resolvers were made for words as spaCy splits them
+    require("spacy", "annotate")
+    from entity_transformers.corpus.splitting import WordSplitter
+
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    words, spaces, starts = WordSplitter().split([line for line in lines if line])
+    return replace(
+        read_marked("."),
+        words=tuple(words),
+        space_after=tuple(spaces),
+        sentence_starts=tuple(starts),
+    )
+
+
+def _cut(source: Source, end: int) -> Source:
+    return Source(source.tokens[:end], source.entity_ids[:end], source.words[:end])
+
+
+def _see_all(rule: NewEntities, tokens: Tensor, ids: Tensor) -> NewEntities:
+    """The rule, which is given the tokens before a window too."""
+    if not callable(rule):
+        return rule
+    return lambda new, known: rule(torch.cat([tokens, new], 1), torch.cat([ids, known], 1))

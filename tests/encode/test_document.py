@@ -1,0 +1,231 @@
+"""A document's reader against loops written out here, and against the scores of the study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus
+from torch.nn.functional import cross_entropy
+
+from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.marked import read_marked
+from entity_transformers.corpus.tokens import Source
+from entity_transformers.encode.document import ReadDocument
+from entity_transformers.encode.reader import plan_windows
+from entity_transformers.tasks.perplexity import score_corpus
+
+WINDOW = 8
+CORPUS = tiny_corpus(documents=3, shortest=20)
+TEXT = "[1 Anna] met [2 Bob] . [1 She] saw [2 him] and [3 a dog] . [3 It] saw [1 her] ."
+
+
+def make_reader(kind: str = "gpt2e", **how: Any) -> DocumentReader:
+    changes = {"entity_values": "both"} if kind == "gpt2e" else {}
+    model = lively_model(kind, VOCABULARY, window=WINDOW, **changes)
+    return DocumentReader(model.module, **how)
+
+
+def document(index: int) -> tuple[np.ndarray, np.ndarray]:
+    part = CORPUS.document(index)
+    return CORPUS.tokens[part].astype(np.int64), CORPUS.gold[part].astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    words = Document("d", 0, "train", "", tuple(TEXT.replace("[", "").split()), (0,))
+    return learn_tokenizer([words], 300, "every_word")
+
+
+def read_by_hand(
+    model: Any, tokens: np.ndarray, ids: np.ndarray, stride: int, memory: EntityMemory
+) -> tuple[torch.Tensor, EntityMemory]:
+    """Hidden states [N, W] and the memory, one window after the other."""
+    states = []
+    for start, new, end in plan_windows(len(tokens), WINDOW, stride):
+        window = torch.tensor(tokens[start:end])[None]
+        labels = torch.tensor(ids[start:end])[None]
+        hidden = model.transformer(window, entity_ids=labels, memory=memory).last_hidden_state
+        fresh = slice(new - start, None)
+        memory = memory.write(labels[:, fresh], hidden[:, fresh])
+        states.append(hidden[0, fresh])
+    return torch.cat(states), memory
+
+
+@pytest.mark.parametrize("stride", [WINDOW, 3, 1])
+@torch.inference_mode()
+def test_reading_equals_a_loop_over_windows(stride: int) -> None:
+    reader = make_reader(stride=stride)
+    tokens, ids = document(0)
+    found = reader.read(reader.encode_tokens(tokens, ids))
+    start = EntityMemory(1, int(ids.max()), WIDTH)
+    hidden, memory = read_by_hand(reader.model.module, tokens, ids, stride, start)
+    torch.testing.assert_close(found.hidden, hidden, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found.memory.states, memory.states, rtol=0, atol=1e-5)
+    assert torch.equal(found.entity_states, found.memory.states[0, 1:])
+    logits = hidden[:-1] @ reader.model.output_weight.T
+    losses = cross_entropy(logits, torch.tensor(tokens[1:]), reduction="none")
+    np.testing.assert_allclose(found.losses[1:], losses.numpy(), rtol=0, atol=1e-5)
+    assert found.losses[0] == 0
+    assert found.loss == pytest.approx(losses.mean().item(), abs=1e-5)
+    assert found.perplexity == pytest.approx(losses.mean().exp().item(), rel=1e-4)
+    off = reader.read(reader.encode_tokens(tokens, ids), entities=False)
+    assert np.abs(found.losses - off.losses).max() > 0.01
+    none = reader.read(reader.encode_tokens(tokens))
+    np.testing.assert_array_equal(off.losses, none.losses)
+
+
+@torch.inference_mode()
+def test_a_reading_goes_on_with_the_memory_of_an_earlier_one() -> None:
+    reader = make_reader()
+    (first, own), (second, more) = document(0), document(1)
+    earlier = reader.read(reader.encode_tokens(first, own))
+    found = reader.read(reader.encode_tokens(second, more), memory=earlier.memory)
+    memory = earlier.memory.grow(int(more.max()))
+    hidden, memory = read_by_hand(reader.model.module, second, more, WINDOW, memory)
+    torch.testing.assert_close(found.hidden, hidden, rtol=0, atol=1e-5)
+    torch.testing.assert_close(found.memory.states, memory.states, rtol=0, atol=1e-5)
+    alone = reader.read(reader.encode_tokens(second, more))
+    assert not torch.allclose(alone.hidden, found.hidden, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "lstm"])
+def test_losses_are_those_of_the_study(kind: str) -> None:
+    model = lively_model(kind, VOCABULARY, window=WINDOW)
+    reader = DocumentReader(model, window=WINDOW, stride=4)
+    expected = score_corpus(model, give(CORPUS, "gold"), window=WINDOW, stride=4, batch=3)
+    for index in range(len(CORPUS)):
+        found = reader.read(reader.encode_tokens(*document(index)))
+        np.testing.assert_allclose(
+            found.losses, expected[CORPUS.document(index)], rtol=0, atol=2e-5
+        )
+
+
+def test_a_model_with_entity_attention_reads_as_gpt2e_with_its_weights() -> None:
+    reader = make_reader(stride=4)
+    plain = lively_model("gpt2", VOCABULARY, window=WINDOW).module
+    adapted = add_entity_attention(plain, gate="none", values="both").eval()
+    gpt2e = reader.model.module
+    wrong = adapted.load_state_dict(gpt2e.state_dict(), strict=False)
+    assert not wrong.unexpected_keys
+    assert not wrong.missing_keys
+    other = DocumentReader(adapted, stride=4)
+    source = reader.encode_tokens(*document(0))
+    expected, found = reader.read(source), other.read(source)
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found.memory.states, expected.memory.states, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("stride", [WINDOW, 3])
+@pytest.mark.parametrize("length", [3, WINDOW, WINDOW + 1, 19])
+def test_what_is_written_equals_reading_anew_for_each_token(length: int, stride: int) -> None:
+    reader = make_reader(stride=stride)
+    torch.manual_seed(2)  # with the embeddings as its head it would repeat its last token
+    head = reader.model.module.lm_head
+    head.weight = torch.nn.Parameter(torch.randn_like(head.weight))
+    tokens, ids = (array[:length] for array in document(0))
+
+    def rule(sofar: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
+        assert sofar.shape[1] == known.shape[1] + 1 > length  # it sees the whole document
+        return torch.where(sofar[:, -1] % 3 == 0, known[:, 1], sofar[:, -1] % 5)
+
+    source = reader.encode_tokens(tokens, ids)
+    found = reader.generate(
+        source, max_new_tokens=15, new_entities=rule, do_sample=False, eos_token_id=None
+    )
+    slow, given = list(tokens), list(ids)
+    for _ in range(15):
+        hidden = reader.read(reader.encode_tokens(slow, given)).hidden
+        slow.append(int(reader.model.guess(hidden[-1])))
+        new = rule(torch.tensor([slow]), torch.tensor([given]))
+        given.append(int(new))
+    assert found.tokens.tolist() == slow
+    assert found.entity_ids.tolist() == given
+    assert len(set(slow[length:])) > 1
+    off = reader.generate(
+        source, max_new_tokens=15, entities=False, do_sample=False, eos_token_id=None
+    )
+    if length == 19:  # enough has been written by then
+        assert off.tokens.tolist() != found.tokens.tolist()
+    assert not off.entity_ids[length:].any()
+
+
+def test_marks_mentions_and_a_resolver_say_whose_each_token_is(tokenizer: Any) -> None:
+    reader = DocumentReader(
+        lively_model("gpt2e", tokenizer.get_vocab_size(), window=WINDOW), tokenizer
+    )
+    marked = reader.encode(TEXT)
+    assert marked.document is not None
+    assert reader.decode(marked.tokens[1:]).startswith("Anna met Bob . She saw")
+    owners = dict(zip(marked.document.words, _by_word(marked), strict=False))
+    assert {owners[word] for word in ("Anna", "She", "her")} == {1}
+    assert {owners[word] for word in ("Bob", "him")} == {2}
+    assert owners["met"] == 0
+    document = Document("d", 0, "t", "", ("Anna", "met", "Bob"), (0,), (Mention(2, 3, 9),))
+    assert _by_word(reader.encode(document)) == [0, 0, 1]
+    plain = reader.encode("Anna met Bob. Then Anna left Bob.", resolver="names-causal")
+    assert plain.document is not None
+    owners = dict(zip(plain.document.words, _by_word(plain), strict=False))
+    assert owners["Anna"] != owners["Bob"]
+    assert min(owners["Anna"], owners["Bob"]) > 0 == owners["left"]
+    assert isinstance(reader.read(TEXT), ReadDocument)
+
+
+def _by_word(source: Source) -> list[int]:
+    return [int(source.entity_ids[source.words == i][0]) for i in range(source.words.max() + 1)]
+
+
+def test_marks_nest_and_other_brackets_are_text() -> None:
+    found = read_marked(r"[1 the mother of [2 Bob]]'s dog [sic], [1 she]. \[7 a\]")
+    assert " ".join(found.words) == "the mother of Bob 's dog [ sic ] , she . [ 7 a ]"
+    assert found.mentions == (Mention(0, 4, 1), Mention(3, 4, 2), Mention(10, 11, 1))
+    assert found.space_after is not None
+    text = "".join(
+        word + " " * space for word, space in zip(found.words, found.space_after, strict=True)
+    )
+    assert text == "the mother of Bob's dog [sic], she. [7 a]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Ann [1 met Bob", r"character 5, near 'Ann \[1 met Bob': the bracket \[ is never closed"),
+        ("Ann] met", r"character 4, near .*: the bracket \] closes no mention"),
+        ("[1 [2 Ann]", r"character 1, near"),
+        ("Ann [1 ] met", r"the mark \[1 \] has no words"),
+        ("", "no words in it"),
+    ],
+)
+def test_unbalanced_marks_say_where(text: str, message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        read_marked(text)
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
+    with pytest.raises(ValueError, match="window is 9, but the model reads at most 8"):
+        make_reader(window=9)
+    with pytest.raises(ValueError, match="stride is 0, expected 1 to 8"):
+        make_reader(stride=0)
+    few = make_reader(entities=2)
+    with pytest.raises(ValueError, match="has 3 entities, the memory room for 2: raise entities"):
+        few.encode_tokens([0, 1, 2], [0, 1, 3])
+    with pytest.raises(ValueError, match="3 tokens and 2 entity ids"):
+        few.encode_tokens([0, 1, 2], [0, 1])
+    with pytest.raises(ValueError, match=f"no tokenizer with {END}".replace("|", r"\|")):
+        few.encode(TEXT)
+    with pytest.raises(FileNotFoundError, match="no model there"):
+        DocumentReader.load(tmp_path)
+    few.model.module.save_pretrained(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no tokenizer there"):
+        DocumentReader.load(tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert DocumentReader.load(tmp_path).model.kind.name == "gpt2e"
+    with pytest.raises(ValueError, match="int: expected a causal model of transformers"):
+        DocumentReader(3)

@@ -1,0 +1,56 @@
+"""The Python that the documents show runs as it stands, on tiny models."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from entity_transformers import GPT2EConfig, GPT2EForCausalLM
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.marked import read_marked
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = "[1 Anna] met [2 Bob]. [1 She] gave [2 him] a book."
+
+
+def find_blocks(document: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+def test_readme_s_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a GPT-2 of two thin layers in place of the hub's."""
+    GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=2, n_head=2)).save_pretrained(tmp_path)
+    (block,) = find_blocks("README.md")
+    assert '"gpt2"' in block
+    names: dict[str, Any] = {}
+    exec(block.replace('"gpt2"', repr(str(tmp_path))), names)
+    assert names["read"].hidden.shape == (6, 16)
+    assert "torch.Size([6, 16]) torch.Size([1, 16]) EntityMemory(" in capsys.readouterr().out
+
+
+def test_the_examples_of_the_model_s_document_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = learn_tokenizer([read_marked(TEXT)], 300, "natural")
+    end = tokenizer.token_to_id(END)
+    config = GPT2EConfig(
+        vocab_size=tokenizer.get_vocab_size(), n_positions=64, n_embd=16, n_layer=2, n_head=2,
+        bos_token_id=end, eos_token_id=end,
+    )  # fmt: skip
+    model = GPT2EForCausalLM(config)
+    model.save_pretrained(tmp_path / "exported")
+    tokenizer.save(str(tmp_path / "exported" / "tokenizer.json"))
+    monkeypatch.chdir(tmp_path)
+    reading, training = find_blocks("docs/model.md")
+    names: dict[str, Any] = {"model": model, "documents": [([end, 1, 2, 3], [0, 1, 0, 1])] * 9}
+    exec(reading.replace('"..."', f'"{TEXT}"'), names)
+    assert names["read"].entity_states.shape == (2, 16)
+    prompt = names["reader"].encode("[1 Anna] met [2 Bob].").tokens
+    assert names["more"].tokens[: len(prompt)].tolist() == prompt.tolist()
+    assert len(names["more"].tokens) > len(prompt)
+    exec(training.replace("1000", "2").replace('"out", ', '"out", use_cpu=True, '), names)

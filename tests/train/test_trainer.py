@@ -1,0 +1,166 @@
+"""transformers' Trainer, and PEFT in it, against this package's own loop on the same windows."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_params
+from torch.optim import SGD
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+from entity_transformers import (
+    CarriedMemory,
+    EntityStreams,
+    add_entity_attention,
+    collate_streams,
+)
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.wrapped import wrap
+from entity_transformers.train.distributed import World
+from entity_transformers.train.streams import Streams
+
+STREAMS, WINDOW, STEPS, RATE = 2, 8, 6, 0.05
+CORPUS = give(tiny_corpus(documents=4), "gold")
+
+
+def make_streams(windows: int = STEPS) -> EntityStreams:
+    return EntityStreams(CORPUS, streams=STREAMS, window=WINDOW, windows=windows, seed=3)
+
+
+def make_model(kind: str) -> Any:
+    """A module of transformers, without dropout."""
+    if kind == "llama":
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=32, num_key_value_heads=1, max_position_embeddings=WINDOW,
+            initializer_range=0.3,
+        )  # fmt: skip
+        llama = add_entity_attention(LlamaForCausalLM(config), gate="none", values="both")
+        with torch.no_grad():
+            for name, parameter in llama.named_parameters():
+                parameter.mul_(10 if "entity_attn" in name else 1)
+        return llama
+    model = lively_model("gpt2e", VOCABULARY, window=WINDOW, dropout=0.0, entity_values="both")
+    if kind == "gpt2e":
+        return model.module
+    peft = pytest.importorskip("peft", reason="needs peft (pip install peft)")
+    torch.manual_seed(1)
+    lora = peft.LoraConfig(
+        r=2, target_modules=["c_attn"], modules_to_save=["entity_attn"], fan_in_fan_out=True,
+        init_lora_weights=False,
+    )  # fmt: skip
+    return peft.get_peft_model(model.module, lora)
+
+
+def unwrapped(module: Any) -> LanguageModel:
+    return wrap(module.get_base_model() if hasattr(module, "get_base_model") else module)
+
+
+def train_ourselves(module: Any, steps: int = STEPS) -> list[float]:
+    """Losses of the steps of this package's loop with gradient descent."""
+    params = tiny_params(window=WINDOW, documents_per_step=STREAMS, steps=steps, dropout=0.0).lm
+    plan = make_streams(steps).plan
+    streams = Streams(unwrapped(module).to("cpu"), plan, params, World())
+    optimizer = SGD([p for p in module.parameters() if p.requires_grad], lr=RATE)
+    module.train()
+    losses = []
+    for index in range(steps):
+        losses.append(streams.accumulate_gradients([plan[index]]))
+        optimizer.step()
+        optimizer.zero_grad()
+    return losses
+
+
+def train_with_trainer(
+    module: Any, folder: Path, steps: int = STEPS, save: bool = False, carried: Any = None
+) -> list[float]:
+    """The same by Trainer; ``save``: with checkpoints, going on from one that is there."""
+    optimizer = SGD([p for p in module.parameters() if p.requires_grad], lr=RATE)
+    arguments = TrainingArguments(
+        str(folder), max_steps=steps, per_device_train_batch_size=STREAMS, logging_steps=1,
+        max_grad_norm=0.0, report_to=[], use_cpu=True, disable_tqdm=True,
+        save_strategy="steps" if save else "no", save_steps=2,
+    )  # fmt: skip
+    trainer = Trainer(
+        model=module,
+        args=arguments,
+        train_dataset=make_streams(),
+        data_collator=collate_streams,
+        optimizers=(optimizer, LambdaLR(optimizer, lambda _: 1.0)),
+        callbacks=[carried or CarriedMemory(module)],
+    )
+    trainer.train(resume_from_checkpoint=save and any(folder.glob("checkpoint-*")))
+    return [row["loss"] for row in trainer.state.log_history if "loss" in row]
+
+
+@pytest.mark.parametrize("kind", ["gpt2e", "llama", "peft"])
+def test_trainer_takes_the_steps_of_our_loop(kind: str, tmp_path: Path) -> None:
+    ours = make_model(kind)
+    theirs = copy.deepcopy(ours)
+    start = {name: weight.clone() for name, weight in ours.named_parameters()}
+    losses = train_ourselves(ours)
+    found = train_with_trainer(theirs, tmp_path)
+    assert found == pytest.approx(losses, abs=1e-4)
+    assert len(found) == STEPS
+    moved = 0
+    for (name, weight), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(weight, other, rtol=0, atol=1e-5, msg=name)
+        moved += bool((weight - start[name]).abs().max() > 1e-4)
+        if "entity_attn" in name and "k_attn.weight" in name and weight.requires_grad:
+            assert (weight - start[name]).abs().max() > 1e-5  # it read the memory
+    assert moved > 5
+
+
+def test_the_memory_decides_and_is_kept_in_checkpoints(tmp_path: Path) -> None:
+    whole = make_model("gpt2e")
+    stopped, forgetful = copy.deepcopy(whole), copy.deepcopy(whole)
+    losses = train_with_trainer(whole, tmp_path / "whole")
+    train_with_trainer(stopped, tmp_path / "stopped", steps=4, save=True)
+    again = make_model("gpt2e")
+    found = train_with_trainer(again, tmp_path / "stopped", save=True)
+    assert found == pytest.approx(losses, abs=1e-5)
+    for weight, other in zip(whole.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(weight, other, rtol=0, atol=1e-6)
+
+    class Forgetful(CarriedMemory):
+        def _take(self, *args: Any) -> None:
+            self.memories.clear()
+
+    lost = train_with_trainer(forgetful, tmp_path / "lost", carried=Forgetful(forgetful))
+    assert lost[0] == pytest.approx(losses[0], abs=1e-5)
+    assert max(abs(a - b) for a, b in zip(lost, losses, strict=True)) > 1e-3
+
+
+def test_calls_without_streams_are_left_alone_and_removed_hooks_too() -> None:
+    model = make_model("gpt2e").eval()
+    tokens = torch.ones(1, 4, dtype=torch.int64)
+    expected = model(tokens).logits
+    carried = CarriedMemory(model)
+    assert torch.equal(model(tokens).logits, expected)
+    assert not carried.memories
+    batch = collate_streams(list(make_streams(1)))
+    model(**batch)
+    assert carried.memories[False].batch_size == STREAMS
+    assert True not in carried.memories
+    carried.remove()
+    with pytest.raises(ValueError, match="CarriedMemory hands it on"):
+        model(**{name: value for name, value in batch.items() if name != "fresh"})
+
+
+def test_documents_as_tokens_are_the_windows_of_the_split() -> None:
+    parts = [CORPUS.document(index) for index in range(len(CORPUS))]
+    documents = [(CORPUS.tokens[part], CORPUS.gold[part]) for part in parts]
+    made = EntityStreams(documents, streams=STREAMS, window=WINDOW, windows=STEPS, seed=3)
+    assert len(made) == STREAMS * STEPS
+    for ours, theirs in zip(make_streams(), made, strict=True):
+        for name, array in ours.arrays.items():
+            assert (array == theirs.arrays[name]).all()
+    with pytest.raises(ValueError, match="document 1: 2 tokens and 1 entity ids"):
+        EntityStreams([([0, 1], [0, 0]), ([0, 1], [0])], streams=1, window=4, windows=1)
