@@ -83,7 +83,7 @@ def test_the_held_out_loss_is_that_of_transformers_window_by_window(
     """Windows of one row each, cut where documents meet."""
     other, params = reference(model, tmp_path), tiny_entry("bert").lm
     dev, total, count = tiny_corpus(5, seed=9, split="dev"), 0.0, 0
-    streams = 4096 // WINDOW
+    streams = SMALL["documents_per_step"]
     windows = max(1, round((len(dev.tokens) - 5) / (streams * WINDOW)))
     plan = WindowPlan(dev, streams=streams, window=WINDOW, windows=windows, seed=0)
     for index in range(windows):

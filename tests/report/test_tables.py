@@ -54,6 +54,9 @@ def means(values: Iterable[float]) -> tuple[float, float]:
     return float(np.mean(numbers)), float(np.std(numbers, ddof=1))
 
 
+ABSENT = {"recall", "scaling", "objectives"}  # not in the fixture
+
+
 @pytest.mark.parametrize("labels", [("PERSON", "GPE"), ("person", "place", "event")])
 def test_every_table_is_built_for_every_kind_of_study(
     study: Study, labels: tuple[str, ...]

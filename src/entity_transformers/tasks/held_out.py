@@ -11,7 +11,6 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.streams import OwnLosses, count_targets, show_window
 
-TOKENS = 4096  # of one forward pass
 SEED = 0
 
 
@@ -26,12 +25,13 @@ def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmPara
 
 @torch.inference_mode()
 def mean_objective(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
-    """The model's own objective per target, over windows of a split that hold about as many tokens
-    as it has; 0 for a split without tokens.
+    """The model's own objective per target, over windows of a split that are made as in training
+    and hold about as many tokens as it has; 0 for a split without tokens.
 
     Windows and draws are the same at every call, whatever the seed of the run is.
     """
-    tokens, streams = len(corpus.tokens) - len(corpus), max(1, TOKENS // params.window)
+    tokens = len(corpus.tokens) - len(corpus)
+    streams = params.documents_per_step // params.accumulation
     if not tokens:
         return 0.0
     count = max(1, round(tokens / (streams * params.window)))
