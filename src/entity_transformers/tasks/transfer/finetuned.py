@@ -60,9 +60,9 @@ class Finetuned(nn.Module):
         self.module = model.module
         self.head = Head(model.width, task, dropout).to(model.device)
 
-    def read(self, examples: Sequence[Inputs]) -> tuple[Tensor, Tensor]:
+    def read(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
         """What the head says, [E, labels] or of choices [E, answers] (numbers [E, 1]); and the nats
-        per token of each sequence [S], those after [start].
+        per token of each sequence [S], those after [start], zeros without ``words``.
 
         A choice of which examples have different numbers of answers is padded with -inf.
         """
@@ -70,9 +70,11 @@ class Finetuned(nn.Module):
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.model.device)
         hidden, _ = self.model.encode(Batch(tokens), self.model.start(len(rows)))
-        there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
-        nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
+        nats = torch.zeros(len(rows), device=tokens.device)
+        if words:
+            there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+            targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
+            nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
         states = hidden[torch.arange(len(rows), device=tokens.device), lengths - 1]
         parts = states.split([len(example.sequences) for example in examples])
         if self.task.shape in ("choice", "pronoun"):
@@ -82,9 +84,11 @@ class Finetuned(nn.Module):
             said = self.head(torch.stack([part.sum(0) for part in parts]))
         return said, nats
 
-    def losses(self, examples: Sequence[Inputs]) -> Losses:
-        """Cross-entropy of the labels (of numbers the squared error), and of the words."""
-        said, nats = self.read(examples)
+    def losses(self, examples: Sequence[Inputs], words: bool = True) -> Losses:
+        """Cross-entropy of the labels (of numbers the squared error), and of the words: 0 where
+        they are not asked for.
+        """
+        said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
         if self.is_number:
             return Losses(functional.mse_loss(said[:, 0], labels), nats.mean())

@@ -108,8 +108,9 @@ class Finetuning:
 
     def _step(self, examples: Sequence[Inputs]) -> None:
         self.model.train()
-        losses = self.model.losses(examples)
-        loss = losses.task + self.recipe.auxiliary_weight * losses.words
+        weight = self.recipe.auxiliary_weight
+        losses = self.model.losses(examples, words=weight > 0)
+        loss = losses.task + weight * losses.words
         value = float(loss.detach())
         if not math.isfinite(value):
             raise TrainingError(
@@ -164,7 +165,7 @@ def predict(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> np.n
     found = np.zeros(len(examples), np.float64 if model.is_number else np.int64)
     for at in range(0, len(order), batch):
         numbers = order[at : at + batch]
-        said, _ = model.read([examples[number] for number in numbers])
+        said, _ = model.read([examples[number] for number in numbers], words=False)
         best = said[:, 0] if model.is_number else said.argmax(1)
         found[numbers] = best.cpu().numpy()
     return found
