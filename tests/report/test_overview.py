@@ -53,6 +53,18 @@ def test_the_oldest_come_first(systems: Results) -> None:
     assert draw_overview(systems) is not None
 
 
+def test_a_pretraining_that_is_not_counted_is_named(systems: Results) -> None:
+    assert "other weights" not in build_overview(systems).note
+    entries = tuple(
+        replace(entry, lm=entry.lm.model_copy(update={"initial_weights": "study:books/gpt2/1"}))
+        if entry.name == "gpt2"
+        else entry
+        for entry in systems.entries
+    )
+    note = build_overview(replace(systems, entries=entries)).note
+    assert " GPT2 went on from other weights: tokens and seconds of these are not counted." in note
+
+
 def test_bits_per_byte_and_an_interval_that_covers_documents_and_seeds(full: Any) -> None:
     model = full.entry("gpt2e")
     found = read_bits(full, model)

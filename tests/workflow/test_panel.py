@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -95,4 +94,3 @@ def test_the_last_line_of_a_long_log_is_found(panel, tmp_path: Path) -> None:
     assert panel.last_line((log,)) == "last"
     log.write_text("")
     assert panel.last_line((tmp_path / "none", log)) == ""
-    assert "snakemake_logger_plugin_panel" in sys.modules

@@ -162,6 +162,12 @@ def _note(results: Results, systems: list[ModelEntry]) -> str:
             f" {', '.join(sighted)}: no perplexity and no LAMBADA, because nothing is predicted"
             " from the past alone."
         )
+    later = [write_label(model) for model in systems if model.initial_weights is not None]
+    if later:
+        text += (
+            f" {', '.join(later)} went on from other weights: tokens and seconds of these are not"
+            " counted."
+        )
     if len(list_machines(results, *systems)) > 1:
         text += " Seconds were measured on different machines."
     return text
