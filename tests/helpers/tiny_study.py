@@ -154,8 +154,9 @@ def committed(folder: Path) -> Iterator[tuple[str, bytes]]:
     kinds = {".json", ".csv", ".md", ".png", ".txt"}
     timed = {"timing.json", "manifest.json", "source.json", "lambada_source.json", "measures.csv"}
     # and the tables that show times
-    timed |= {f"{name}.{kind}" for name in ("table2", "claims", "models") for kind in ("md", "csv")}
-    timed |= {"tables.txt", DIGESTS}  # which has theirs
+    tables = ("table2", "claims", "models", "overview")
+    timed |= {f"{name}.{kind}" for name in tables for kind in ("md", "csv")}
+    timed |= {"overview.png", "tables.txt", "README.md", DIGESTS}  # which hold these tables
     for path in sorted((folder / "results").rglob("*")):
         if path.suffix in kinds and path.name not in timed:
             yield str(path.relative_to(folder)), path.read_bytes()
