@@ -53,6 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
         "accumulation": 2,
         "memory_gradient_windows": 1,
     },
+    "xlnet": {"kind": "xlnet", "accumulation": 2, "memory_gradient_windows": 1},
     "lstm": {"kind": "lstm"},
     "bert": {"kind": "bert", "accumulation": 2},
     # losses of the size that the tolerances are for

@@ -377,7 +377,7 @@ def test_read_context_is_refused() -> None:
     ("changes", "told"),
     [
         ({"width": 15, "heads": 3}, "width 15 is odd, but distances are sines and cosines"),
-        ({"attention": "flex", "dropout": 0.0}, "attention flex is not to be had with transf"),
+        ({"attention": "flex", "dropout": 0.0}, "attention flex is not to be had with relat"),
         ({"memory_tokens": -1}, r"models\.transformer-xl\.memory_tokens: .* \(value: -1\)"),
         ({"memory_tokens": True}, r"memory_tokens: Value error, true is not a number"),
     ],

@@ -29,7 +29,8 @@ class TransformerXLParams(LmParams):
             raise ValueError(f"width {self.width} is odd, but distances are sines and cosines")
         if self.attention != "sdpa":
             raise ValueError(
-                f"attention {self.attention} is not to be had with transformer-xl: set it to sdpa"
+                f"attention {self.attention} is not to be had with relative positions: set it to"
+                " sdpa"
             )
         return self
 

@@ -21,7 +21,7 @@ from transformers import XLNetConfig, XLNetLMHeadModel
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.transformer_xl import KIND
+from entity_transformers.kinds.transformer_xl import KIND, TransformerXLParams
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import read_folder, save_folder, start_from
 
@@ -85,7 +85,7 @@ class TransformerXL(LanguageModel):
 
     def __init__(self, module: Any) -> None:
         self.module, self.width = module, module.config.d_model
-        set_unused_aside(module)
+        set_unused_aside(module, permuted=module.config.attn_type == "bi")
         self.memory_tokens = module.config.mem_len
         self.watched = [Weights() for _ in module.transformer.layer]
         self.shown = self.recompute = False
@@ -187,11 +187,14 @@ def hide(documents: Tensor, held: Tensor, memory: int) -> Tensor:
     return (~seen).float().permute(1, 2, 0)[..., None]
 
 
-def set_unused_aside(module: Any) -> None:
-    """Make buffers of zeros of the parameters that only a permutation model, segments or an output
-    bias would use: they are neither trained nor counted, but lie in the folder for transformers.
+def set_unused_aside(module: Any, permuted: bool = False) -> None:
+    """Make buffers of zeros of the parameters that only segments, an output bias or, where it is
+    not ``permuted``, a permutation model would use: they are neither trained nor counted, but lie
+    in the folder for transformers.
     """
-    owners = [(module.lm_loss, "bias"), (module.transformer, "mask_emb")]
+    owners = [(module.lm_loss, "bias")]
+    if not permuted:
+        owners.append((module.transformer, "mask_emb"))
     for layer in module.transformer.layer:
         owners += [(layer.rel_attn, "r_s_bias"), (layer.rel_attn, "seg_embed")]
     for owner, name in owners:
@@ -202,26 +205,32 @@ def set_unused_aside(module: Any) -> None:
 
 def build_config(entry: ModelEntry, vocabulary: int, end: int) -> XLNetConfig:
     """The transformers config; ``end`` is the id of ``<|endoftext|>``."""
-    lm = entry.lm
-    memory = lm.window if lm.memory_tokens is None else lm.memory_tokens
     return XLNetConfig(
-        vocab_size=vocabulary,
-        d_model=lm.width,
-        n_layer=lm.layers,
-        n_head=lm.heads,
-        d_inner=4 * lm.width,
-        dropout=lm.dropout,
+        **shape(entry.lm, vocabulary, end),
         attn_type="uni",
         ff_activation="relu",  # the paper's program's, as the epsilon
         layer_norm_eps=1e-5,
-        mem_len=memory,
-        # with a mem_len of 0 transformers would keep everything
-        use_mems_eval=memory > 0,
-        use_mems_train=memory > 0,
-        bos_token_id=end,
-        eos_token_id=end,
-        pad_token_id=end,
     )
+
+
+def shape(lm: TransformerXLParams, vocabulary: int, end: int) -> Mapping[str, Any]:
+    """What a config of a model with relative positions and a memory has."""
+    memory = lm.window if lm.memory_tokens is None else lm.memory_tokens
+    return {
+        "vocab_size": vocabulary,
+        "d_model": lm.width,
+        "n_layer": lm.layers,
+        "n_head": lm.heads,
+        "d_inner": 4 * lm.width,
+        "dropout": lm.dropout,
+        "mem_len": memory,
+        # with a mem_len of 0 transformers would keep everything
+        "use_mems_eval": memory > 0,
+        "use_mems_train": memory > 0,
+        "bos_token_id": end,
+        "eos_token_id": end,
+        "pad_token_id": end,
+    }
 
 
 def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> TransformerXL:
@@ -233,7 +242,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Transforme
     if entry.lm.initial_weights is not None:
         folder = Path(entry.lm.initial_weights)
         module = start_from(folder, config, XLNetLMHeadModel)
-        check_direction(folder)
+        check_direction(folder, "uni")
         return TransformerXL(module)
     return TransformerXL(XLNetLMHeadModel(config))
 
@@ -241,15 +250,18 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Transforme
 def load(folder: Path) -> TransformerXL:
     """A saved Transformer-XL in float32; none saved there: FileNotFoundError."""
     module = read_folder(folder, XLNetLMHeadModel)
-    check_direction(folder)
+    check_direction(folder, "uni")
     return TransformerXL(module)
 
 
-def check_direction(folder: Path) -> None:
-    """ValueError for an XLNet proper, which reads in both directions."""
+def check_direction(folder: Path, expected: str) -> None:
+    """ValueError for a saved XLNet of another ``attn_type``: a Transformer-XL's is "uni", an XLNet
+    proper, which reads in both directions, has "bi".
+    """
+    names = {"uni": "a Transformer-XL", "bi": "an XLNet"}
     found = read_json(folder / "config.json").get("attn_type", "bi")
-    if found != "uni":
+    if found != expected:
         raise ValueError(
-            f"{folder}: an XLNet with attn_type {found!r}, expected 'uni' of a Transformer-XL: name"
-            " another folder"
+            f"{folder}: an XLNet with attn_type {found!r}, expected {expected!r} of"
+            f" {names[expected]}: name another folder"
         )

@@ -196,6 +196,7 @@ def build_objectives(results: Results) -> Table:
 OBJECTIVES = {
     "masked": "nats per hidden token",
     "masked-next": "nats per hidden token, and per answer whether B follows A",
+    "permuted": "nats per token that is predicted in a random order",
     "replaced": "nats per hidden token of the generator, and lambda times the discriminator's loss",
 }
 

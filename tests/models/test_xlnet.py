@@ -1,0 +1,414 @@
+"""XLNet against transformers' with masks made token by token, and what a prediction may see."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from compiling import needs_compiler
+from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
+from torch import Tensor
+from torch.nn import functional
+from trainings import assert_close, gradients, make_training, weights
+from transformers import AutoModelForCausalLM, XLNetLMHeadModel
+
+from entity_transformers.corpus.windows import Window, WindowPlan
+from entity_transformers.kinds import KindError
+from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.transformer_xl import SegmentMemory
+from entity_transformers.models.xlnet import FIRST, XLNet, choose_spans, load, see
+from entity_transformers.tasks.held_out import mean_objective
+from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.train.loop import TrainingStopped
+from entity_transformers.train.streams import show_window
+
+ROWS, WINDOW, WIDTH = 3, SMALL["window"], SMALL["width"]
+
+
+def make(memory: int | None = None, seed: int = 1, **changes: Any) -> XLNet:
+    """A model to be evaluated, in float64, whose weights are large enough to show what it reads."""
+    model = lively_model("xlnet", seed=seed, memory_tokens=memory, **changes)
+    assert isinstance(model, XLNet)
+    torch.manual_seed(seed)
+    for name, parameter in model.module.double().named_parameters():
+        if "layer_norm" not in name:
+            parameter.data.normal_(std=0.3)
+    return model
+
+
+def peer(memory: int | None = None) -> Any:
+    """transformers' own model with the weights of `make`, which computes its sines in float32."""
+    module = make(memory).module
+    given = module.transformer.relative_positional_encoding
+    module.transformer.relative_positional_encoding = lambda *a, **k: given(*a, **k).double()
+    return module
+
+
+def start(model: XLNet, rows: int = ROWS) -> SegmentMemory:
+    empty = model.start(rows)
+    return SegmentMemory(empty.hidden.double(), empty.held)
+
+
+def draw_tokens(length: int, rows: int = ROWS, seed: int = 1) -> Tensor:
+    return torch.randint(VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def plan(windows: int = 4, streams: int = 4, window: int = WINDOW) -> WindowPlan:
+    return WindowPlan(tiny_corpus(), streams=streams, window=window, windows=windows, seed=3)
+
+
+def batch_of(window: Window) -> Batch:
+    more = {name: torch.from_numpy(array) for name, array in window.more.items()}
+    return Batch(torch.from_numpy(window.tokens), begins=torch.from_numpy(window.begins), more=more)
+
+
+@torch.no_grad()
+def read(
+    model: XLNet, tokens: Tensor, window: int, begins: Tensor | None = None
+) -> tuple[Tensor, SegmentMemory]:
+    """Hidden states of all tokens, read window by window, and the memory that is left."""
+    state, found = start(model, len(tokens)), []
+    for first in range(0, tokens.shape[1], window):
+        part = slice(first, first + window)
+        batch = Batch(tokens[:, part], begins=None if begins is None else begins[:, part])
+        hidden, state = model.encode(batch, state)
+        found.append(hidden)
+    return torch.cat(found, dim=1), state
+
+
+def ask(module: Any, text: Tensor, order: list[int], target: int, mems: Any = None) -> Tensor:
+    """transformers' logits [V] of the token ``target`` of a text [T] after those before it in
+    ``order``; tokens that the order lacks are read by all but by none of it.
+    """
+    length = len(text)
+    mask = torch.ones(1, length, length, dtype=torch.float64)
+    for i in range(length):
+        for j in range(length):
+            if i in order:
+                if j in order and order.index(j) < order.index(i):
+                    mask[0, i, j] = 0
+            elif j not in order:
+                mask[0, i, j] = 0
+    mapping = torch.zeros(1, 1, length, dtype=torch.float64)
+    mapping[0, 0, target] = 1
+    given = module(text[None], perm_mask=mask, target_mapping=mapping, mems=mems)
+    return given.logits[0, 0]
+
+
+@pytest.mark.parametrize("memory", [0, 5])
+def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Path) -> None:
+    """Two windows of one document per row, whose masks are made pair by pair, with its memory."""
+    model, other = make(memory), peer(memory)
+    params = tiny_entry("xlnet", memory_tokens=memory).lm
+    generator = np.random.default_rng(0)
+    state, mems, total, expected = start(model), None, 0.0, torch.zeros((), dtype=torch.float64)
+    for number in range(2):
+        tokens = draw_tokens(12, seed=number).numpy()
+        window = Window(
+            tokens=tokens,
+            targets=tokens,
+            labels=tokens,
+            positions=np.broadcast_to(np.arange(12), tokens.shape),
+            begins=np.zeros(tokens.shape, bool),
+            starting=tokens,
+            ending=tokens,
+            documents=(),
+        )
+        shown = model.draw(window, params, generator)
+        targets = torch.from_numpy(shown.targets)
+        loss, state = model.sum_losses(batch_of(shown), targets, state, 1.0, params)
+        total = total + loss
+        ranks = torch.from_numpy(shown.more["ranks"])
+        mask = torch.ones(ROWS, 12, 12, dtype=torch.float64)
+        for row in range(ROWS):
+            for i in range(12):
+                for j in range(12):
+                    first = ranks[row, j] == FIRST
+                    mask[row, i, j] = not (first or ranks[row, j] < ranks[row, i])
+        everything = torch.eye(12, dtype=torch.float64).expand(ROWS, -1, -1)
+        given = other(
+            torch.from_numpy(tokens), perm_mask=mask, target_mapping=everything, mems=mems
+        )
+        # of each window anew, so that the gradient goes through this memory too
+        kept = None if given.mems is None else [layer[-memory:] for layer in given.mems]
+        mems = kept
+        nats = functional.cross_entropy(
+            given.logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        expected = expected + nats
+    # transformers cuts the gradient at its memory
+    torch.testing.assert_close(total.double(), expected, rtol=1e-6, atol=0)
+    if memory == 0:
+        total.backward()
+        expected.backward()
+        found = dict(model.module.named_parameters())
+        for name, parameter in other.named_parameters():
+            assert parameter.grad is not None, name
+            torch.testing.assert_close(found[name].grad, parameter.grad, rtol=1e-4, atol=1e-6)
+
+
+@torch.no_grad()
+def test_from_left_to_right_it_is_the_same_model_asked_token_by_token() -> None:
+    """Each token after those before it alone, also over windows with a memory that holds all."""
+    model, tokens = make(12), draw_tokens(12)
+    module = peer(12)
+    hidden, _ = read(model, tokens, 12)
+    logits = hidden @ model.output_weight.T
+    for row in range(ROWS):
+        for target in range(1, 12):
+            text = tokens[row].clone()
+            text[target:] = 0  # nobody sees them
+            expected = ask(module, text, list(range(12)), target)
+            torch.testing.assert_close(logits[row, target - 1], expected, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_probabilities_of_every_continuation_sum_to_one() -> None:
+    """Of two tokens after three, by nats of a vocabulary of 6."""
+    model = tiny_model("xlnet", 6).eval()
+    begin = torch.tensor([1, 2, 3])
+    pairs = torch.cartesian_prod(torch.arange(6), torch.arange(6))
+    tokens = torch.cat([begin.expand(36, 3), pairs], dim=1)
+    hidden, _ = model.encode(Batch(tokens[:, :-1]), model.start(36))
+    nats = model.nats(hidden, tokens[:, 1:])[:, 2:].sum(1)
+    assert math.isclose((-nats).exp().sum().item(), 1.0, rel_tol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changed", range(8))
+def test_from_left_to_right_no_prediction_sees_its_token_or_a_later_one(changed: int) -> None:
+    model, tokens = make(), draw_tokens(8)
+    other = tokens.clone()
+    other[:, changed] = (other[:, changed] + 1) % VOCABULARY
+    (one, _), (two, _) = read(model, tokens, 8), read(model, other, 8)
+    assert torch.equal(one[:, :changed], two[:, :changed])
+    assert ((one[:, changed:] - two[:, changed:]).abs().amax(-1) > 1e-6).all()
+
+
+@torch.no_grad()
+def test_in_training_a_prediction_sees_what_stands_before_it_in_the_order_alone() -> None:
+    """Every token of a window changed in its turn, with the loss of each prediction by itself."""
+    model, params = make(memory=0), tiny_entry("xlnet", partial_prediction=2.0).lm
+    window = model.draw(plan(streams=2, window=16)[0], params, np.random.default_rng(2))
+    ranks, seen_by = window.more["ranks"], Counter()
+    document = window.begins.cumsum(1)
+
+    def nats(tokens: np.ndarray, row: int, target: int) -> float:
+        alone = np.where(np.arange(16) == target, window.targets[row], IGNORED)
+        targets = np.full_like(window.targets, IGNORED)
+        targets[row] = alone
+        batch = batch_of(replace(window, tokens=tokens))
+        loss, _ = model.sum_losses(batch, torch.from_numpy(targets), start(model, 2), 1.0, params)
+        return loss.item()
+
+    for row, target in np.argwhere(ranks != FIRST):
+        before = nats(window.tokens, row, target)
+        assert before > 0
+        for place in range(16):
+            tokens = window.tokens.copy()
+            tokens[row, place] = (tokens[row, place] + 1) % VOCABULARY
+            differs = abs(nats(tokens, row, target) - before) > 1e-9
+            together = document[row, place] == document[row, target]
+            expected = together and ranks[row, place] < ranks[row, target]
+            assert differs == expected, (row, target, place)
+            seen_by[differs] += 1
+    assert min(seen_by.values()) > 20
+
+
+def test_every_prediction_sees_something() -> None:
+    """Otherwise transformers' softmax would be over all tokens alike, its own among them."""
+    model = tiny_model("xlnet")
+    for partial in (1.0, 1.3, 6.0):
+        params = tiny_entry("xlnet", partial_prediction=partial).lm
+        for index in range(4):
+            window = show_window(model, plan(), index, params, 5)
+            documents = torch.from_numpy(window.begins).cumsum(1)
+            ranks = torch.from_numpy(window.more["ranks"])
+            queries, tokens = see(documents, torch.zeros(4, dtype=torch.int64), 0, ranks)
+            assert queries.any(2).all()
+            assert tokens.any(2).all()
+            predicted = window.targets != IGNORED
+            assert predicted.any()
+            assert not predicted[window.positions == 0].any()
+            assert not queries[torch.from_numpy(predicted)].all()
+            if partial == 1.0:
+                assert np.array_equal(predicted, window.positions > 0)
+
+
+def test_spans_are_as_long_and_as_many_as_they_should_be() -> None:
+    """Of 6 tokens one is predicted, within five standard errors of what spans of 1 to 5 give, in
+    spans (two may touch) of every length up to 5; every place is as likely as another but near the
+    ends, and orders are permutations of each row's predictions.
+    """
+    text = np.ones((3000, 237), bool)
+    chosen = choose_spans(text, 6.0, 5, np.random.default_rng(1))
+    rows = chosen.mean(1)
+    assert abs(rows.mean() - 1 / 6) < 5 * rows.std() / math.sqrt(len(rows))
+    middle = chosen[:, 60:180].mean(0)
+    assert abs(middle - 1 / 6).max() < 5 * math.sqrt(1 / 6 * 5 / 6 / len(rows))
+    edges = np.diff(np.pad(chosen, ((0, 0), (1, 1))).astype(int), axis=1)
+    lengths = Counter((np.argwhere(edges == -1) - np.argwhere(edges == 1))[:, 1].tolist())
+    spans = sum(lengths.values())
+    assert all(lengths[n] / spans > 0.15 for n in range(1, 6))
+    assert max(lengths) <= 10
+    assert sum(count for length, count in lengths.items() if length > 5) / spans < 0.05
+    short = choose_spans(np.ones((20_000, 4), bool), 6.0, 5, np.random.default_rng(1))
+    assert abs(short.mean() - 1 / 6) < 0.005
+
+    params = tiny_entry("xlnet").lm
+    model, window = tiny_model("xlnet"), plan(window=64)[0]
+    ranks = model.draw(window, params, np.random.default_rng(0)).more["ranks"]
+    for row in ranks:
+        assert sorted(row[row != FIRST]) == list(range((row != FIRST).sum()))
+    again = model.draw(window, params, np.random.default_rng(0)).more["ranks"]
+    other = model.draw(window, params, np.random.default_rng(1)).more["ranks"]
+    assert np.array_equal(ranks, again)
+    assert not np.array_equal(ranks, other)
+
+
+def test_documents_in_windows_are_read_as_each_alone() -> None:
+    """Two to five documents per row, which begin anywhere, over five windows; from left to right,
+    and in one window from both sides.
+    """
+    model, tokens = make(25), draw_tokens(25, rows=4)
+    starts = [[0, 3, 4, 11, 19], [0, 5, 10], [0, 24], [0, 7, 13]]
+    begins = torch.zeros(4, 25, dtype=torch.bool)
+    for row, found in enumerate(starts):
+        begins[row, found[row % 2 :]] = True  # the first need not be told
+    found, _ = read(model, tokens, 5, begins)
+    both, _ = read(model.encoder(), tokens, 25, begins)
+    for row, firsts in enumerate(starts):
+        for first, last in zip(firsts, [*firsts[1:], 25], strict=True):
+            alone, _ = read(model, tokens[row : row + 1, first:last], 25)
+            torch.testing.assert_close(found[row : row + 1, first:last], alone, rtol=0, atol=1e-12)
+            alone, _ = read(model.encoder(), tokens[row : row + 1, first:last], 25)
+            torch.testing.assert_close(both[row : row + 1, first:last], alone, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("window", [1, 3, 8])
+def test_with_a_long_memory_windows_are_read_as_one(window: int) -> None:
+    model, tokens = make(24), draw_tokens(24)
+    found, _ = read(model, tokens, window)
+    whole, _ = read(model, tokens, 24)
+    torch.testing.assert_close(found, whole, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_its_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
+    """As transformers reads the saved folder; it shares the weights."""
+    model, tokens = tiny_model("xlnet", memory_tokens=0).eval(), draw_tokens(8)
+    model.save(tmp_path)
+    other = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    assert type(other) is XLNetLMHeadModel
+    encoder = model.encoder()
+    assert encoder.module is model.module
+    found, _ = encoder.encode(Batch(tokens), encoder.start(ROWS))
+    expected = other.transformer(tokens).last_hidden_state
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    lengths = torch.tensor([8, 3, 1])
+    padded, _ = encoder.encode(Batch(tokens, lengths=lengths), encoder.start(ROWS))
+    for row, length in enumerate(lengths.tolist()):
+        alone, _ = encoder.encode(Batch(tokens[row : row + 1, :length]), encoder.start(1))
+        torch.testing.assert_close(padded[row : row + 1, :length], alone, rtol=0, atol=1e-5)
+    again = load(tmp_path)
+    one, _ = again.eval().encode(Batch(tokens), again.start(ROWS))
+    two, _ = model.encode(Batch(tokens), model.start(ROWS))
+    assert torch.equal(one, two)
+
+
+def test_what_is_not_of_its_own_is_set_aside() -> None:
+    """Trained numbers: Transformer-XL's, and the query's vector."""
+    xlnet, other = tiny_model("xlnet"), tiny_model("transformer-xl")
+    assert xlnet.count_parameters() == other.count_parameters() + WIDTH
+    assert xlnet.module.transformer.mask_emb.requires_grad
+
+
+def test_training_lowers_its_objective_and_nats_from_left_to_right(tmp_path: Path) -> None:
+    """A corpus of few tokens that follow each other in a circle."""
+    corpus = tiny_corpus(longest=60)
+    tokens = np.arange(len(corpus.tokens)) % 7 + 1
+    tokens[corpus.offsets[:-1]] = 0
+    circle = replace(corpus, tokens=tokens.astype(np.int32))
+    how: dict[str, Any] = {"steps": 60, "learning_rate": 3e-3, "partial_prediction": 2.0}
+    training = make_training(tmp_path, "xlnet", corpus=circle, dropout=0.0, **how)
+    entry = tiny_entry("xlnet", dropout=0.0, **how)
+    model = training.model
+
+    def measure() -> tuple[float, float]:
+        model.eval()
+        return mean_objective(model, circle, entry.lm), mean_loss(model, circle, window=WINDOW)
+
+    before = measure()
+    training.run()
+    after = measure()
+    assert after[0] < before[0] - 0.5
+    assert after[1] < before[1] - 0.5
+
+
+def test_a_training_that_is_stopped_ends_where_it_would_have(tmp_path: Path) -> None:
+    """With dropout, and memories that begin anew within windows, bit for bit."""
+    whole = make_training(tmp_path / "whole", "xlnet")
+    whole.run()
+    first = make_training(tmp_path / "parts", "xlnet", max_minutes=1e-9)
+    with pytest.raises(TrainingStopped):
+        first.run()
+    assert 0 < first.progress.step < 20
+    rest = make_training(tmp_path / "parts", "xlnet")
+    assert rest.streams.states[0].held.any()
+    rest.run()
+    assert torch.equal(weights(rest), weights(whole))
+
+
+@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 2}], ids=str)
+def test_recomputed_layers_give_the_same_gradients_in_training(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"kind": "xlnet", "memory_tokens": 5, **changes}
+    plain, again = (
+        gradients(make_training(tmp_path / str(on), gradient_checkpointing=on, **how))
+        for on in (False, True)
+    )
+    assert_close(again, plain, 1e-7)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"kind": "xlnet", "dropout": 0.0, "layers": 1}
+    plain, compiled = (
+        make_training(tmp_path / mode, compile=mode, **how) for mode in ("off", "default")
+    )
+    assert compiled.model._read is not plain.model._read
+    assert_close(gradients(compiled), gradients(plain))
+
+
+def test_read_context_is_refused() -> None:
+    with pytest.raises(ValueError, match="first 2 tokens of the window were read before"):
+        make().encode(Batch(draw_tokens(8), new=2), start(make()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"width": 15, "heads": 3}, "width 15 is odd, but distances are sines and cosines"),
+        ({"partial_prediction": 0.5}, r"models\.xlnet\.partial_prediction: .* \(value: 0\.5\)"),
+        ({"longest_span": 0}, r"models\.xlnet\.longest_span: .* \(value: 0\)"),
+    ],
+    ids=str,
+)
+def test_impossible_parameters_are_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(KindError, match=told):
+        tiny_entry("xlnet", **changes)
+
+
+def test_a_transformer_xl_is_refused(tmp_path: Path) -> None:
+    tiny_model("transformer-xl").save(tmp_path)
+    for load_it in (load, lambda folder: tiny_model("xlnet", initial_weights=str(folder))):
+        with pytest.raises(ValueError, match="attn_type 'uni', expected 'bi' of an XLNet"):
+            load_it(tmp_path)
