@@ -104,6 +104,29 @@ def test_the_numbers_of_a_training(study: Path) -> None:
     assert all(float(row[-1]) > 0 and not any(row[2:-1]) for row in rows[1:])
 
 
+def test_vectors_that_another_study_has_learnt_are_taken_as_they_are(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learnt = train(study)
+    shutil.move(study / "out", study / "learnt")
+    values = yaml.safe_load((study / "params.yaml").read_text())
+    values["models"]["glove"]["initial_weights"] = "learnt"
+    (study / "params.yaml").write_text(yaml.safe_dump(values))
+    taken = train(study)
+    assert taken["model.safetensors"] == learnt["model.safetensors"]
+    before, after = (json.loads(files["metrics.json"]) for files in (learnt, taken))
+    assert after["tokens_before"] == before["tokens_seen"] > 0
+    assert after["parameters"] == before["parameters"]
+    assert (after["epochs"], after["tokens_seen"]) == (0, 0)
+    timings = [json.loads(files["timing.json"]) for files in (learnt, taken)]
+    assert timings[1]["seconds_before"] == timings[0]["seconds_total"]
+    assert set(json.loads(taken["manifest.json"])["inputs"]) >= {"model.safetensors"}
+    with pytest.raises(SystemExit):
+        train(study, "glove", "--lm.width", "32")
+    told = "learnt: vectors of 16 numbers, but models.glove has width 32"
+    assert told in capsys.readouterr().err
+
+
 def test_the_manifest_names_the_library(study: Path) -> None:
     gensim = pytest.importorskip("gensim", reason="needs gensim, extra vectors")
     manifest = json.loads(train(study, "word2vec")["manifest.json"])

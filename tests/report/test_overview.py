@@ -11,6 +11,7 @@ import pytest
 from entity_transformers.kinds import KINDS
 from entity_transformers.report.cells import MISSING, Number
 from entity_transformers.report.differences import seed_interval
+from entity_transformers.report.frame import Frame, Row
 from entity_transformers.report.overview import (
     build_overview,
     draw_overview,
@@ -61,8 +62,22 @@ def test_a_pretraining_that_is_not_counted_is_named(systems: Results) -> None:
         else entry
         for entry in systems.entries
     )
-    note = build_overview(replace(systems, entries=entries)).note
+    later = replace(systems, entries=entries)
+    note = build_overview(later).note
     assert " GPT2 went on from other weights: tokens and seconds of these are not counted." in note
+
+    rows = [
+        Row("lm", name, value, model="gpt2", seed=seed)
+        for name, value in (("tokens_before", 1e6), ("seconds_before", 5e4))
+        for seed in systems.seeds
+    ]
+    counted = replace(later, frame=Frame((*systems.frame, *rows)))
+    table = build_overview(counted)
+    assert " GPT2 went on from other weights, whose tokens and seconds are counted." in table.note
+    names = [entry.name for entry in list_systems(later)]
+    plain, more = (build_overview(one).rows[names.index("gpt2")] for one in (later, counted))
+    assert [more[i].value - plain[i].value for i in (3, 4)] == [pytest.approx(1e6), 5e4]
+    assert all(more[i] == plain[i] for i in range(5, 10))
 
 
 def test_bits_per_byte_and_an_interval_that_covers_documents_and_seeds(full: Any) -> None:

@@ -18,6 +18,7 @@ from entity_transformers.artifacts import (
 )
 from entity_transformers.cli.curve import Board, CurveFile, show
 from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.pretraining import read_cost
 from entity_transformers.cli.state import finish, hold, is_whole
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.encoding import END
@@ -231,8 +232,10 @@ def _write_outputs(
     training.load_final_weights()
     training.model.save(state)
     seconds = training.seconds()
-    write_json(state / "metrics.json", _metrics(training, entry))
-    write_json(state / "timing.json", _timing(training, params, held_out, seconds))
+    weights = entry.initial_weights
+    tokens_before, seconds_before = read_cost(None if weights is None else Path(weights))
+    write_json(state / "metrics.json", _metrics(training, entry) | tokens_before)
+    write_json(state / "timing.json", _timing(training, params, held_out, seconds) | seconds_before)
     started, device = time.time() - seconds, str(training.device)
     write_json(
         state / "manifest.json",

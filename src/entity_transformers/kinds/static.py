@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from entity_transformers.kinds.base import Kind
 from entity_transformers.kinds.library import Library
+from entity_transformers.study.origin import check_weights
 from entity_transformers.study.sections import Number, PositiveInt, Section
 
 CAN = frozenset({"encode", "static"})
@@ -20,6 +21,11 @@ READS = ("train.jsonl",)
 class StaticParams(Section):
     """The size of the vectors and how they are learnt."""
 
+    initial_weights: Annotated[
+        str | None,
+        AfterValidator(check_weights),
+        Field(description="vectors to take as they are, named as in lm; null: they are learnt"),
+    ] = None
     width: Annotated[PositiveInt, Field(description="numbers of a vector; by default lm.width")]
     epochs: Annotated[PositiveInt, Field(description="passes over the text, or over its counts")]
     context: Annotated[

@@ -30,9 +30,11 @@ UNITS = {
     "epochs": "epochs",
     "word_vectors": "words",
     "tokens_seen": "tokens",
+    "tokens_before": "tokens",
     "seconds_per_step": "seconds",
     "seconds_validation_step": "seconds",
     "seconds_total": "seconds",
+    "seconds_before": "seconds",
     "tokens_per_second": "tokens per second",
 }
 STEP = "lm"
@@ -87,9 +89,38 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
 
 def read_timing(results: Results, model: ModelEntry, measure: str) -> Statistic:
     """Mean and deviation over seeds of a time, whatever machine it was measured on."""
-    rows = results.frame.find(step=STEP, measure=measure, model=model.name)
-    by_seed = {row.seed: row.value for row in rows}
+    by_seed = _seconds(results, model, measure)
     return summarise(by_seed.get(seed) for seed in results.seeds)
+
+
+def count_tokens(results: Results, model: ModelEntry) -> Statistic:
+    """Tokens that it was trained on, those of the weights that it started from counted in."""
+    before = results.by_seed(model, Key(STEP, "tokens_before"))
+    seen = results.by_seed(model, Key(STEP, "tokens_seen"))
+    return summarise(tokens + before.get(seed, 0) for seed, tokens in seen.items())
+
+
+def count_seconds(results: Results, model: ModelEntry) -> Statistic:
+    """Seconds of its training, those of the weights that it started from counted in."""
+    own = _seconds(results, model, "seconds_total")
+    before = _seconds(results, model, "seconds_before")
+    return summarise(
+        seconds + (before.get(seed) or 0) for seed, seconds in own.items() if seconds is not None
+    )
+
+
+def counts_all(results: Results, model: ModelEntry) -> bool:
+    """Do `count_tokens` and `count_seconds` know of all that its weights have cost?"""
+    return model.initial_weights is None or all(
+        results.frame.find(step=STEP, measure=name, model=model.name)
+        for name in ("tokens_before", "seconds_before")
+    )
+
+
+def _seconds(results: Results, model: ModelEntry, measure: str) -> dict[int | None, float | None]:
+    """A time by seed, whatever machine it was measured on."""
+    rows = results.frame.find(step=STEP, measure=measure, model=model.name)
+    return {row.seed: row.value for row in rows}
 
 
 def list_machines(results: Results, *models: ModelEntry) -> frozenset[str]:

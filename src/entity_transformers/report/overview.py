@@ -23,7 +23,12 @@ from entity_transformers.report.differences import (
     seed_interval,
 )
 from entity_transformers.report.frame import Key
-from entity_transformers.report.lm import list_machines, read_timing
+from entity_transformers.report.lm import (
+    count_seconds,
+    count_tokens,
+    counts_all,
+    list_machines,
+)
 from entity_transformers.report.results import Results, summarise, write_label
 
 SPLIT, OFF = "test", "off"
@@ -118,8 +123,8 @@ def build_overview(results: Results) -> Table:
             write_label(model),
             str(model.kind.year),
             show(results.statistic(model, Key("lm", "parameters")), 0),
-            show(results.statistic(model, Key("lm", "tokens_seen")), 0),
-            show(read_timing(results, model, "seconds_total"), 0),
+            show(count_tokens(results, model), 0),
+            show(count_seconds(results, model), 0),
             show(results.statistic(model, perplexity.at(SPLIT, OFF, "perplexity_word")), 1),
             read_bits(results, model),
             show(results.statistic(model, lambada.at("last_word_accuracy")), 2, percent=True),
@@ -162,14 +167,27 @@ def _note(results: Results, systems: list[ModelEntry]) -> str:
             f" {', '.join(sighted)}: no perplexity and no LAMBADA, because nothing is predicted"
             " from the past alone."
         )
-    later = [write_label(model) for model in systems if model.initial_weights is not None]
-    if later:
-        text += (
-            f" {', '.join(later)} went on from other weights: tokens and seconds of these are not"
-            " counted."
-        )
+    text += _explain_origins(results, systems)
     if len(list_machines(results, *systems)) > 1:
         text += " Seconds were measured on different machines."
+    return text
+
+
+def _explain_origins(results: Results, systems: list[ModelEntry]) -> str:
+    """Whose weights tokens and seconds count, and whose they do not, as sentences."""
+    later = [model for model in systems if model.initial_weights is not None]
+    known = [write_label(model) for model in later if counts_all(results, model)]
+    unknown = [write_label(model) for model in later if not counts_all(results, model)]
+    text = ""
+    if known:
+        text += (
+            f" {', '.join(known)} went on from other weights, whose tokens and seconds are counted."
+        )
+    if unknown:
+        text += (
+            f" {', '.join(unknown)} went on from other weights: tokens and seconds of these are not"
+            " counted."
+        )
     return text
 
 
@@ -192,7 +210,7 @@ def draw_overview(results: Results) -> Figure | None:
     every = figure.subplots(len(found), squeeze=False)[:, 0]
     for axes, (title, scale, points) in zip(every, found, strict=True):
         for model, number in points:
-            seconds = read_timing(results, model, "seconds_total").mean
+            seconds = count_seconds(results, model).mean
             if seconds:
                 _draw_point(axes, model, seconds, number, scale, colours[model.name])
         axes.set_xscale("log")

@@ -334,7 +334,8 @@ def _misfit(entry: ModelEntry, other: Params, origin: Origin) -> str:
     found = other.model(origin.model)
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
         return f"it is of kind {found.kind.name}, from which kind {entry.kind.name} can't start"
-    shapes = [{name: getattr(one.lm, name) for name in SHAPE} for one in (entry, found)]
+    parts = [name for name in SHAPE if hasattr(entry.lm, name)]
+    shapes = [{name: getattr(one.lm, name) for name in parts} for one in (entry, found)]
     wrong = [
         f"{k} {v} here, {shapes[1][k]} there" for k, v in shapes[0].items() if v != shapes[1][k]
     ]

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import copy_file, write_csv, write_json
+from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json
 from entity_transformers.cli.curve import Board, show
 from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.pretraining import read_cost
 from entity_transformers.cli.state import finish, hold, is_whole
 from entity_transformers.cli.static import require
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.static.vectors import Trained
+from entity_transformers.models.base import list_weights
+from entity_transformers.models.hub import find_weights
+from entity_transformers.models.static.vectors import Note, Trained
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
@@ -40,11 +43,14 @@ def train_lm(
     output: Path,
     tensorboard: Path | None = None,
 ) -> None:
-    """Train the word vectors of one model on the words of train, or restore them: they lie in
-    ``work`` under the digest of all that they depend on. A training that was stopped begins anew.
+    """Train the word vectors of one model on the words of train, or take those that it starts
+    from, or restore them: they lie in ``work`` under the digest of all that they depend on. A
+    training that was stopped begins anew.
     """
     entry = require(params, model)
     inputs = [corpus / name for name in ("train.safetensors", *entry.kind.reads)]
+    weights = find_weights(entry.initial_weights)
+    inputs += list_weights(weights)
     key = provenance.digest(
         json.dumps(_reading(entry)),
         *(find_code(name) for name in Plan(params).code_keys(STEPS["lm"], model)),
@@ -64,7 +70,7 @@ def train_lm(
             log.info("finished before: restored from %s", state)
         else:
             with hold(state, world):
-                show(board, _train(params, entry, corpus, seed, state, inputs))
+                show(board, _train(params, entry, corpus, seed, state, inputs, weights))
         for name in OUTPUTS:
             copy_file(state / name, output / name)
 
@@ -75,14 +81,21 @@ def _reading(entry: ModelEntry) -> dict[str, Any]:
 
 
 def _train(
-    params: Params, entry: ModelEntry, corpus: Path, seed: int, state: Path, inputs: list[Path]
+    params: Params,
+    entry: ModelEntry,
+    corpus: Path,
+    seed: int,
+    state: Path,
+    inputs: list[Path],
+    weights: Path | None,
 ) -> list[CurveRow]:
-    """Train and write the outputs to ``state``; the rows of the curve, one per epoch."""
+    """Train, or take the vectors of folder ``weights``, and write the outputs to ``state``; the
+    rows of the curve, one per epoch.
+    """
     runtime.start("cpu", params.run.threads, seed)
     started = time.time()
     aligned = AlignedCorpus.load(corpus / "train.safetensors")
     tokens = len(aligned.tokens) - len(aligned)  # without <|endoftext|>
-    texts = [document.words for document in read_documents(corpus / "train.jsonl")]
     rows: list[CurveRow] = []
 
     def note(epoch: int, objective: float | None) -> None:
@@ -90,13 +103,14 @@ def _train(
         log.info("epoch %d/%d%s", epoch, entry.lm.epochs, told)
         rows.append({"step": epoch, "tokens": epoch * tokens, OBJECTIVE: _cell(objective)})
 
-    log.info("%s, seed %d: %s words on cpu", entry.name, seed, f"{sum(map(len, texts)):,}")
-    trained = entry.kind.module().train(texts, entry.lm, seed, note)
+    trained = _learn(entry, corpus, seed, note) if weights is None else _take(entry, seed, weights)
     trained.vectors.save(state, entry.kind.name)
-    seconds = time.time() - started
+    seconds, epochs = time.time() - started, len(rows)
+    tokens_before, seconds_before = read_cost(weights)
     write_csv(state / "curve.csv", rows, (*CURVE_COLUMNS, OBJECTIVE))
-    write_json(state / "metrics.json", _metrics(trained, entry, seed, tokens))
-    write_json(state / "timing.json", _timing(entry.lm.epochs * tokens, seconds))
+    metrics = _metrics(trained, entry, seed, epochs, epochs * tokens)
+    write_json(state / "metrics.json", metrics | tokens_before)
+    write_json(state / "timing.json", _timing(epochs * tokens, seconds) | seconds_before)
     manifest = provenance.manifest(
         params=_reading(entry), inputs=inputs, started=started, device="cpu"
     )
@@ -107,15 +121,38 @@ def _train(
     return [{**dict.fromkeys(CURVE_COLUMNS, ""), **row} for row in rows]
 
 
+def _learn(entry: ModelEntry, corpus: Path, seed: int, note: Note) -> Trained:
+    texts = [document.words for document in read_documents(corpus / "train.jsonl")]
+    log.info("%s, seed %d: %s words on cpu", entry.name, seed, f"{sum(map(len, texts)):,}")
+    learnt: Trained = entry.kind.module().train(texts, entry.lm, seed, note)
+    return learnt
+
+
+def _take(entry: ModelEntry, seed: int, weights: Path) -> Trained:
+    """The vectors of a folder; of another width: ValueError."""
+    vectors = entry.kind.module().load(weights)
+    if vectors.width != entry.lm.width:
+        raise ValueError(
+            f"{weights}: vectors of {vectors.width} numbers, but models.{entry.name} has width"
+            f" {entry.lm.width}: give it theirs"
+        )
+    log.info("%s, seed %d: %s vectors of %s", entry.name, seed, len(vectors.words), weights)
+    told = weights / "metrics.json"
+    fitted = read_json(told)["parameters"] if told.is_file() else vectors.vectors.size
+    return Trained(vectors, int(fitted))
+
+
 def _cell(value: float | None) -> float | str:
     return "" if value is None else value
 
 
-def _metrics(trained: Trained, entry: ModelEntry, seed: int, tokens: int) -> dict[str, Any]:
+def _metrics(
+    trained: Trained, entry: ModelEntry, seed: int, epochs: int, tokens: int
+) -> dict[str, Any]:
     """metrics.json; a number that only language models have is null.
 
-    ``tokens``: those of the study's encoder in train, so that ``tokens_seen`` has one unit for all
-    models.
+    ``tokens``: those of the study's encoder that were read, so that ``tokens_seen`` has one unit
+    for all models.
     """
     nothing = dict.fromkeys((*LOSSES, "steps", "best_step", "skipped_steps"))
     return nothing | {
@@ -124,8 +161,8 @@ def _metrics(trained: Trained, entry: ModelEntry, seed: int, tokens: int) -> dic
         "labels": entry.labels,
         "parameters": trained.parameters,
         "word_vectors": len(trained.vectors.words),
-        "epochs": entry.lm.epochs,
-        "tokens_seen": entry.lm.epochs * tokens,
+        "epochs": epochs,
+        "tokens_seen": tokens,
     }
 
 
