@@ -86,7 +86,7 @@ def train_lm(
         )
         if world.any(not is_whole(state, OUTPUTS)):
             with hold(state, world):
-                begin = _starting_from(entry, weights)
+                begin = starting_from(entry, weights)
                 stopped = _train(params, begin, corpus, seed, state, inputs, world, board)
         elif world.main:
             log.info("finished before: restored from %s", state)
@@ -98,7 +98,7 @@ def train_lm(
         raise SystemExit(runtime.STOPPED)
 
 
-def _starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
+def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     """The entry with the folder that its weights were found in."""
     folder = None if weights is None else str(weights)
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
@@ -159,7 +159,7 @@ def _start_training(
     """The training where it stands, and the number of tokens that a validation scores."""
     started, report = time.monotonic(), log.info if world.main else log.debug
     with memory_errors(f"{entry.name}, its memories and optimizer", world.device):
-        model = _start_model(params, entry, corpus, seed, world)
+        model = start_model(params, entry, corpus, seed, world)
         report(
             "%s, seed %d: %s parameters on %s, processes: %d",
             entry.name,
@@ -208,7 +208,7 @@ def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
     return rows[:count]
 
 
-def _start_model(
+def start_model(
     params: Params, entry: ModelEntry, corpus: Path, seed: int, world: World
 ) -> LanguageModel:
     """The model that training begins with, on this process's device."""

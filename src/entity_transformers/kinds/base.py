@@ -45,6 +45,7 @@ CAPABILITIES = {
     "masked": "predicts hidden tokens from both sides",
     "replaced": "tells tokens that a generator has put in, from both sides",
     "layers": "several vectors per token, of which a tagger mixes all or reads some later",
+    "windows": "learns by gradient from windows of running text, as section lm says",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 

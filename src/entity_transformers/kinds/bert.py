@@ -10,6 +10,6 @@ KIND = Kind(
     label="BERT",
     year=2019,
     params=BertParams,
-    can=frozenset({"encode", "masked"}),
+    can=frozenset({"encode", "masked", "windows"}),
     home="entity_transformers.models.bert",
 )

@@ -43,6 +43,6 @@ KIND = Kind(
     label="BERTE",
     year=2020,
     params=BertEParams,
-    can=frozenset({"encode", "masked", "entities", "state"}),
+    can=frozenset({"encode", "masked", "entities", "state", "windows"}),
     home="entity_transformers.models.berte",
 )

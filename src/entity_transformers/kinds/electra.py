@@ -38,6 +38,6 @@ KIND = Kind(
     label="ELECTRA",
     year=2020,
     params=ElectraParams,
-    can=frozenset({"encode", "replaced"}),
+    can=frozenset({"encode", "replaced", "windows"}),
     home="entity_transformers.models.electra",
 )

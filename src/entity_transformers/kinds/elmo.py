@@ -44,7 +44,7 @@ KIND = Kind(
     label="ELMo",
     year=2018,
     params=ELMoParams,
-    can=frozenset({"encode", "causal", "state", "layers"}),
+    can=frozenset({"encode", "causal", "state", "layers", "windows"}),
     home="entity_transformers.models.elmo",
     predicts="forward half",
 )

@@ -24,6 +24,6 @@ KIND = Kind(
     label="GPT1",
     year=2018,
     params=GPT1Params,
-    can=frozenset({"encode", "causal", "attend"}),
+    can=frozenset({"encode", "causal", "attend", "windows"}),
     home="entity_transformers.models.gpt1",
 )

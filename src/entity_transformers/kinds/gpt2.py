@@ -28,6 +28,6 @@ KIND = Kind(
     label="GPT2",
     year=2019,
     params=GPT2Params,
-    can=frozenset({"encode", "causal", "attend"}),
+    can=frozenset({"encode", "causal", "attend", "windows"}),
     home="entity_transformers.models.gpt2",
 )

@@ -41,7 +41,7 @@ KIND = Kind(
     label="GPT2 antecedent",
     year=2020,
     params=GPT2AntecedentParams,
-    can=frozenset({"encode", "causal", "attend", "guided"}),
+    can=frozenset({"encode", "causal", "attend", "guided", "windows"}),
     home="entity_transformers.models.gpt2_antecedent",
     also=frozenset({"gpt2"}),
 )

@@ -84,6 +84,6 @@ KIND = Kind(
     label="LSTM",
     year=2014,
     params=LSTMParams,
-    can=frozenset({"encode", "causal", "state"}),
+    can=frozenset({"encode", "causal", "state", "windows"}),
     home="entity_transformers.models.lstm",
 )

@@ -40,6 +40,6 @@ KIND = Kind(
     label="Transformer-XL",
     year=2019,
     params=TransformerXLParams,
-    can=frozenset({"encode", "causal", "attend", "state"}),
+    can=frozenset({"encode", "causal", "attend", "state", "windows"}),
     home="entity_transformers.models.transformer_xl",
 )

@@ -30,7 +30,7 @@ KIND = Kind(
     label="XLNet",
     year=2019,
     params=XLNetParams,
-    can=frozenset({"encode", "causal", "state"}),
+    can=frozenset({"encode", "causal", "state", "windows"}),
     home="entity_transformers.models.xlnet",
     predicts="from left to right",
 )

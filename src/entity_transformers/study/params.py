@@ -36,6 +36,7 @@ from entity_transformers.study.steps.probe import ProbeParams
 from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityParams
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
+from entity_transformers.study.steps.search import SearchParams
 from entity_transformers.study.steps.similarity import SimilarityParams
 from entity_transformers.study.steps.transfer import TransferParams
 from entity_transformers.study.steps.zero_shot import ZeroShotParams
@@ -62,6 +63,7 @@ class Params(Section):
     tokenizer: TokenizerParams
     lambada: LambadaParams
     lm: LmParams
+    search: SearchParams
     kinds: Annotated[
         dict[str, dict[str, Any]],
         Field(description="values that only one kind of model has, or that differ for it"),

@@ -1,0 +1,72 @@
+"""The studies of every system: one budget, one size, one line of descent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny import ROOT
+
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.models.registry import build_model
+from entity_transformers.study.origin import read_origin
+from entity_transformers.study.params import Params, load
+
+ALONE = {"gpt2-antecedent"}  # of a study of its own: its labels are of training alone
+BUDGET = (
+    "steps", "documents_per_step", "window", "accumulation", "memory_gradient_windows",
+    "warmup_steps", "schedule", "final_weights",
+)  # fmt: skip
+
+
+def read(name: str) -> Params:
+    return load(Path(ROOT, "studies", name, "params.yaml"))
+
+
+@pytest.fixture(params=["systems-books", "systems"])
+def study(request: pytest.FixtureRequest) -> Params:
+    return read(request.param)
+
+
+def neural(study: Params) -> list[ModelEntry]:
+    return [entry for entry in study.entries() if not entry.can({"static"})]
+
+
+def test_every_kind_is_there_under_its_name(study: Params) -> None:
+    assert set(KINDS) - ALONE <= set(study.models)
+    for name in set(KINDS) - ALONE:
+        assert study.model(name).kind.name == name
+
+
+def test_all_that_learn_from_running_text_read_the_same_tokens(study: Params) -> None:
+    budgets = {tuple(getattr(entry.lm, name) for name in BUDGET) for entry in neural(study)}
+    assert len(budgets) == 1
+
+
+def test_parameters_are_within_five_percent(study: Params) -> None:
+    """But for the blocks that entities bring, beside which a GPT2 as large stands."""
+    counts = {
+        entry.name: build_model(
+            replace(entry, lm=entry.lm.model_copy(update={"initial_weights": None})),
+            study.tokenizer.vocabulary,
+            0,
+            seed=1,
+        ).count_parameters()
+        for entry in neural(study)
+    }
+    for entry in neural(study):
+        larger = entry.can({"entities"}) or entry.name == "gpt2-matched"
+        size = counts["gpt2-matched" if larger else "gpt2"]
+        assert abs(counts[entry.name] / size - 1) < 0.05, entry.name
+
+
+def test_every_system_goes_on_from_its_own_weights() -> None:
+    books, ontogum = read("systems-books"), read("systems")
+    for entry in ontogum.entries():
+        origin = read_origin(entry.initial_weights)
+        assert origin is not None
+        assert origin.study == "systems-books"
+        assert origin.model == entry.name.removesuffix("-unlabelled")
+        assert origin.model in books.models
+        assert books.model(origin.model).initial_weights is None

@@ -1,0 +1,76 @@
+"""Trials of learning rates: what is changed, what a trial's loss is, what diverges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tiny import tiny_corpus, tiny_entry, tiny_params
+
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.cli import main
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.kinds import LmParams
+from entity_transformers.tasks.search import Trial, find_best, shorten, try_rates
+from entity_transformers.train.progress import TrainingError
+
+
+def test_trials_differ_in_their_rate_alone() -> None:
+    lm = tiny_entry("gpt2", learning_rate=1e-3, steps=100, warmup_steps=10).lm
+    given: list[LmParams] = []
+
+    def train(tried: LmParams) -> float:
+        given.append(tried)
+        if tried.learning_rate > 3e-3:
+            raise TrainingError("diverged")
+        return abs(tried.learning_rate - 2e-3)
+
+    trials = list(try_rates(lm, (0.5, 1.0, 2.0, 4.0), 20, train))
+    assert [trial.learning_rate for trial in trials] == pytest.approx([5e-4, 1e-3, 2e-3, 4e-3])
+    assert [trial.loss for trial in trials] == [pytest.approx(1.5e-3), 1e-3, 0.0, None]
+    assert find_best(trials) == 2e-3
+    for tried in given:
+        changed = {"learning_rate", "steps", "warmup_steps", "validate_every", "final_weights"}
+        assert tried.model_dump(exclude=changed) == lm.model_dump(exclude=changed)
+        assert (tried.steps, tried.warmup_steps, tried.validate_every) == (20, 2, 20)
+    assert shorten(lm, 1.0, 100).warmup_steps == 10
+
+
+def test_the_smaller_of_equal_rates_is_best_and_none_where_all_diverged() -> None:
+    assert find_best([Trial(1.0, 2.0), Trial(2.0, 2.0), Trial(3.0, None)]) == 1.0
+    assert find_best([Trial(1.0, None)]) is None
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "bert", "xlnet"])
+def test_a_trial_of_all_steps_at_the_model_s_own_rate_is_its_training(
+    kind: str, tmp_path: Path
+) -> None:
+    """The same dev loss to the bit; other rates have others, and one far too large diverges."""
+    values = tiny_params(steps=6, validate_every=3).model_dump(mode="json")
+    values["models"] = {kind: {"kind": kind, "labels": "gold" if kind == "gpt2e" else "none"}}
+    values["study"]["steps"] = ["corpus", "lm", "search", "report"]
+    values["search"] = {"factors": [0.5, 1.0, 1e30], "steps": 6}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    corpus = tmp_path / "corpus"
+    for split in ("train", "dev"):
+        aligned = tiny_corpus(seed=len(split), split=split)
+        write_arrays(corpus / f"{split}.safetensors", *aligned.arrays())
+    learn_tokenizer([], 300, "natural").save(str(corpus / "tokenizer.json"))
+    where = [
+        "--params", str(tmp_path / "params.yaml"), "--corpus", str(corpus), "--model", kind,
+        "--seed", "1", "--output", str(tmp_path / "out"),
+    ]  # fmt: skip
+    main(["search-rates", *where])
+    main(["train-lm", *where, "--work", str(tmp_path / "work")])
+    found: dict[str, Any] = json.loads((tmp_path / "out/search.json").read_text())
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    slow, own, fast = found["trials"]
+    assert own["learning_rate"] == found["learning_rate"] == values["lm"]["learning_rate"]
+    assert own["loss"] == metrics["dev_loss_on"]
+    assert slow["loss"] != own["loss"]
+    assert fast["loss"] is None or fast["loss"] > own["loss"]
+    assert found["objective"] == metrics.get("objective", "causal")
+    assert found["best"] in (slow["learning_rate"], own["learning_rate"])
