@@ -51,10 +51,10 @@ def test_an_entry_has_its_own_values_over_its_kinds_over_those_of_lm() -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if "static" in KINDS[name].can])
-def test_a_static_kind_takes_only_its_width_from_lm(kind: str) -> None:
+def test_a_static_kind_takes_only_its_width_and_where_it_starts_from_lm(kind: str) -> None:
     entry = resolve_entry({"a": {"kind": kind}}, lm={"width": 24, "steps": 9})
     shared = set(KINDS[kind].params.model_fields) & set(LmParams.model_fields)
-    assert shared == {"width"}
+    assert shared == {"width", "initial_weights"}
     assert entry.lm.width == 24
     assert entry.initial_weights is None
     assert resolve_entry({"a": {"kind": kind, "width": 8}}).lm.width == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def searched(full: Results, tmp_path: Path) -> Results:
             ]
             file.write_text(json.dumps({"learning_rate": 1e-3, "trials": trials}))
     rows = measure(Tree(tmp_path, tuple((m, seed) for m in LOSSES for seed in full.seeds)))
-    return Results(**{**vars(full), "frame": Frame((*full.frame, *rows))})
+    return replace(full, frame=Frame((*full.frame, *rows)))
 
 
 def test_a_row_has_the_mean_loss_at_each_rate(searched: Results) -> None:
