@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import comb
 from pathlib import Path
@@ -14,15 +15,18 @@ from tiny import tiny_entry
 from entity_transformers.artifacts import write_json
 from entity_transformers.report.bootstrap import compare
 from entity_transformers.report.cells import MISSING, Number
+from entity_transformers.report.frame import Frame, Row
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
 from entity_transformers.report.shares import Pair, compare_pairs, mcnemar, share_interval
 from entity_transformers.report.zero_shot import (
+    Trial,
     build_gap,
     build_pairs,
     build_winobias,
     build_zero_shot,
 )
+from entity_transformers.report.zero_shot_figure import draw_by_tokens, list_lines
 
 RIGHT = {
     ("gpt2", "off", 1): "1100110011" * 4, ("gpt2", "off", 2): "1100110010" * 4,
@@ -104,6 +108,10 @@ def results(tmp_path: Path) -> Results:
          "recall": 0.6}
         for gender, f1 in (("feminine", 0.45), ("masculine", 0.5))
     ]  # fmt: skip
+    versions = [
+        {"type": "1", "sentences": 20, "only_pro": 5, "only_anti": 1},
+        {"type": "2", "sentences": 20, "only_pro": 3, "only_anti": 1},
+    ]
     for model, seed in product(("gpt2", "gpt2e"), (1, 2)):
         trials = [
             make_trial(task, right, mode, scores)
@@ -111,6 +119,8 @@ def results(tmp_path: Path) -> Results:
             for (name, mode, number), right in RIGHT.items()
             if (name, number) == (model, seed)
         ]
+        for trial in trials:
+            trial |= {"versions": versions} if trial["task"] == "winobias" else {}
         found = {"model": model, "seed": seed, "resolver": "names-causal", "trials": trials}
         write_json(tmp_path / f"zero_shot/{model}/{seed}/zero_shot.json", found)
     runs = tuple(product(("gpt2", "gpt2e"), (1, 2)))
@@ -146,8 +156,39 @@ def test_pairs_of_models_and_modes(results: Results) -> None:
 
 
 def test_winobias_and_gap_as_their_authors_score_them(results: Results) -> None:
-    assert [str(cell) for cell in build_winobias(results).rows[0][4:]] == [
-        "70.0 ± 0.0%", "50.0 ± 0.0%", "60.0 ± 0.0%", "20.0 ± 0.0%",
-        "90.0 ± 0.0%", "80.0 ± 0.0%", "85.0 ± 0.0%", "10.0 ± 0.0%",
-    ]  # fmt: skip
+    first, second = np.split(np.array(build_winobias(results).rows[0][4:], object), 2)
+    assert list(map(str, first[:3])) == ["70.0 ± 0.0%", "50.0 ± 0.0%", "60.0 ± 0.0%"]
+    assert list(map(str, second[:3])) == ["90.0 ± 0.0%", "80.0 ± 0.0%", "85.0 ± 0.0%"]
+    for gap, value in ((first[3], 0.2), (second[3], 0.1)):
+        drawn = np.random.default_rng(0).choice(
+            np.repeat([1.0, -1.0, 0.0], (value * 10 * 2 + 1, 1, 18 - value * 20)), (9000, 20)
+        ).mean(1)  # fmt: skip
+        assert gap.value == pytest.approx(value)
+        assert gap.low == pytest.approx(np.quantile(drawn, 0.025), abs=0.051)
+        assert gap.high == pytest.approx(np.quantile(drawn, 0.975), abs=0.051)
     assert str(build_gap(results).rows[0][-1]) == "0.90 ± 0.00"
+
+
+def test_the_figure_has_a_line_for_each_shape_of_three_trainings(results: Results) -> None:
+    """Three GPT2 on 1, 2 and 4 million tokens; GPT2E was trained once and has none."""
+    assert draw_by_tokens(results) is None
+    entries, rows = [], list(results.frame)
+    for factor in (4, 1, 2):
+        name = f"gpt2-{factor}m"
+        entries.append(replace(results.entries[0], name=name))
+        rows += [replace(row, model=name) for row in results.frame if row.model == "gpt2"]
+        rows += [Row("lm", "tokens_seen", factor * 1e6, model=name, seed=s) for s in (1, 2)]
+    rows += [Row("lm", "tokens_seen", 1e6, model="gpt2e", seed=s) for s in (1, 2)]
+    many = replace(results, entries=(*entries, results.entries[1]), frame=Frame(rows))
+    trial = Trial("winogrande", "test", "partial")
+    [(name, points)] = list_lines(many, trial)
+    assert name == f"GPT2, width {results.entries[0].lm.width}"
+    assert [tokens for tokens, _ in points] == [1e6, 2e6, 4e6]
+    assert [share.value for _, share in points] == pytest.approx([0.55] * 3)
+    figure = draw_by_tokens(many)
+    assert figure is not None
+    assert [axes.get_title(loc="left").split(",")[0] for axes in figure.axes] == [
+        "winogrande", "winobias", "gap"
+    ]  # fmt: skip
+    heights = [len(axes.get_lines()) for axes in figure.axes]
+    assert heights[0] == heights[1] == heights[2] + 1  # chance, which GAP's has not

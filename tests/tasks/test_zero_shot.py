@@ -29,6 +29,7 @@ from entity_transformers.tasks.zero_shot.judging import (
     correlate,
     find_threshold,
     judge,
+    pair_versions,
     score_gap,
 )
 from entity_transformers.tasks.zero_shot.requests import Request, list_rules
@@ -385,3 +386,26 @@ def test_acceptability_is_told_by_a_threshold_of_dev(tokenizer: Tokenizer) -> No
     called = means > threshold
     expected = matthews_corrcoef(np.arange(9) % 2, called)
     assert outcome.facts["scores"][0]["matthews"] == pytest.approx(expected)
+
+
+def test_sentences_of_winobias_are_paired_with_their_other_version(
+    shared_data: Path,
+) -> None:
+    """On its test split, decided by a coin: counts by the sentences' numbers; hardly any sentence
+    lacks its other version.
+    """
+    examples = [example for example in read("winobias", shared_data) if example.split == "test"]
+    chosen = np.random.default_rng(0).integers(0, 2, len(examples))
+    decisions = Decisions(examples, chosen)
+    right = dict(zip((e.name for e in examples), decisions.right.tolist(), strict=True))
+    for row in pair_versions(decisions):
+        assert row["sentences"] > 0.95 * sum(e.groups["type"] == row["type"] for e in examples) / 2
+        both = [
+            (right[name], right[other])
+            for name in right
+            if name.startswith(f"test-{row['type']}-") and name.endswith("-pro")
+            if (other := name.removesuffix("pro") + "anti") in right
+        ]
+        assert len(both) == row["sentences"]
+        assert both.count((True, False)) == row["only_pro"] > 0
+        assert both.count((False, True)) == row["only_anti"] > 0

@@ -98,6 +98,10 @@ def _list_numbers(tried: Mapping[str, Any], trial: Trial, run: Mapping[str, Any]
         yield row("texts_named_again", tried["named"])
     if "threshold" in tried:
         yield row("threshold", tried["threshold"])
+    for found in tried.get("versions", ()):
+        about = {"type": found["type"], "against": "version-anti"}
+        yield row("only_first", found["only_pro"], found["sentences"], **about)
+        yield row("only_second", found["only_anti"], found["sentences"], **about)
 
 
 def _list_pairs(
@@ -111,7 +115,8 @@ def _list_pairs(
         yield model, other, Pair.of(*(modes.get("on", modes["off"]) for modes in (ours, theirs)))
 
 
-def _list_trials(results: Results, *tasks: str) -> list[Trial]:
+def list_trials(results: Results, *tasks: str) -> list[Trial]:
+    """What was tried, of all tasks or of these."""
     found: dict[Trial, None] = {}
     for row in results.frame.find(step=STEP, measure="accuracy"):
         about = read_condition(row.condition)
@@ -133,11 +138,16 @@ def _share(results: Results, model: ModelEntry, key: Key) -> Number:
     return Number(statistic.mean, 1, std=statistic.std, low=low, high=high, percent=True)
 
 
+def read_share(results: Results, model: ModelEntry, trial: Trial) -> Number:
+    """The share that is right without entities, with its interval over examples."""
+    return _share(results, model, trial.at("accuracy", "off"))
+
+
 def build_zero_shot(results: Results) -> Table:
     """A row per task, rule, model and mode of entities: the share that is right."""
 
     def rows() -> Iterator[tuple[Cell, ...]]:
-        for trial in _list_trials(results):
+        for trial in list_trials(results):
             for model in results.measured(STEP):
                 for mode in _list_modes(results, model, trial):
                     key = trial.at("accuracy", mode)
@@ -190,7 +200,7 @@ def build_pairs(results: Results) -> Table:
     entries = {model.name: model for model in results.measured(STEP)}
 
     def rows() -> Iterator[tuple[Cell, ...]]:
-        for trial in _list_trials(results):
+        for trial in list_trials(results):
             for model in entries.values():
                 for against in ("entities-off", "entities-shuffled", *entries):
                     about = {"task": trial.task, "rule": trial.rule, "against": against}
@@ -234,7 +244,11 @@ def build_winobias(results: Results) -> Table:
             for values in (pro, anti):
                 yield show(summarise(values.values()), 1, percent=True)
             yield show(summarise((pro[s] + anti[s]) / 2 for s in pro), 1, percent=True)
-            yield show(summarise(pro[s] - anti[s] for s in pro), 1, percent=True)
+            pairs = find_pairs(
+                results, model, trial.at("only_first", mode, type=kind, against="version-anti")
+            )
+            gap, _ = compare_pairs(pairs, results.bootstrap_samples)
+            yield gap if pairs else show(summarise(pro[s] - anti[s] for s in pro), 1, percent=True)
 
     return Table(
         name="winobias",
@@ -254,7 +268,7 @@ def build_winobias(results: Results) -> Table:
                 trial.split,
                 *cells(model, trial, mode),
             )
-            for trial in _list_trials(results, "winobias")
+            for trial in list_trials(results, "winobias")
             for model in results.measured(STEP)
             for mode in _list_modes(results, model, trial)
         ),
@@ -268,7 +282,8 @@ def build_winobias(results: Results) -> Table:
             " and nothing else. By “she refers to” the sentence keeps its pronoun. By the other"
             " two the candidate takes the pronoun's place, and the gap can only come from sentences"
             " with a second pronoun. Type 1 needs knowledge of the world, type 2 syntax; in type 2"
-            " the right one is always the second."
+            " the right one is always the second. Gap: of sentences in both versions, with an"
+            " interval that covers those over sentences (paired bootstrap) and over seeds."
         ),
     )
 
@@ -311,7 +326,7 @@ def build_gap(results: Results) -> Table:
                 trial.split,
                 *cells(model, trial, mode),
             )
-            for trial in _list_trials(results, "gap")
+            for trial in list_trials(results, "gap")
             for model in results.measured(STEP)
             for mode in _list_modes(results, model, trial)
         ),

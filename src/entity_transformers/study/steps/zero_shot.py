@@ -78,5 +78,13 @@ STEP = Step(
             "winobias": "report.zero_shot:build_winobias",
             "gap": "report.zero_shot:build_gap",
         },
+        figures={
+            "zero_shot_tokens": (
+                "report.zero_shot_figure:draw_by_tokens",
+                "Tasks without training by the tokens of pretraining, after GPT-1's figure 2: each"
+                " point is a model at the end of its own schedule. Bars are 95 % intervals over"
+                " examples, dotted lines chance.",
+            ),
+        },
     ),
 )

@@ -85,6 +85,25 @@ def judge(task: str, decisions: Decisions) -> list[dict[str, Any]]:
     return rows
 
 
+def pair_versions(decisions: Decisions) -> list[dict[str, Any]]:
+    """WinoBias' sentences that are there in both versions, which differ in the pronoun's gender
+    alone: by type, on how many the pro-stereotypical one alone is right, ``only_pro``, the other
+    alone, ``only_anti``, and how many there are, ``sentences``.
+    """
+    found: dict[str, dict[str, dict[str, bool]]] = {}
+    for example, right in zip(decisions.examples, decisions.right.tolist(), strict=True):
+        version = example.groups["version"]
+        sentence = example.name.removesuffix(f"-{version}")
+        of_type = found.setdefault(example.groups["type"], {})
+        of_type.setdefault(sentence, {})[version] = right
+    rows = []
+    for kind, sentences in sorted(found.items()):
+        both = [(one["pro"], one["anti"]) for one in sentences.values() if len(one) == 2]
+        row = {"only_pro": both.count((True, False)), "only_anti": both.count((False, True))}
+        rows.append({"type": kind, "sentences": len(both), **row})
+    return rows
+
+
 def _judge_group(
     task: str, decisions: Decisions, about: Mapping[str, str], numbers: np.ndarray
 ) -> dict[str, Any]:

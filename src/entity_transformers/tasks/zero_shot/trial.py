@@ -18,6 +18,7 @@ from entity_transformers.tasks.zero_shot.judging import (
     correlate,
     find_threshold,
     judge,
+    pair_versions,
 )
 from entity_transformers.tasks.zero_shot.requests import MEANS, Request, Rule, list_rules
 from entity_transformers.tasks.zero_shot.scoring import (
@@ -101,6 +102,8 @@ def _try_rule(
             "scores": judge(task.name, decisions),
             "right": "".join("01"[right] for right in decisions.right.tolist()),
         }
+        if task.name == "winobias":
+            facts["versions"] = pair_versions(decisions)
         yield Outcome(facts, _list_rows(facts, decisions, scores))
 
 
