@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,12 @@ from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.resolve.base import make_resolver
 from entity_transformers.study.params import parse
 from entity_transformers.study.steps.transfer import Recipe
 from entity_transformers.study.values import ParamsError
+from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import Finetuned, extend_vocabulary, keep_layers
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs, shorten
 from entity_transformers.tasks.transfer.training import (
@@ -49,6 +53,7 @@ KIND_NAMES = [name for name, kind in KINDS.items() if "causal" in kind.can]
 RECIPE = Recipe(
     pretrained=True,
     layers=None,
+    entities="off",
     auxiliary_weight=0.5,
     learning_rate=1e-2,
     warmup=0.1,
@@ -228,6 +233,91 @@ def test_examples_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Toke
     assert torch.allclose(nats, torch.cat([one for _, one in alone]), atol=1e-5)
 
 
+SISTERS = [
+    Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
+            (36, 37)),
+    Example("b", "train", ("Maria met the dog, so _ ran home.",), 1, ("the dog", "Maria"),
+            (22, 23)),
+]  # fmt: skip
+
+
+def with_chains(tokenizer: Tokenizer, shuffled: bool = False, longest: int | None = None):
+    chains = find_chains(make_resolver("names-causal"), shuffled, 5)
+    return make_inputs(SISTERS, "pronoun", tokenizer, longest, chains)
+
+
+def test_a_name_has_its_entity_on_both_sides_of_the_delimiter(tokenizer: Tokenizer) -> None:
+    """Every token of a name has it, nothing else any; what is cut loses tokens and entities."""
+    size = tokenizer.get_vocab_size()
+    plain = make_inputs(SISTERS, "pronoun", tokenizer, None)
+    for without, found in zip(plain, with_chains(tokenizer), strict=True):
+        assert found.sequences == without.sequences
+        assert without.entities == without.read == ()
+        for row, entities, read in zip(found.sequences, found.entities, found.read, strict=True):
+            assert len(row) == len(entities)
+            assert row[read] == size + 1  # the delimiter
+            named: dict[int, set[str]] = {}
+            for entity, run in groupby(zip(row, entities, strict=True), itemgetter(1)):
+                tokens = [token for token, _ in run if token < size]
+                named.setdefault(entity, set()).add(tokenizer.decode(tokens).strip())
+            assert {frozenset(names) for entity, names in named.items() if entity} <= {
+                frozenset({"Sarah"}), frozenset({"Maria"})
+            }  # fmt: skip
+            assert not {"Sarah", "Maria"} & named[0]
+    first, _ = with_chains(tokenizer)
+    for entities, read in zip(first.entities, first.read, strict=True):
+        again = set(entities[read:]) - {0}
+        assert len(again) == 1
+        assert again < set(entities[:read])
+    assert (
+        first.entities[0][-9:] != first.entities[1][-9:]
+    )  # Sarah in one answer, Maria in the other
+    permuted, _ = with_chains(tokenizer, shuffled=True)
+    assert permuted.entities != first.entities
+    assert [sorted(map(bool, one)) for one in permuted.entities] == [
+        sorted(map(bool, one)) for one in first.entities
+    ]
+    short, _ = with_chains(tokenizer, longest=20)
+    assert short.cut
+    for row, entities, whole, all_of_it in zip(
+        short.sequences, short.entities, first.sequences, first.entities, strict=True
+    ):
+        assert (len(row), len(entities)) == (20, 20)
+        kept = len(whole) - 20
+        assert row[1:] == whole[1 + kept :]
+        assert entities[1:] == all_of_it[1 + kept :]
+
+
+def test_with_entities_the_context_is_read_before_the_whole(tokenizer: Tokenizer) -> None:
+    """Against two passes for each sequence by itself; without entities, or where there is one text,
+    it is what it was.
+    """
+    torch.manual_seed(1)
+    model = Finetuned(make_model("gpt2e", tokenizer), WINOGRANDE, 0.1).eval()
+    inputs = with_chains(tokenizer, longest=WINDOW)
+    said, nats = model.read(inputs)
+    place = 0
+    for number, one in enumerate(inputs):
+        for answer, (row, entities, read) in enumerate(
+            zip(one.sequences, one.entities, one.read, strict=True)
+        ):
+            tokens, labels = torch.tensor([row]), torch.tensor([entities])
+            lm = model.model
+            first, memory = lm.encode(
+                Batch(tokens[:, :read], labels[:, :read]), lm.start(1, int(labels.max()))
+            )
+            rest, _ = lm.encode(Batch(tokens, labels), memory)
+            states = torch.cat([first, rest[:, read:]], dim=1)
+            assert torch.allclose(model.head(states[0, -1]), said[number, answer], atol=1e-5)
+            expected = lm.nats(states[:, :-1], tokens[:, 1:]).mean()
+            assert torch.allclose(expected, nats[place], atol=1e-5)
+            place += 1
+    off, _ = model.read([replace(one, entities=(), read=()) for one in inputs])
+    assert (off - said).abs().max() > 1e-4
+    alone = [replace(one, read=(0,) * len(one.read)) for one in inputs]
+    assert torch.allclose(model.read(alone)[0], off, atol=1e-5)
+
+
 def test_states_of_both_orders_are_added(tokenizer: Tokenizer) -> None:
     torch.manual_seed(1)
     model = Finetuned(make_model("gpt2", tokenizer), find_task("mrpc"), 0.0).eval()
@@ -358,7 +448,8 @@ def make_study(folder: Path) -> Path:
     data = task_files.write_tasks(folder / "data", 6)
     values["examples"] = paper["examples"] | {"path": str(data), "most": 4}
     values["transfer"] = paper["transfer"] | {
-        "epochs": 1, "variants": {"full": {}, "embeddings": {"layers": 0}},
+        "epochs": 1,
+        "variants": {"full": {}, "embeddings": {"layers": 0}, "entities": {"entities": "on"}},
         "tasks": ["polarity", "winogrande"],
     }  # fmt: skip
     values["zero_shot"] = paper["zero_shot"]
@@ -397,7 +488,9 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(
     found = read_json(tmp_path / "one" / "transfer.json")
     assert json.dumps(found) == json.dumps(read_json(tmp_path / "two" / "transfer.json"))
     assert [(one["task"], one["variant"]) for one in found["trainings"]] == [
-        (task, variant) for task in ("polarity", "winogrande") for variant in ("full", "embeddings")
+        (task, variant)
+        for task in ("polarity", "winogrande")
+        for variant in ("full", "embeddings", "entities")
     ]
     for one in found["trainings"]:
         assert one["steps"] == 1

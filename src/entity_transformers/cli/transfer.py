@@ -24,10 +24,12 @@ from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
 from entity_transformers.models.registry import build_model
+from entity_transformers.resolve.base import make_resolver
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.transfer import Recipe
+from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import Finetuned, keep_layers
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs
 from entity_transformers.tasks.transfer.training import Finetuning, judge, predict
@@ -61,7 +63,9 @@ def finetune(
         for name, own in load_examples(examples, section.tasks).items():
             for variant in section.variants:
                 recipe = section.recipe(variant)
-                about = [recipe.model_dump_json(), name, model, str(seed)]
+                if recipe.entities != "off" and not params.model(model).can({"entities"}):
+                    continue
+                about = [recipe.model_dump_json(), section.resolver, name, model, str(seed)]
                 state = work / provenance.digest(*inputs, *code, *about)
                 done = state / "scores.json"
                 if not done.is_file():
@@ -142,7 +146,11 @@ class _Job:
         own = [example for example in self.examples if example.split == split]
         if split == "train" and not own:
             raise ValueError(f"task {self.task.name} has no example of train to be trained on")
-        return make_inputs(own, self.task.shape, self.tokenizer, trained.context)
+        entities, chains = self.recipe.entities, None
+        if entities != "off":
+            resolver = make_resolver(self.params.transfer.resolver)
+            chains = find_chains(resolver, entities == "shuffled", self.seed)
+        return make_inputs(own, self.task.shape, self.tokenizer, trained.context, chains)
 
     def _score(self, model: Finetuned, trained: LanguageModel, split: str) -> dict[str, Any] | None:
         inputs = self._make(split, trained)

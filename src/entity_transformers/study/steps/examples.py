@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from entity_transformers.corpus.tasks import registry
+from entity_transformers.resolve.base import REGISTRY, check_causal
 from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import Shown, Step
 
@@ -21,6 +22,14 @@ def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError(f"{list(names)}: a task is named twice")
     return names
+
+
+def check_causal_resolver(name: str) -> str:
+    """A resolver that is built in and causal; ValueError."""
+    if name not in REGISTRY:
+        raise ValueError(f"{name!r}, expected one of {', '.join(REGISTRY)}")
+    check_causal(name, name)
+    return name
 
 
 class ExamplesParams(Section):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
@@ -17,7 +17,11 @@ from entity_transformers.study.sections import (
     Size,
 )
 from entity_transformers.study.steps.base import MODEL, Shown, Step
-from entity_transformers.study.steps.examples import check_tasks
+from entity_transformers.study.steps.examples import check_causal_resolver, check_tasks
+
+
+def _read_switch(value: Any) -> Any:
+    return {"True": "on", "False": "off"}.get(str(value), value)
 
 
 class Recipe(Section):
@@ -29,6 +33,17 @@ class Recipe(Section):
     layers: Annotated[
         Integer | None,
         Field(ge=0, description="first layers that are transferred, the rest random; null: all"),
+    ]
+    entities: Annotated[
+        Literal["on", "off", "shuffled"],
+        # YAML 1.1 reads bare ones as truth values
+        BeforeValidator(_read_switch),
+        Field(
+            description=(
+                "chains that a model which reads entities is given; a variant with on or shuffled"
+                " has no row of another model"
+            )
+        ),
     ]
     auxiliary_weight: Annotated[
         NonNegative, Field(description="of the language model's loss (lambda); 0: without it")
@@ -52,6 +67,11 @@ class TransferParams(Recipe):
         tuple[str, ...],
         AfterValidator(check_tasks),
         Field(min_length=1, description="of examples.tasks, with a split train"),
+    ]
+    resolver: Annotated[
+        str,
+        AfterValidator(check_causal_resolver),
+        Field(description="built-in and causal; whose chains models that read entities are given"),
     ]
     variants: Annotated[
         dict[str, dict[str, Any]],
@@ -85,7 +105,7 @@ class TransferParams(Recipe):
 STEP = Step(
     name="transfer",
     params=("transfer",),
-    start=("cli.transfer",),
+    start=("cli.transfer", "resolve.names"),
     rules={
         "finetune": "fine-tune on each task, as in GPT-1, and its ablations; called again goes on",
     },

@@ -9,10 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from entity_transformers.corpus.tasks import registry
-from entity_transformers.resolve.base import REGISTRY, check_causal
 from entity_transformers.study.sections import Section, Size
 from entity_transformers.study.steps.base import MODEL, Shown, Step
-from entity_transformers.study.steps.examples import check_tasks
+from entity_transformers.study.steps.examples import check_causal_resolver, check_tasks
 
 UNTRIED = frozenset({"snli", "snli-full", "mrpc", "sts-b", "rte"})
 """Tasks that GPT-1's paper has no heuristic for."""
@@ -24,13 +23,6 @@ def _check_tried(names: tuple[str, ...]) -> tuple[str, ...]:
             able = ", ".join(other for other in registry() if other not in UNTRIED)
             raise ValueError(f"{name!r} has no heuristic without training, expected {able}")
     return names
-
-
-def _check_resolver(name: str) -> str:
-    if name not in REGISTRY:
-        raise ValueError(f"{name!r}, expected one of {', '.join(REGISTRY)}")
-    check_causal(name, name)
-    return name
 
 
 class ZeroShotParams(Section):
@@ -47,7 +39,7 @@ class ZeroShotParams(Section):
     ]
     resolver: Annotated[
         str,
-        AfterValidator(_check_resolver),
+        AfterValidator(check_causal_resolver),
         Field(description="built-in and causal; whose chains models that read entities are given"),
     ]
     batch: Annotated[Size, Field(description="texts side by side")]

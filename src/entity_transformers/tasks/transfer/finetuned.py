@@ -69,7 +69,7 @@ class Finetuned(nn.Module):
         rows = [torch.tensor(row) for example in examples for row in example.sequences]
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.model.device)
-        hidden, _ = self.model.encode(Batch(tokens), self.model.start(len(rows)))
+        hidden = self._encode(tokens, examples)
         nats = torch.zeros(len(rows), device=tokens.device)
         if words:
             there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
@@ -83,6 +83,23 @@ class Finetuned(nn.Module):
         else:
             said = self.head(torch.stack([part.sum(0) for part in parts]))
         return said, nats
+
+    def _encode(self, tokens: Tensor, examples: Sequence[Inputs]) -> Tensor:
+        """Final hidden states [S, T, W]. With entities sequences are read twice: first the one of
+        two texts that stands first, which leaves its entities in the memory, then all with that
+        memory, without a gradient through it, as in pretraining.
+        """
+        rows = [torch.tensor(row) for example in examples for row in example.entities]
+        if not rows:
+            return self.model.encode(Batch(tokens), self.model.start(len(tokens)))[0]
+        labels = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(tokens.device)
+        read = torch.tensor([count for one in examples for count in one.read])
+        places = torch.arange(tokens.shape[1])
+        before = (places < read[:, None]).to(tokens.device)
+        empty = self.model.start(len(tokens), int(labels.max()))
+        first, memory = self.model.encode(Batch(tokens, labels * before), empty)
+        second, _ = self.model.encode(Batch(tokens, labels), memory.detach())
+        return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> Losses:
         """Cross-entropy of the labels (of numbers the squared error), and of the words: 0 where

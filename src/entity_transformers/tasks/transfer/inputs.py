@@ -9,27 +9,37 @@ pronoun         as choice: the sentence before the pronoun, then a candidate and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from entity_transformers.corpus.encoding import spelled_out
 from entity_transformers.corpus.tasks import Example, Shape
 
 NEW = 3
 """Tokens after those of the encoder: start, delimiter, extract."""
+Chains = Callable[[Sequence[str], Sequence[Sequence[int]]], list[list[int]]]
+"""From texts, and of each the character after each of its tokens, to the entity of each token."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Inputs:
     """An example: its sequences of tokens, its label (an index, or a number), and whether something
     of it was cut.
+
+    entities  of each sequence the entity of each token, 0 for none; (): no entities are given
+    read      of each sequence the tokens of [start] and the first of two texts, which leave their
+              entities in the memory before the whole is read; 0: there is one text
     """
 
     sequences: tuple[tuple[int, ...], ...]
     label: float
     cut: bool
+    entities: tuple[tuple[int, ...], ...] = ()
+    read: tuple[int, ...] = ()
 
 
 def list_parts(example: Example, shape: Shape) -> list[tuple[str, ...]]:
@@ -48,9 +58,14 @@ def list_parts(example: Example, shape: Shape) -> list[tuple[str, ...]]:
 
 
 def make_inputs(
-    examples: Sequence[Example], shape: Shape, tokenizer: Tokenizer, longest: int | None
+    examples: Sequence[Example],
+    shape: Shape,
+    tokenizer: Tokenizer,
+    longest: int | None,
+    chains: Chains | None = None,
 ) -> list[Inputs]:
-    """The inputs of examples, in sequences of at most ``longest`` tokens (None: any).
+    """The inputs of examples, in sequences of at most ``longest`` tokens (None: any), with entities
+    where ``chains`` gives any.
 
     Of a longer one the context of a choice loses its beginning, then the answer its end; of other
     sequences the longer text loses its end. An example without a label is refused (ValueError).
@@ -60,26 +75,60 @@ def make_inputs(
     parts = [list_parts(example, shape) for example in examples]
     texts = [text for sequences in parts for texts in sequences for text in texts]
     with spelled_out(tokenizer):
-        encoded = iter(tokenizer.encode_batch(texts, add_special_tokens=False))
+        encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
+    sentences = [one for sequences in parts for one in sequences]
+    given = iter(_pair_with_entities(sentences, encoded, chains))
     found = []
     for example, sequences in zip(examples, parts, strict=True):
         if example.label is None:
             raise ValueError(f"example {example.name} has no label, which training needs")
-        rows, cut = [], False
-        for one in sequences:
-            pieces = [next(encoded).ids for _ in one]
+        rows, read, cut = [], [], False
+        for _ in sequences:
+            pieces = next(given)
             room = None if longest is None else longest - len(pieces) - 1
             kept = pieces if room is None else shorten(pieces, room, shape in ("choice", "pronoun"))
             cut |= kept != pieces
-            row = [start, *kept[0]]
+            row = [(start, 0), *kept[0]]
             for piece in kept[1:]:
-                row += [delimiter, *piece]
-            rows.append((*row, extract))
-        found.append(Inputs(tuple(rows), float(example.label), cut))
+                row += [(delimiter, 0), *piece]
+            rows.append([*row, (extract, 0)])
+            read.append(1 + len(kept[0]) if len(kept) > 1 else 0)
+        tokens, entities = (
+            tuple(tuple(pair[part] for pair in row) for row in rows) for part in (0, 1)
+        )
+        more = (entities, tuple(read)) if chains is not None else ()
+        found.append(Inputs(tokens, float(example.label), cut, *more))
     return found
 
 
-def shorten(pieces: list[list[int]], room: int, context: bool) -> list[list[int]]:
+def _pair_with_entities(
+    sentences: Sequence[tuple[str, ...]], encoded: Sequence[Encoding], chains: Chains | None
+) -> list[list[list[tuple[int, int]]]]:
+    """The texts of each sequence as pairs of a token and its entity, by the chains on its texts in
+    a row with a space between; 0 without chains.
+    """
+    each = iter(encoded)
+    pieces = [[next(each) for _ in texts] for texts in sentences]
+    ends = []
+    for texts, parts in zip(sentences, pieces, strict=True):
+        begins = [sum(len(text) + 1 for text in texts[:at]) for at in range(len(texts))]
+        ends.append(
+            [
+                [begin + last for _, last in part.offsets]
+                for begin, part in zip(begins, parts, strict=True)
+            ]
+        )
+    flat = [[end for part in one for end in part] for one in ends]
+    whole = [" ".join(texts) for texts in sentences]
+    found = chains(whole, flat) if chains else [[0] * len(one) for one in flat]
+    pairs = []
+    for parts, entities in zip(pieces, found, strict=True):
+        rest = iter(entities)
+        pairs.append([[(token, next(rest)) for token in part.ids] for part in parts])
+    return pairs
+
+
+def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
     """The texts of a sequence in at most ``room`` tokens; ``context``: is the first one of two the
     context of an answer?
     """
