@@ -1,12 +1,12 @@
-"""Training steps of BERT and ELECTRA against a plain loop over transformers' models: tokens per
-second, as ratios.
+"""Training steps of BERT, ELECTRA and XLNet against a plain loop over transformers' models: tokens
+per second, as ratios.
 
 4 layers, width 256, 256-token windows, batch 8, as in training.py; a row's number is the
-vocabulary. The plain
-loops read whole windows of one document and hide 15 % of the tokens by a draw of torch; BERT's is
-BertForMaskedLM and its own loss, ELECTRA's an ElectraForMaskedLM whose softmax is sampled and an
-ElectraForPreTraining with the same embeddings and lambda. Ours cut their windows where documents
-meet, and attend within them.
+vocabulary. The plain loops read whole windows of one document and hide 15 % of the tokens by a draw
+of torch; BERT's is BertForMaskedLM and its own loss, ELECTRA's an ElectraForMaskedLM whose softmax
+is sampled and an ElectraForPreTraining with the same embeddings and lambda. XLNet's is an
+XLNetLMHeadModel that predicts the last sixth of a random order, with a memory of a window. Ours cut
+their windows where documents meet, and attend within them.
 
     python benchmarks/masked.py
 """
@@ -39,6 +39,7 @@ from transformers import (
     ElectraConfig,
     ElectraForMaskedLM,
     ElectraForPreTraining,
+    XLNetLMHeadModel,
 )
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -46,6 +47,7 @@ from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import IGNORED
 from entity_transformers.models.bert import shape
 from entity_transformers.models.electra import shrink
+from entity_transformers.models.xlnet import build_config
 
 RATE, LAMBDA = 0.15, 50.0
 COLUMNS = {
@@ -116,7 +118,32 @@ def plain_electra(vocabulary: int) -> tuple[torch.nn.Module, Losses]:
     return torch.nn.ModuleList([generator, discriminator]), lose
 
 
-PLAIN = {"bert": plain_bert, "electra": plain_electra}
+def plain_xlnet(vocabulary: int) -> tuple[torch.nn.Module, Losses]:
+    """transformers' model with masks of a random order, its memory handed on."""
+    entry = make_entry("xlnet")
+    model, kept = XLNetLMHeadModel(build_config(entry, vocabulary, 0)), []
+    count = round(WINDOW / entry.lm.partial_prediction)
+
+    def lose(tokens: Tensor) -> Tensor:
+        order = torch.rand(tokens.shape).argsort(1)
+        asked = order[:, -count:]
+        ranks = torch.full(tokens.shape, -1).scatter(1, asked, torch.arange(count).expand_as(asked))
+        unseen = (ranks[:, None] >= 0) & (ranks[:, None] >= ranks[:, :, None])
+        places = torch.nn.functional.one_hot(asked, WINDOW).float()
+        given = model(
+            tokens,
+            perm_mask=unseen.float(),
+            target_mapping=places,
+            mems=kept[-1] if kept else None,
+            labels=tokens.gather(1, asked),
+        )
+        kept[:] = [[layer.detach() for layer in given.mems]]
+        return given.loss
+
+    return model, lose
+
+
+PLAIN = {"bert": plain_bert, "electra": plain_electra, "xlnet": plain_xlnet}
 
 
 def plain_step(kind: str, corpus: AlignedCorpus, vocabulary: int) -> Callable[[], None]:
