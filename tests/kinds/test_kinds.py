@@ -86,7 +86,7 @@ def test_a_kind_can_what_it_says() -> None:
     for kind in KINDS.values():
         assert kind.can <= CAPABILITIES.keys()
     with pytest.raises(ValueError, match=r"kind x: unknown capabilities \['fly'\]"):
-        Kind("x", "X", 2000, LmParams, frozenset({"fly", "causal"}), "nowhere")
+        Kind("x", "X", 2000, "memory", LmParams, frozenset({"fly", "causal"}), "nowhere")
 
 
 KNOWN = ", ".join(KINDS)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entity_transformers.kinds import KINDS
+from entity_transformers.kinds import ERAS, KINDS
 from entity_transformers.report.cells import MISSING, Number
 from entity_transformers.report.differences import seed_interval
 from entity_transformers.report.frame import Frame, Row
+from entity_transformers.report.lm import build_models
 from entity_transformers.report.overview import (
     build_overview,
     draw_overview,
@@ -42,13 +43,25 @@ def test_a_study_of_two_kinds_has_none(full: Results) -> None:
     assert draw_overview(full) is None
 
 
-def test_the_oldest_come_first(systems: Results) -> None:
-    years = [entry.kind.year for entry in list_systems(systems)]
-    assert years == sorted(years)
-    assert len(years) == len(systems.entries)
-    assert list_systems(systems)[0].name in ("gpt2-matched", "gpt2e-shuffled")
+def test_they_stand_by_era_and_year(systems: Results) -> None:
+    order = [(ERAS.index(entry.kind.era), entry.kind.year) for entry in list_systems(systems)]
+    assert order == sorted(order)
+    assert len(order) == len(systems.entries)
+    names = [entry.name for entry in list_systems(systems)]
+    assert names[:2] == ["gpt2e-shuffled", "gpt2-matched"]  # here GloVe and an LSTM
     table = build_overview(systems)
-    assert [row[1] for row in table.rows] == list(map(str, years))
+    assert [row[1:3] for row in table.rows] == [(ERAS[era], str(year)) for era, year in order]
+    models = build_models(systems)
+    assert [row[0] for row in models.rows] == [row[0] for row in table.rows]
+
+
+def test_rows_of_two_kinds_stand_in_the_study_s_order(full: Results) -> None:
+    measured = set(full.measured("lm"))
+    assert list(full.measured("lm")) == [entry for entry in full.entries if entry in measured]
+
+
+def test_bits_and_pictures_are_of_the_same_systems(systems: Results) -> None:
+    table = build_overview(systems)
     assert "GloVe" in table.note.partition("no perplexity")[0]
     assert "GPT2," not in table.note
     assert draw_overview(systems) is not None
@@ -76,8 +89,8 @@ def test_a_pretraining_that_is_not_counted_is_named(systems: Results) -> None:
     assert " GPT2 went on from other weights, whose tokens and seconds are counted." in table.note
     names = [entry.name for entry in list_systems(later)]
     plain, more = (build_overview(one).rows[names.index("gpt2")] for one in (later, counted))
-    assert [more[i].value - plain[i].value for i in (3, 4)] == [pytest.approx(1e6), 5e4]
-    assert all(more[i] == plain[i] for i in range(5, 10))
+    assert [more[i].value - plain[i].value for i in (4, 5)] == [pytest.approx(1e6), 5e4]
+    assert all(more[i] == plain[i] for i in range(6, 11))
 
 
 def test_bits_per_byte_and_an_interval_that_covers_documents_and_seeds(full: Any) -> None:
@@ -139,7 +152,7 @@ def test_what_was_not_measured_is_a_dash(systems: Results) -> None:
     kept = [row for row in systems.frame if row.step == "lm"]
     bare = replace(systems, frame=type(systems.frame)(kept), runs=())
     row = build_overview(bare).rows[0]
-    for cell in row[5:]:
+    for cell in row[6:]:
         assert isinstance(cell, Number)
         assert str(cell) == MISSING
     assert draw_overview(bare) is None

@@ -7,6 +7,7 @@ from importlib import import_module
 
 from entity_transformers.kinds.base import (
     CAPABILITIES,
+    ERAS,
     LABELS,
     ROLES,
     Kind,
@@ -17,6 +18,7 @@ from entity_transformers.kinds.entries import KindError, param_keys, resolve
 
 __all__ = [
     "CAPABILITIES",
+    "ERAS",
     "KINDS",
     "LABELS",
     "ROLES",

@@ -32,6 +32,7 @@ from entity_transformers.study.sections import (
 
 Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
+ERAS = ("static vectors", "recurrent", "transformer", "memory")
 LABELS = ("gold", "none", "shuffled", "first-only", "lagged")
 RESOLVER = "resolver:"
 LAGGED = "lagged-"
@@ -185,7 +186,8 @@ class Kind:
 
     name    its key in params.yaml
     label   how tables write it
-    year    of the paper that it is after: the order of the overview of systems
+    year    of the paper that it is after
+    era     one of `ERAS`: by era, then year, rows stand where a study compares systems
     params  typed parameters: those of `LmParams` and its own; a static kind's are its own alone
     can     its capabilities, keys of `CAPABILITIES`; a step runs where all that it needs are there
     home    the module with ``build(entry, vocabulary, end, seed)`` and ``load(folder)``; of a
@@ -203,6 +205,7 @@ class Kind:
     name: str
     label: str
     year: int
+    era: str
     params: type[Section]
     can: frozenset[str]
     home: str
@@ -216,6 +219,8 @@ class Kind:
     def __post_init__(self) -> None:
         if unknown := self.can - CAPABILITIES.keys():
             raise ValueError(f"kind {self.name}: unknown capabilities {sorted(unknown)}")
+        if self.era not in ERAS:
+            raise ValueError(f"kind {self.name}: era {self.era!r}, expected one of {ERAS}")
 
     def module(self) -> Any:
         """The imported `home`."""

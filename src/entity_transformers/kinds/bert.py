@@ -9,6 +9,7 @@ KIND = Kind(
     name="bert",
     label="BERT",
     year=2019,
+    era="transformer",
     params=BertParams,
     can=frozenset({"encode", "masked", "windows"}),
     home="entity_transformers.models.bert",

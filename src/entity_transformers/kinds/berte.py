@@ -42,6 +42,7 @@ KIND = Kind(
     name="berte",
     label="BERTE",
     year=2020,
+    era="memory",
     params=BertEParams,
     can=frozenset({"encode", "masked", "entities", "state", "windows"}),
     home="entity_transformers.models.berte",

@@ -37,6 +37,7 @@ KIND = Kind(
     name="electra",
     label="ELECTRA",
     year=2020,
+    era="transformer",
     params=ElectraParams,
     can=frozenset({"encode", "replaced", "windows"}),
     home="entity_transformers.models.electra",

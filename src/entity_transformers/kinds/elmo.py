@@ -43,6 +43,7 @@ KIND = Kind(
     name="elmo",
     label="ELMo",
     year=2018,
+    era="recurrent",
     params=ELMoParams,
     can=frozenset({"encode", "causal", "state", "layers", "windows"}),
     home="entity_transformers.models.elmo",

@@ -23,6 +23,7 @@ KIND = Kind(
     name="gpt1",
     label="GPT1",
     year=2018,
+    era="transformer",
     params=GPT1Params,
     can=frozenset({"encode", "causal", "attend", "windows"}),
     home="entity_transformers.models.gpt1",

@@ -27,6 +27,7 @@ KIND = Kind(
     name="gpt2",
     label="GPT2",
     year=2019,
+    era="transformer",
     params=GPT2Params,
     can=frozenset({"encode", "causal", "attend", "windows"}),
     home="entity_transformers.models.gpt2",

@@ -40,6 +40,7 @@ KIND = Kind(
     name="gpt2-antecedent",
     label="GPT2 antecedent",
     year=2020,
+    era="transformer",
     params=GPT2AntecedentParams,
     can=frozenset({"encode", "causal", "attend", "guided", "windows"}),
     home="entity_transformers.models.gpt2_antecedent",

@@ -65,6 +65,7 @@ KIND = Kind(
     name="gpt2e",
     label="GPT2E",
     year=2020,
+    era="memory",
     params=GPT2EParams,
     can=frozenset({"encode", "causal", "attend", "entities", "state", "windows"}),
     home="entity_transformers.models.gpt2e.lm",

@@ -83,6 +83,7 @@ KIND = Kind(
     name="lstm",
     label="LSTM",
     year=2014,
+    era="recurrent",
     params=LSTMParams,
     can=frozenset({"encode", "causal", "state", "windows"}),
     home="entity_transformers.models.lstm",

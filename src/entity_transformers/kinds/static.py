@@ -49,6 +49,7 @@ def make_kind(
         name=name,
         label=label,
         year=year,
+        era="static vectors",
         params=params,
         can=CAN,
         home=f"entity_transformers.models.static.{name}",

@@ -11,6 +11,7 @@ KIND = Kind(
     name="taglm",
     label="TagLM",
     year=2017,
+    era="recurrent",
     params=ELMoParams,
     can=frozenset({"encode", "causal", "state", "layers", "windows"}),
     home="entity_transformers.models.taglm",

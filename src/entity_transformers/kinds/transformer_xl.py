@@ -39,6 +39,7 @@ KIND = Kind(
     name="transformer-xl",
     label="Transformer-XL",
     year=2019,
+    era="memory",
     params=TransformerXLParams,
     can=frozenset({"encode", "causal", "attend", "state", "windows"}),
     home="entity_transformers.models.transformer_xl",

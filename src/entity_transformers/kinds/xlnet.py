@@ -29,6 +29,7 @@ KIND = Kind(
     name="xlnet",
     label="XLNet",
     year=2019,
+    era="transformer",
     params=XLNetParams,
     can=frozenset({"encode", "causal", "state", "windows"}),
     home="entity_transformers.models.xlnet",

@@ -29,7 +29,7 @@ from entity_transformers.report.lm import (
     counts_all,
     list_machines,
 )
-from entity_transformers.report.results import Results, summarise, write_label
+from entity_transformers.report.results import Results, sort_by_era, summarise, write_label
 
 SPLIT, OFF = "test", "off"
 FEWEST = 3
@@ -37,13 +37,13 @@ FEWEST = 3
 
 
 def list_systems(results: Results) -> list[ModelEntry]:
-    """The trained entries by year, then in the study's order; none where a study has fewer than
-    `FEWEST` kinds.
+    """The trained entries by era and year, then in the study's order; none where a study has fewer
+    than `FEWEST` kinds.
     """
     entries = results.measured("lm")
     if len({entry.kind.name for entry in entries}) < FEWEST:
         return []
-    return sorted(entries, key=lambda entry: entry.kind.year)
+    return sort_by_era(entries)
 
 
 def measure_apart(results: Results, model: ModelEntry) -> dict[int, float]:
@@ -121,6 +121,7 @@ def build_overview(results: Results) -> Table:
     def row(model: ModelEntry) -> tuple[Cell, ...]:
         return (
             write_label(model),
+            model.kind.era,
             str(model.kind.year),
             show(results.statistic(model, Key("lm", "parameters")), 0),
             show(count_tokens(results, model), 0),
@@ -138,6 +139,7 @@ def build_overview(results: Results) -> Table:
         title="Every system",
         columns=(
             "System",
+            "Era",
             "Year",
             "Parameters",
             "Tokens seen",

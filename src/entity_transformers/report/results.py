@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds import ERAS, ModelEntry
 from entity_transformers.report.catalogue import CATALOGUE
 from entity_transformers.report.frame import Frame, Key
 from entity_transformers.report.pictures import Pictures
@@ -23,6 +23,8 @@ TRAIN_LOSS = Key("lm", "loss", "train")
 OWN = {step for step, shown in CATALOGUE.items() if shown.own}
 
 
+SYSTEMS = 5
+"""Kinds of models from which on all rows of a study stand by era; with fewer in its own order."""
 GENERATED = "sample"
 """`Results.passages` where step passages generated them."""
 
@@ -111,9 +113,16 @@ class Results:
         return tuple(step for step in self.steps if self.ran(step))
 
     def measured(self, step: str) -> tuple[ModelEntry, ...]:
-        """The models that have rows of this step, in the study's order: its tables' rows."""
+        """The models that have rows of this step, in the study's order or by era: its tables'
+        rows.
+        """
         found = self._measured.get(step, frozenset())
-        return tuple(entry for entry in self.entries if entry.name in found)
+        return tuple(entry for entry in self._rows if entry.name in found)
+
+    @cached_property
+    def _rows(self) -> Sequence[ModelEntry]:
+        systems = len({entry.kind.name for entry in self.entries}) >= SYSTEMS
+        return sort_by_era(self.entries) if systems else self.entries
 
     @cached_property
     def trained(self) -> tuple[ModelEntry, ...]:
@@ -189,6 +198,11 @@ def summarise(values: Iterable[float | None]) -> Statistic:
         float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None,
         len(numbers),
     )
+
+
+def sort_by_era(entries: Sequence[ModelEntry]) -> list[ModelEntry]:
+    """By the era of their kinds, then its year, then as they stand."""
+    return sorted(entries, key=lambda entry: (ERAS.index(entry.kind.era), entry.kind.year))
 
 
 def has_entities(model: ModelEntry) -> bool:

@@ -10,7 +10,7 @@ from entity_transformers.report.frame import Key, Row, read_condition, write_con
 from entity_transformers.report.measures import Tree
 from entity_transformers.report.results import Results, write_label
 
-UNITS = {"loss": "of the objective, per target", "learning_rate": "learning rate"}
+UNITS = {"trial_loss": "of the objective, per target", "learning_rate": "per step"}
 STEP = "search"
 
 
@@ -21,7 +21,7 @@ def measure(tree: Tree) -> Iterator[Row]:
         yield Row(STEP, "learning_rate", own, model=model, seed=seed)
         for trial in found["trials"]:
             where = _at(trial["learning_rate"] / own)
-            yield Row(STEP, "loss", trial["loss"], "dev", where, model=model, seed=seed)
+            yield Row(STEP, "trial_loss", trial["loss"], "dev", where, model=model, seed=seed)
 
 
 def _at(factor: float) -> str:
@@ -30,12 +30,12 @@ def _at(factor: float) -> str:
 
 def build_search(results: Results) -> Table:
     """A row per model: its learning rate, and the mean loss on dev at each of the trials."""
-    found = results.frame.distinct("condition", step=STEP, measure="loss")
+    found = results.frame.distinct("condition", step=STEP, measure="trial_loss")
     factors = sorted(float(read_condition(condition)["times"]) for condition in found)
     models = results.measured(STEP)
 
     def losses(model: ModelEntry) -> dict[float, float]:
-        keys = {factor: Key(STEP, "loss", "dev", _at(factor)) for factor in factors}
+        keys = {factor: Key(STEP, "trial_loss", "dev", _at(factor)) for factor in factors}
         means = {f: results.statistic(model, key).mean for f, key in keys.items()}
         return {f: mean for f, mean in means.items() if mean is not None}
 
@@ -44,7 +44,7 @@ def build_search(results: Results) -> Table:
         tried = losses(model)
         best = f"{min(tried, key=lambda f: tried[f]):g}" if tried else "none"
         shown = (
-            show(results.statistic(model, Key(STEP, "loss", "dev", _at(factor))), 4)
+            show(results.statistic(model, Key(STEP, "trial_loss", "dev", _at(factor))), 4)
             for factor in factors
         )
         return (write_label(model), show(rate, 6), *shown, best)
