@@ -27,6 +27,7 @@ study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
+	cd studies/$(STUDY) && { test -f results/report/measures.csv || ../../$(BIN)/entity-transformers collect-measures --results results --output results/report --partial; }
 	cd studies/$(STUDY) && ../../$(BIN)/entity-transformers build-report --results results --output results/report
 	$(BIN)/entity-transformers write-index studies
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
