@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -24,7 +26,15 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "End": 35, "Home": 36, "Escape": 27, "Tab": 9, "Enter": 13}
+KEYS = {
+    "ArrowRight": 39,
+    "ArrowLeft": 37,
+    "End": 35,
+    "Home": 36,
+    "Escape": 27,
+    "Tab": 9,
+    "Enter": 13,
+}
 
 
 class Browser:
@@ -98,7 +108,11 @@ class Browser:
     def run(self, code: str) -> Any:
         """The value of an expression, a promise's included."""
         found = self.send(
-            "Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True, userGesture=True
+            "Runtime.evaluate",
+            expression=code,
+            returnByValue=True,
+            awaitPromise=True,
+            userGesture=True,
         )
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")

@@ -48,7 +48,9 @@ def attend(module: Any, hidden: torch.Tensor, entities: Any) -> torch.Tensor:
     for head in range(module.heads):
         part = slice(head * width, (head + 1) * width)
         for t in range(len(queries)):
-            scores = [float(queries[t, part] @ keys[j, part]) * module.scaling for j in range(t + 1)]
+            scores = [
+                float(queries[t, part] @ keys[j, part]) * module.scaling for j in range(t + 1)
+            ]
             weights[t, : t + 1] += torch.tensor(scores).softmax(0) / module.heads
     return weights
 

@@ -47,7 +47,7 @@ from entity_transformers.report.records import (
     parse_probe,
     parse_spans,
 )
-from entity_transformers.report.results import Results, Run
+from entity_transformers.report.results import Results, Run, write_label
 from entity_transformers.report.spans import Example, name_entities, take_example
 from entity_transformers.report.summary import summarise_models
 from entity_transformers.study.params import Params, load
@@ -107,7 +107,9 @@ def list_studies(studies: Path) -> dict[str, readme.Listed]:
             claims = report / "tables/claims.csv"
             rows = csv.DictReader(read_text(claims).splitlines()) if claims.is_file() else ()
             verdicts = tuple(row["Here"] for row in rows)
-        found[name] = readme.Listed(load(params).report.title, verdicts)
+        study = load(params)
+        models = tuple(write_label(study.model(model)) for model in study.models)
+        found[name] = readme.Listed(study.report.title, verdicts, models, len(study.study.seeds))
     return found
 
 

@@ -3,12 +3,15 @@
 function buildBrowser(home, data) {
   const { pages, scores } = data;
   const other = scores.findIndex((score) => score.model !== scores[0].model);
-  const state = { page: 0, ours: 0, theirs: Math.max(0, other), shade: "difference", chain: 0, at: -1 };
+  const theirs = Math.max(0, other);
+  const state = { page: 0, ours: 0, theirs, shade: "difference", chain: 0, at: -1 };
   const labels = scores.map((score) => score.label);
 
   function choose(name, key, options) {
     const select = make("select", {});
-    options.forEach(([value, text]) => select.append(make("option", { value, textContent: text })));
+    options.forEach(([value, textContent]) => {
+      select.append(make("option", { value, textContent }));
+    });
     select.value = state[key];
     select.addEventListener("change", () => {
       state[key] = typeof state[key] === "number" ? Number(select.value) : select.value;
@@ -56,30 +59,34 @@ function buildBrowser(home, data) {
 
   const swatch = (colour) => {
     const box = make("span", { className: "key" });
-    box.style.background = `linear-gradient(to right, transparent, color-mix(in srgb, var(${colour}) 60%, transparent))`;
+    const full = `color-mix(in srgb, var(${colour}) 60%, transparent)`;
+    box.style.background = `linear-gradient(to right, transparent, ${full})`;
     return box;
   };
 
   function explain() {
     const told = {
-      difference: [swatch("--less"), ` ${labels[state.ours]} loses less, `, swatch("--more"), ` more than ${labels[state.theirs]}: full at 1.5 nats.`],
+      difference: [swatch("--less"), ` ${labels[state.ours]} loses less, `, swatch("--more"),
+        ` more than ${labels[state.theirs]}: full at 1.5 nats.`],
       ours: [swatch("--more"), " loss, full at 12 nats."],
       theirs: [swatch("--more"), " loss, full at 12 nats."],
-      read: [swatch("--read"), " share of the entity attention, from the position before the token, that went to ",
-        state.chain ? "this entity" : "any entity", ": full at 60%."],
+      read: [swatch("--read"), " share of the entity attention, from the position before the",
+        ` token, that went to ${state.chain ? "this entity" : "any entity"}: full at 60%.`],
     }[state.shade];
     const silent = state.shade === "read" && !(scores[state.ours].read.length);
-    key.replaceChildren(...(silent ? [`${labels[state.ours]} reads no entities: nothing to shade.`] : told),
-      " Underlined: a mention.");
+    const nothing = [`${labels[state.ours]} reads no entities: nothing to shade.`];
+    key.replaceChildren(...(silent ? nothing : told), " Underlined: a mention.");
   }
 
   function describe(index) {
     const page = pages[state.page];
     const [one, other] = [losses("ours")[index], losses("theirs")[index]];
     const entity = page.entities[index];
-    const read = readAt(index).map(([which, percent]) => `${which} ${page.names[which] || ""} ${percent}%`);
+    const read = readAt(index)
+      .map(([which, percent]) => `${which} ${page.names[which] || ""} ${percent}%`);
     return [
-      `“${page.tokens[index].trim() || "line break"}”: ${labels[state.ours]} ${nats(one)} nats, ${labels[state.theirs]} ${nats(other)}, difference ${signed(one - other)}.`,
+      `“${page.tokens[index].trim() || "line break"}”: ${labels[state.ours]} ${nats(one)} nats,`
+        + ` ${labels[state.theirs]} ${nats(other)}, difference ${signed(one - other)}.`,
       entity ? `Part of entity ${entity}, ${page.names[entity]}.` : "",
       read.length ? `Memory read before it: ${read.join("; ")}.` : "",
     ].filter(Boolean).join(" ");
@@ -93,16 +100,21 @@ function buildBrowser(home, data) {
 
   function summarise() {
     const page = pages[state.page];
-    const pick = page.tokens.map((_, index) => index).filter((index) => !state.chain || page.entities[index] === state.chain);
-    const [one, other] = ["ours", "theirs"].map((which) => mean(pick.map((index) => losses(which)[index])));
-    summary.textContent = `${state.chain ? `Entity ${state.chain}` : "Whole excerpt"}, ${pick.length} tokens: `
-      + `${labels[state.ours]} ${nats(one)} nats per token, ${labels[state.theirs]} ${nats(other)}, difference ${signed(one - other)}.`;
+    const pick = page.tokens.map((_, index) => index)
+      .filter((index) => !state.chain || page.entities[index] === state.chain);
+    const [one, other] = ["ours", "theirs"]
+      .map((which) => mean(pick.map((index) => losses(which)[index])));
+    summary.textContent = `${state.chain ? `Entity ${state.chain}` : "Whole excerpt"},`
+      + ` ${pick.length} tokens: ${labels[state.ours]} ${nats(one)} nats per token,`
+      + ` ${labels[state.theirs]} ${nats(other)}, difference ${signed(one - other)}.`;
   }
 
   function draw() {
     const page = pages[state.page];
-    const known = Object.entries(page.names).map(([entity, name]) => [Number(entity), `${entity} ${name}`]);
-    chains.replaceChildren(...[[0, "all"], ...known].map(([value, text]) => make("option", { value, textContent: text })));
+    const known = Object.entries(page.names)
+      .map(([entity, name]) => [Number(entity), `${entity} ${name}`]);
+    chains.replaceChildren(...[[0, "all"], ...known]
+      .map(([value, textContent]) => make("option", { value, textContent })));
     chains.value = state.chain;
     passage.replaceChildren(...page.tokens.map((token, index) => {
       const span = make("span", { textContent: token });
@@ -124,7 +136,9 @@ function buildBrowser(home, data) {
   });
   passage.addEventListener("keydown", (event) => {
     const last = passage.children.length - 1;
-    const next = { ArrowRight: state.at + 1, ArrowLeft: state.at - 1, Home: 0, End: last }[event.key];
+    const next = {
+      ArrowRight: state.at + 1, ArrowLeft: state.at - 1, Home: 0, End: last,
+    }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     point(Math.max(0, Math.min(last, next)));

@@ -57,7 +57,7 @@ function addTools() {
     for (const part of parts) part.open = opening;
     open.textContent = opening ? "Close all" : "Open all";
   });
-  bar.append(theme, open);
+  bar.append(theme, ...(parts.length ? [open] : []));
   bar.hidden = false;
 }
 
@@ -137,7 +137,8 @@ function shownRows(table) {
 
 function writeCsv(rows) {
   const quote = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  return rows.map((row) => row.map((cell) => quote(cell.replaceAll("−", "-"))).join(",")).join("\n") + "\n";
+  const lines = rows.map((row) => row.map((cell) => quote(cell.replaceAll("−", "-"))).join(","));
+  return `${lines.join("\n")}\n`;
 }
 
 const TEX = {
@@ -201,8 +202,8 @@ function addFigure(figure) {
     if (index < 0) return;
     const [across, down, text] = marks[index];
     const box = drawn.getBoundingClientRect();
-    dot.style.left = `${drawn.clientWidth * across || box.width * across}px`;
-    dot.style.top = `${box.height * down + drawn.offsetTop || box.height * down}px`;
+    dot.style.left = `${box.width * across}px`;
+    dot.style.top = `${box.height * down}px`;
     tip.textContent = text;
     const left = box.left + box.width * across + 12;
     tip.style.left = `${Math.max(4, Math.min(left, innerWidth - tip.offsetWidth - 8))}px`;
@@ -213,7 +214,8 @@ function addFigure(figure) {
     const box = drawn.getBoundingClientRect();
     let [best, least] = [-1, 24];
     marks.forEach(([across, down], index) => {
-      const away = Math.hypot(box.left + box.width * across - event.clientX, box.top + box.height * down - event.clientY);
+      const [x, y] = [box.left + box.width * across, box.top + box.height * down];
+      const away = Math.hypot(x - event.clientX, y - event.clientY);
       if (away < least) [best, least] = [index, away];
     });
     show(best);

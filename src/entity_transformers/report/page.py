@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from entity_transformers.report.catalogue import CATALOGUE, list_captions
@@ -49,18 +49,14 @@ def render(
         if any(name in tables for name in shown.tables)
     }
     figures = {*images, *drawings}
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_read("page.html"))
-    return template.render(
+    return open_template("page.html").render(
         title=results.title,
-        style=Markup(_read("style.css")),
+        style=Markup(read_part("style.css")),
         headline=write_headline(results),
         verdict=judge_entities(results),
         findings=[(MARKS[finding.status], finding) for finding in judge_claims(results)],
         missing=say_missing(results),
-        script=Markup(_read("page.js") + _read("browser.js")),
+        script=Markup(read_part("page.js") + read_part("browser.js")),
         about=write_about(results),
         glossary=write_glossary(results),
         sections=list(sections.items()),
@@ -83,7 +79,16 @@ def render(
     )
 
 
-def _read(name: str) -> str:
+def open_template(name: str) -> Template:
+    """A template of this package, which escapes what it is given."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(read_part(name))
+
+
+def read_part(name: str) -> str:
+    """A file of this package: a template, the style or a script."""
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
