@@ -106,10 +106,12 @@ def test_every_picture_is_drawn(browser: Browser, page: Path, results: Results) 
     assert len(pictures) == len(figures.build_all(results))
     assert [name for name, drawn in pictures if not drawn] == []
     assert [name for name, _ in pictures].count("IMG") == 1
-    lines = (
-        "[...document.querySelectorAll('figure svg path')].filter((p) => p.getBBox().width > 99)"
+    rooms = browser.run(
+        "[...document.querySelectorAll('figure clipPath rect')].map((room) =>"
+        " Math.min(room.width.baseVal.value, room.height.baseVal.value))"
     )
-    assert browser.run(f"{lines}.length") > 20
+    assert len(rooms) >= 4
+    assert min(rooms) > 20  # what is cut to a room of nothing is not seen
 
 
 def test_the_theme_is_switched_and_kept(browser: Browser, page: Path) -> None:

@@ -93,7 +93,7 @@ def _read_points(axes: Axes) -> Iterator[tuple[float, float, str]]:
             yield one, other, _describe(axes, name, one, other)
     for bars in axes.containers:
         if isinstance(bars, BarContainer):
-            ticks = [label.get_text() for label in axes.get_yticklabels()]
+            ticks = _read_ticks(axes)
             for place, bar in enumerate(bars):
                 name = ticks[place] if place < len(ticks) else ""
                 title = axes.get_title(loc="left") or axes.get_title()
@@ -104,6 +104,13 @@ def _read_points(axes: Axes) -> Iterator[tuple[float, float, str]]:
         for (row, column), value in np.ndenumerate(cells):
             text = f"{axes.get_title(loc='left')}, layer {row + 1}, head {column + 1}: "
             yield column + 1, row + 1, " ".join(text.split()) + f" {_write(value)}%"
+
+
+def _read_ticks(axes: Axes) -> list[str]:
+    """The names of the rows, which only one of several panels beside each other shows."""
+    panels = axes.get_shared_y_axes().get_siblings(axes)
+    found = ([label.get_text() for label in one.get_yticklabels()] for one in panels)
+    return max(found, key=lambda names: sum(map(len, names)))
 
 
 def _list_series(axes: Axes) -> Iterator[tuple[str, Iterable[float], Iterable[float]]]:
