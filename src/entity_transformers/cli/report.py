@@ -276,10 +276,8 @@ def _read_excerpts(params: Params, results: Path) -> Excerpts | None:
         return None
     documents, corpus = _read_split(results / "corpus", facts["split"])
     tokenizer = read_tokenizer(results / "corpus/tokenizer.json")
-    kept = cut(corpus, len(facts["documents"]))
-    return gather_excerpts(
-        kept, documents[: len(kept)], lambda token: tokenizer.decode([token]), runs
-    )
+    kept, named = cut(corpus), {document.id: document for document in documents}
+    return gather_excerpts(kept, [named[name] for name in kept.names], tokenizer.decode, runs)
 
 
 def _read_vectors(params: Params, results: Path) -> dict[str, tuple[str, MentionVectors]]:

@@ -82,10 +82,12 @@ function buildBrowser(home, data) {
     const page = pages[state.page];
     const [one, other] = [losses("ours")[index], losses("theirs")[index]];
     const entity = page.entities[index];
+    const token = page.tokens[index];
+    const name = token ? `“${token.trim() || "line break"}”` : "Part of the next character";
     const read = readAt(index)
       .map(([which, percent]) => `${which} ${page.names[which] || ""} ${percent}%`);
     return [
-      `“${page.tokens[index].trim() || "line break"}”: ${labels[state.ours]} ${nats(one)} nats,`
+      `${name}: ${labels[state.ours]} ${nats(one)} nats,`
         + ` ${labels[state.theirs]} ${nats(other)}, difference ${signed(one - other)}.`,
       entity ? `Part of entity ${entity}, ${page.names[entity]}.` : "",
       read.length ? `Memory read before it: ${read.join("; ")}.` : "",

@@ -5,7 +5,7 @@ browser shows it and pictures.json keeps it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.report.spans import name_entities
 
 LEAST = 1  # percent of the attention that an entity must get to be told
+LONGEST = 4  # bytes of a character
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -57,7 +58,7 @@ class Excerpts:
 def gather_excerpts(
     corpus: AlignedCorpus,
     documents: Sequence[Document],
-    decode: Callable[[int], str],
+    decode: Callable[[Sequence[int]], str],
     runs: Mapping[str, Sequence[Arrays]],
 ) -> Excerpts:
     """``corpus`` cut as the step cut it, with its ``documents`` whole; ``runs``: by model the
@@ -71,7 +72,7 @@ def gather_excerpts(
         pages.append(
             Page(
                 name=document.id,
-                tokens=tuple(decode(token) for token in corpus.tokens[span].tolist()[1:]),
+                tokens=tuple(_spell(corpus.tokens[span].tolist()[1:], decode)),
                 entities=tuple(gold),
                 names={str(e): names[first + e - 1] for e in sorted({*gold} - {0})},
             )
@@ -85,6 +86,19 @@ def gather_excerpts(
         if all(given in arrays for arrays in seeds)
     ]
     return Excerpts(corpus.split, tuple(pages), tuple(scores))
+
+
+def _spell(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) -> Iterator[str]:
+    """The text of each token; a character of several tokens stands with the last of them."""
+    waiting: list[int] = []
+    for token in tokens:
+        waiting.append(token)
+        text = decode(waiting)
+        if text.endswith("\N{REPLACEMENT CHARACTER}") and len(waiting) < LONGEST:
+            yield ""
+        else:
+            yield text
+            waiting = []
 
 
 def _average(model: str, given: str, runs: Sequence[Arrays], spans: Sequence[slice]) -> Scores:
