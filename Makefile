@@ -6,7 +6,7 @@ CORES ?= 2
 LIMIT ?= 2G
 SHELL := bash
 
-.PHONY: help sample study report generate test test-all check bench gpu commands lock push pull clean
+.PHONY: help sample study report site generate test test-all check bench gpu commands lock push pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -27,9 +27,13 @@ study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
+	cd studies/$(STUDY) && { test -f results/report/measures.csv || ../../$(BIN)/entity-transformers collect-measures --results results --output results/report --partial; }
 	cd studies/$(STUDY) && ../../$(BIN)/entity-transformers build-report --results results --output results/report
 	$(BIN)/entity-transformers write-index studies
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
+
+site: .venv/ready  ## the pages of all studies and index.html, in site/
+	$(BIN)/entity-transformers write-site studies --output site
 
 generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
 	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done

@@ -97,7 +97,11 @@ def test_html_escapes_text_and_classes_columns() -> None:
     text = str(render_html(TABLE))
     assert "<b>" not in text
     assert "&lt;b&gt;" in text
-    assert text.count('<td class="number paper">') == 3
+    assert text.count('<td class="number paper"') == 3
+    for row in TABLE.rows:  # what rows are sorted by
+        for cell in row:
+            if isinstance(cell, Number) and cell.value is not None:
+                assert f' data-value="{cell.value:.6g}">{cell}</td>' in text
     assert text.count('<tr class="marked">') == 1
 
 

@@ -20,7 +20,8 @@ from entity_transformers.report.catalogue import (
 )
 from entity_transformers.report.frame import read_condition, write_condition
 from entity_transformers.report.measures import Tree, collect, read_units
-from entity_transformers.report.results import Results
+from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.tables import say_missing
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -79,9 +80,27 @@ def test_conditions_are_regular(full: Results) -> None:
 
 def test_names_in_the_catalogue_can_be_imported() -> None:
     names = [*list_tables(CATALOGUE).values(), *list_figures(CATALOGUE).values()]
-    names += [shown.measure for shown in CATALOGUE.values()]
+    names += [shown.measure for shown in CATALOGUE.values() if shown.measure]
     assert all(callable(find(name)) for name in names)
-    assert all(list_tables([step]) for step in CATALOGUE)
+    assert [step for step, shown in CATALOGUE.items() if not shown.measure] == ["excerpts"]
+
+
+def test_a_study_at_work_is_measured_as_far_as_it_is(full: Any, tmp_path: Path) -> None:
+    score = {"documents": 1, "on": {"tokens": 2, "nll": 3.0}}
+    for model in ("gpt2", "gpt2e"):
+        (tmp_path / "perplexity" / model / "1").mkdir(parents=True)
+    done = tmp_path / "perplexity/gpt2/1/perplexity.json"
+    done.write_text(json.dumps({"splits": {"test": score}}))
+    runs = (("gpt2", 1), ("gpt2e", 1))
+    with pytest.raises(FileNotFoundError, match=r"gpt2e/1/perplexity\.json is missing"):
+        collect(Tree(tmp_path, runs), ["perplexity"])
+    frame = collect(Tree(tmp_path, runs, partial=True), ["perplexity"])
+    assert {row.model for row in frame} == {"gpt2"}
+    said = say_missing(replace(full, frame=frame, steps=("perplexity",), seeds=(1, 2)))
+    assert "LAMBADA (step lambada)" in said
+    labels = [write_label(entry) for entry in full.entries if entry.can({"causal"})]
+    rest = " and ".join(f"{label}, seed 1, 2" for label in labels[1:])
+    assert said.endswith(f" Not done: Perplexity (GPT2, seed 2 and {rest}).")
 
 
 def test_the_seed_and_the_model_of_a_row_are_its_run_s(full: Any) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from entity_transformers.report.spans import (
     label_words,
     list_chains,
     name_entities,
+    number_chains,
     take_example,
 )
 
@@ -112,6 +114,24 @@ def test_only_chains_that_come_back_get_a_colour(small: Results) -> None:
     assert colours[5] == colours[6] == LONE_COLOUR
     assert len({colours[chain] for chain in (7, 9, 4, 2)}) == 4
     assert list_chains(example)[0][2] == "Ada Lovelace · Ada · who · herself · her"
+
+
+def test_chains_are_numbered_as_in_table_1() -> None:
+    words = tuple("the king of France met his son and the king left".split())
+    # outermost: France is within chain 7's first mention and has no word of its own
+    example = Example(
+        "d#0",
+        words,
+        (True,) * 11,
+        (3, 3, 3, 3, 0, 5, 5, 0, 3, 3, 0),
+        tuple((word,) for word in words),
+        (Mention(0, 4, 7), Mention(3, 4, 9), Mention(5, 7, 2), Mention(5, 6, 7), Mention(8, 10, 7)),
+        11,
+    )
+    assert number_chains(example) == {7: "3", 9: "a", 2: "5"}
+    assert [number for number, _, _ in list_chains(example)] == ["3"]
+    drawn = re.findall(r">\s*(\w+)\s*</span>", draw_spans(example))
+    assert sorted(set(drawn) & set("35a")) == ["3", "5", "a"]
 
 
 def test_every_mention_is_drawn_in_its_colour(small: Results) -> None:

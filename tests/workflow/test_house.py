@@ -56,15 +56,20 @@ def test_the_index_lists_every_study_and_its_results() -> None:
         assert (ROOT / "studies" / link).is_file()
 
 
-def test_continuous_integration_may_only_read_and_runs_pinned_actions() -> None:
-    text = (ROOT / ".github/workflows/ci.yml").read_text()
+@pytest.mark.parametrize("name", ["ci", "pages"])
+def test_workflows_may_only_read_and_run_pinned_actions(name: str) -> None:
+    text = (ROOT / f".github/workflows/{name}.yml").read_text()
     used = re.findall(r"uses: (.*)", text)
     assert used
     for action in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v[\d.]+", action), action
     workflow = yaml.safe_load(text)
     assert workflow["permissions"] == {"contents": "read"}
-    assert not any("permissions" in job for job in workflow["jobs"].values())
+    granted = {
+        job: one["permissions"] for job, one in workflow["jobs"].items() if "permissions" in one
+    }
+    pages = {"deploy": {"pages": "write", "id-token": "write"}}
+    assert granted == (pages if name == "pages" else {})
 
 
 def test_a_training_has_a_longer_limit_on_a_cluster_than_it_gives_itself() -> None:

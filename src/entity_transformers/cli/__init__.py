@@ -96,6 +96,9 @@ TOOLS = {
     "write-index": Command(
         "report", "write the index of all studies, README.md of their folder", group=_STUDIES
     ),
+    "write-site": Command(
+        "site", "the pages of all studies whose results are here, and index.html", group=_STUDIES
+    ),
     "show-tables": Command("report", "print the tables in the terminal", group=_STUDIES),
 }
 COMMANDS = {

@@ -26,9 +26,11 @@ from entity_transformers.cli.documents import load_documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
-from entity_transformers.report import figures, page, readme, tables
+from entity_transformers.corpus.excerpts import cut
+from entity_transformers.report import figures, page, readme, tables, vector
 from entity_transformers.report.catalogue import CATALOGUE, list_figures
 from entity_transformers.report.clouds import CLOUDS
+from entity_transformers.report.excerpts import Excerpts, gather_excerpts
 from entity_transformers.report.frame import read_frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.pictures import (
@@ -45,7 +47,7 @@ from entity_transformers.report.records import (
     parse_probe,
     parse_spans,
 )
-from entity_transformers.report.results import Results, Run
+from entity_transformers.report.results import Results, Run, write_label
 from entity_transformers.report.spans import Example, name_entities, take_example
 from entity_transformers.report.summary import summarise_models
 from entity_transformers.study.params import Params, load
@@ -54,10 +56,17 @@ from entity_transformers.study.stages import render_shown
 Parsed = TypeVar("Parsed")
 
 
-def collect_measures(params: Params, results: Path, output: Path) -> None:
+def collect_measures(
+    params: Params,
+    results: Path,
+    output: Path,
+    partial: Annotated[
+        bool, Flag("of a study that is not done: leave out what is missing")
+    ] = False,
+) -> None:
     """Every number of the study in one table, and the coordinates of its pictures."""
     runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
-    frame = collect(Tree(results, runs), list_steps(params))
+    frame = collect(Tree(results, runs, partial), list_steps(params))
     write_text(output / "measures.csv", frame.render())
     pictures = write_pictures(_collect_pictures(params, results, output))
     text = json.dumps(pictures, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -75,8 +84,8 @@ def build_report(params: Params, results: Path, output: Path) -> None:
     _write_texts(render_metrics(gathered), output / "metrics")
     names = [model.name for model in gathered.trained]
     write_text(output / "dvc.yaml", render_shown(params, names))
-    images = _write_figures(gathered, output / "figures")
-    write_text(output / "report.html", page.render(gathered, built, images))
+    images, drawings = _write_figures(gathered, output / "figures")
+    write_text(output / "report.html", page.render(gathered, built, images, drawings))
     write_text(output / "README.md", readme.write_readme(gathered, built, images))
 
 
@@ -98,7 +107,9 @@ def list_studies(studies: Path) -> dict[str, readme.Listed]:
             claims = report / "tables/claims.csv"
             rows = csv.DictReader(read_text(claims).splitlines()) if claims.is_file() else ()
             verdicts = tuple(row["Here"] for row in rows)
-        found[name] = readme.Listed(load(params).report.title, verdicts)
+        study = load(params)
+        models = tuple(write_label(study.model(model)) for model in study.models)
+        found[name] = readme.Listed(study.report.title, verdicts, models, len(study.study.seeds))
     return found
 
 
@@ -126,8 +137,12 @@ def _write_texts(files: Mapping[str, str], output: Path) -> None:
     _remove_others(output, files)
 
 
-def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
-    """Every figure as PNG; those that there are then, the ones that pictures.json keeps too."""
+def _write_figures(
+    gathered: Results, output: Path
+) -> tuple[dict[str, bytes], dict[str, vector.Drawing]]:
+    """Every figure as PNG; those that there are then, the ones that pictures.json keeps too. And
+    what was drawn just now as it stands on the page.
+    """
     built = figures.build_all(gathered)
     output.mkdir(parents=True, exist_ok=True)
     for name, figure in built.items():
@@ -135,7 +150,8 @@ def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
             temporary.write_bytes(figures.render_png(figure))
     _remove_others(output, [f"{name}.png" for name in (*built, *gathered.pictures.kept)])
     files = {name: output / f"{name}.png" for name in list_figures(gathered.shown)}
-    return {name: check(file).read_bytes() for name, file in files.items() if file.is_file()}
+    found = {name: check(file).read_bytes() for name, file in files.items() if file.is_file()}
+    return found, {name: vector.draw(figure, name) for name, figure in built.items()}
 
 
 def _remove_others(folder: Path, names: Iterable[str]) -> None:
@@ -244,7 +260,24 @@ def _collect_pictures(params: Params, results: Path, output: Path) -> Pictures:
         example=_take_example(params, results / "corpus"),
         clouds={name: cloud for name, cloud in clouds.items() if cloud is not None},
         kept=tuple(kept),
+        excerpts=_read_excerpts(params, results),
     )
+
+
+def _read_excerpts(params: Params, results: Path) -> Excerpts | None:
+    """What step excerpts left of every model; None where it left nothing."""
+    folder, runs, facts = results / "excerpts", {}, {}
+    for entry in params.entries("causal"):
+        files = [folder / entry.name / str(s) / "excerpts.safetensors" for s in params.study.seeds]
+        read = [read_arrays(file) for file in files if file.is_file()]
+        if read:
+            runs[entry.name], facts = [arrays for arrays, _ in read], read[0][1]
+    if not runs:
+        return None
+    documents, corpus = _read_split(results / "corpus", facts["split"])
+    tokenizer = read_tokenizer(results / "corpus/tokenizer.json")
+    kept, named = cut(corpus), {document.id: document for document in documents}
+    return gather_excerpts(kept, [named[name] for name in kept.names], tokenizer.decode, runs)
 
 
 def _read_vectors(params: Params, results: Path) -> dict[str, tuple[str, MentionVectors]]:

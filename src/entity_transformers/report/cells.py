@@ -235,7 +235,8 @@ def render_html(table: Table) -> Markup:
     rows = []
     for index, row in enumerate(table.rows):
         cells = Markup("").join(
-            Markup("<td{}>{}</td>").format(k, str(c)) for k, c in zip(kinds, row, strict=True)
+            Markup("<td{}{}>{}</td>").format(k, _value(c), str(c))
+            for k, c in zip(kinds, row, strict=True)
         )
         rows.append(
             Markup("<tr{}>{}</tr>").format(
@@ -250,6 +251,13 @@ def render_html(table: Table) -> Markup:
 def _class(**on: bool) -> Markup:
     names = " ".join(name for name, is_on in on.items() if is_on)
     return Markup(' class="{}"').format(names) if names else Markup("")
+
+
+def _value(cell: Cell) -> Markup:
+    """The number itself, which rows are sorted by."""
+    if isinstance(cell, str) or cell.value is None:
+        return Markup("")
+    return Markup(' data-value="{}"').format(f"{cell.value:.6g}")
 
 
 def _starts(table: Table, index: int) -> bool:

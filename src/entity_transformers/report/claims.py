@@ -12,6 +12,8 @@ from entity_transformers.report import lambada, lm, ner, paper, perplexity, simi
 from entity_transformers.report.cells import Table
 from entity_transformers.report.differences import (
     LEVEL,
+    MARGIN,
+    OPEN,
     Measured,
     compare,
     compare_spans,
@@ -31,10 +33,7 @@ from entity_transformers.report.verdict import (
     ABSENT,
     FAILS,
     HOLDS,
-    MARGIN,
-    OPEN,
     bracket,
-    describe,
     judge,
     judge_entities,
     weigh,
@@ -121,8 +120,8 @@ def _perplexity(results: Results) -> Finding:
     if difference is None or ours is None:
         return Finding(claim, source, ABSENT, "not measured")
     text = (
-        f"on {split}, {write_label(ours)} against {describe(difference)}; the same is within"
-        f" ±{MARGIN}"
+        f"on {split}, {write_label(ours)} less {write_label(difference.against)}"
+        f" {weigh(difference)}; indistinguishable would be within ±{MARGIN}"
     )
     return Finding(claim, source, judge(difference.widest, 0), text)
 

@@ -54,7 +54,7 @@ def draw_cloud(results: Results, name: str) -> Figure | None:
 
 def _draw_points(axes: Axes, title: str, cloud: Cloud, places: np.ndarray) -> None:
     entities, owners = np.array(cloud.entity), np.array(cloud.model)
-    for entity in range(len(cloud.names)):
+    for entity, name in enumerate(cloud.names):
         for model in range(len(cloud.models)):
             at = (entities == entity) & (owners == model)
             axes.scatter(
@@ -66,6 +66,7 @@ def _draw_points(axes: Axes, title: str, cloud: Cloud, places: np.ndarray) -> No
                 alpha=0.75,
                 linewidths=0.4,
                 edgecolors="white",
+                label=name if len(cloud.models) == 1 else f"{name}, {cloud.models[model]}",
             )
     axes.set(title=title, xticks=[], yticks=[])
     axes.grid(visible=False)

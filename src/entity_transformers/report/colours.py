@@ -7,7 +7,7 @@ from typing import Any
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.results import Results
 
-INK, GRID = "#333333", "#e4e4e4"
+INK, GRID, EDGE = "#333333", "#e4e4e4", "#9a9a9a"
 PROPOSED, BASELINE = "#1f6fb4", "#ee7d0e"  # blue and orange as in the paper
 UNLABELLED, SHUFFLED, FIRST_ONLY, MATCHED = "#2a9d6f", "#c2559d", "#5bb5d8", "#8a6a4a"
 PALETTE = (
@@ -29,7 +29,7 @@ STYLE: Any = {
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.labelcolor": INK,
-    "axes.edgecolor": "#9a9a9a",
+    "axes.edgecolor": EDGE,
     "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -8,9 +8,12 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table
 from entity_transformers.report.differences import (
     LEVEL,
+    MARGIN,
+    OPEN,
     Difference,
     compare_all,
     judged_split,
+    name_difference,
 )
 from entity_transformers.report.perplexity import write_entities
 from entity_transformers.report.results import Results, write_label
@@ -75,8 +78,9 @@ def build_controls(results: Results) -> Table:
         note=(
             f"{LEVEL:.0%} intervals and two-sided p of a paired bootstrap over documents, losses"
             " averaged over seeds; “over seeds” is Student's interval of the paired differences,"
-            " one per seed, where there are several. Better or worse: beyond both. A control is met"
-            " with entities on or off, whichever is better for it."
+            " one per seed, where there are several. Better or worse: zero is outside both;"
+            f" {OPEN}: it is within one of them; the same: both lie within ±{MARGIN}. A control is"
+            " met with entities on or off, whichever is better for it."
         )
         + (f" Not run: {', '.join(missing)}." if missing else ""),
     )
@@ -89,14 +93,8 @@ def _control_row(difference: Difference) -> tuple[Cell, ...]:
         difference.cell,
         Number(difference.p, 4),
         _over_seeds(difference),
-        _verdict(difference.widest),
+        name_difference(difference.widest),
     )
-
-
-def _verdict(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return "no interval"
-    return "better" if interval[1] < 0 else "worse" if interval[0] > 0 else "no difference"
 
 
 def _over_seeds(difference: Difference) -> Cell:

@@ -96,6 +96,7 @@ def _draw_curve(axes: Axes, line: Line, half: bool) -> tuple[str, str, float]:
     axes.plot(
         steps,
         losses.mean(axis=0),
+        label=line.label,
         color=line.colour,
         linestyle=line.dash,
         marker="o" if len(steps) < 6 else "",

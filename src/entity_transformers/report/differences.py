@@ -21,6 +21,8 @@ from entity_transformers.report.results import Results, Transform, has_entities
 Interval = tuple[float, float]
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
+MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
+OPEN = "not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,19 @@ class Difference:
     def cell(self) -> Number:
         """The difference as a cell."""
         return Number(self.value, 4, low=self.low, high=self.high, signed=True)
+
+
+def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
+    """The word for a difference in loss with this interval, the same wherever it is judged: better
+    or worse where zero is outside, else not shown; and whether all of it is within the margin.
+    """
+    if interval is None:
+        return "no interval"
+    low, high = interval
+    word = "better" if high < 0 else "worse" if low > 0 else OPEN
+    if margin is None or low <= -margin or high >= margin:
+        return word
+    return f"the same within ±{margin}" if word == OPEN else f"{word}, by less than {margin}"
 
 
 def cover(interval: Interval, other: Interval | None) -> Interval:

@@ -21,10 +21,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Tree:
-    """The JSON files below ``root``, a study's results, and its trained models with their seeds."""
+    """The JSON files below ``root``, a study's results, and its trained models with their seeds;
+    ``partial``: steps may still be at work.
+    """
 
     root: Path
     runs: tuple[tuple[str, int], ...]
+    partial: bool = False
 
     def read(self, path: str) -> Mapping[str, Any] | None:
         """One object; None where even its folder is missing, so that the step (or a model in it)
@@ -33,7 +36,7 @@ class Tree:
         file = self.root / path
         if file.is_file():
             return read_json(file)
-        if file.parent.is_dir():
+        if file.parent.is_dir() and not self.partial:
             raise FileNotFoundError(
                 f"{file} is missing: run the step that writes it; of a fresh clone only the report"
                 " can be built, from its measures.csv"

@@ -229,7 +229,9 @@ def _draw_point(
     value, error = number.value * scale, None
     if number.low is not None and number.high is not None:
         error = [[value - number.low * scale], [number.high * scale - value]]
-    axes.errorbar([seconds], [value], error, marker="o", capsize=3, color=colour)
+    axes.errorbar(
+        [seconds], [value], error, marker="o", capsize=3, color=colour, label=write_label(model)
+    )
     axes.annotate(
         write_label(model), (seconds, value), (7, 4), textcoords="offset points", color=INK
     )

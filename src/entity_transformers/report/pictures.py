@@ -1,5 +1,6 @@
 """What the report shows beside numbers, small enough to be committed as pictures.json: the aligned
-example of table 1, and the appendix's pictures of mention vectors as coordinates in the plane.
+example of table 1, the appendix's pictures of mention vectors as coordinates in the plane, and a
+few documents token by token.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from entity_transformers.corpus.document import Mention
+from entity_transformers.report.excerpts import Excerpts, parse_excerpts, write_excerpts
 from entity_transformers.report.spans import Example
 
 MENTIONS_PER_ENTITY = 60
@@ -40,13 +42,15 @@ class Cloud:
 class Pictures:
     """All of pictures.json.
 
-    clouds  by the name of their figure
-    kept    figures whose coordinates are not known any more: their committed PNG is shown
+    clouds    by the name of their figure
+    kept      figures whose coordinates are not known any more: their committed PNG is shown
+    excerpts  None: step excerpts did not run
     """
 
     example: Example | None = None
     clouds: Mapping[str, Cloud] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
+    excerpts: Excerpts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,9 @@ def write_pictures(pictures: Pictures) -> dict[str, Any]:
             "places": places,
         }
     example = None if pictures.example is None else asdict(pictures.example)
-    return {"example": example, "clouds": clouds, "kept": pictures.kept}
+    found = {"example": example, "clouds": clouds, "kept": pictures.kept}
+    more = pictures.excerpts
+    return found if more is None else found | {"excerpts": write_excerpts(more)}
 
 
 def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
@@ -170,11 +176,12 @@ def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> P
             )
             for name, cloud in found["clouds"].items()
         }
-        example = found["example"]
+        example, excerpts = found["example"], found.get("excerpts")
         return Pictures(
             example=None if example is None else _parse_example(example),
             clouds=clouds,
             kept=tuple(found["kept"]),
+            excerpts=None if excerpts is None else parse_excerpts(excerpts),
         )
     except KeyError as error:
         raise ValueError(f"{source}: no key {error}: collect the measures again") from None

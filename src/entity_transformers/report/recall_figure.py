@@ -34,7 +34,15 @@ def draw_recall(results: Results) -> Figure | None:
         entry = results.recall[name]
         learns = has_memory(entry) and reaches_memory(entry)
         colour = PROPOSED if learns else BASELINE if has_memory(entry) else INK
-        axes.scatter(values, [place] * len(values), s=64, color=colour, alpha=0.65, zorder=3)
+        axes.scatter(
+            values,
+            [place] * len(values),
+            s=64,
+            color=colour,
+            alpha=0.65,
+            zorder=3,
+            label=labels[name],
+        )
     chance = next(iter(results.frame.runs(Key(STEP, "chance")).values())).value or 0.0
     axes.axvline(chance, color=INK, linewidth=1, linestyle="--", zorder=2)
     axes.annotate("chance", (chance, -0.6), (4, 0), textcoords="offset points", fontsize=9)

@@ -190,7 +190,8 @@ def draw_scaling(results: Results) -> Figure | None:
     for place, width in enumerate(widths):
         own = [point for point in points if point.entry.lm.width == width]
         colour = SHADES[round(place * (len(SHADES) - 1) / max(1, len(widths) - 1))]
-        axes.scatter([p.tokens for p in own], [p.loss for p in own], s=46, color=colour, zorder=3)
+        name, places = f"width {width}", ([p.tokens for p in own], [p.loss for p in own])
+        axes.scatter(*places, s=46, color=colour, zorder=3, label=name)
         for tokens, style in (
             (np.geomspace(min(p.tokens for p in own), most), "-"),
             (np.geomspace(most, 4 * most), ":"),
@@ -199,7 +200,7 @@ def draw_scaling(results: Results) -> Figure | None:
             axes.plot(tokens, values, style, color=colour, linewidth=1.5)
         end = line.predict(own[0].weights, 4 * most)
         axes.annotate(
-            f"width {width}",
+            name,
             (4 * most, end),
             (6, 0),
             textcoords="offset points",

@@ -4,6 +4,7 @@ spaCy's displaCy.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -169,15 +170,33 @@ def colour_chains(example: Example) -> dict[int, str]:
     return {chain: colours.get(chain, LONE_COLOUR) for chain in counts}
 
 
+def number_chains(example: Example) -> dict[int, str]:
+    """The entity that each chain is in table 1; a letter for one that the nesting policy leaves
+    without words of its own in the passage.
+    """
+    votes: dict[int, Counter[int]] = {}
+    bounded = [0, *example.entities, 0]
+    for mention in example.mentions:
+        own = set(example.entities[mention.start : mention.end])
+        edges = {bounded[mention.start], bounded[mention.end + 1]}
+        if len(own) == 1 and not own & {0, *edges}:  # a whole run of the entity's words
+            votes.setdefault(mention.chain, Counter())[own.pop()] += 1
+    letters = (chr(code) for code in itertools.count(ord("a")))
+    return {
+        chain: str(votes[chain].most_common(1)[0][0]) if chain in votes else next(letters)
+        for chain in colour_chains(example)
+    }
+
+
 def draw_spans(example: Example) -> str:
     """The passage as self-contained HTML: every gold mention underlined in its chain's colour,
-    labelled with the chain's number.
+    labelled with the number of `number_chains`.
     """
     from spacy import displacy
     from spacy.tokens import Doc, Span
     from spacy.vocab import Vocab
 
-    numbers = {chain: str(i) for i, chain in enumerate(colour_chains(example), 1)}
+    numbers = number_chains(example)
     document = Doc(Vocab(), words=list(example.words), spaces=list(example.space_after))
     document.spans["chains"] = [
         Span(document, m.start, m.end, label=numbers[m.chain]) for m in example.mentions
@@ -199,13 +218,13 @@ def list_chains(example: Example) -> list[tuple[str, str, str]]:
     """Number, colour and mentions (joined by a dot) of each chain that has at least two mentions in
     the passage.
     """
-    legend = []
-    for number, (chain, colour) in enumerate(colour_chains(example).items(), 1):
+    legend, numbers = [], number_chains(example)
+    for chain, colour in colour_chains(example).items():
         texts = [
             " ".join(example.words[m.start : m.end]) for m in example.mentions if m.chain == chain
         ]
         if len(texts) > 1:
-            legend.append((str(number), colour, " · ".join(texts)))
+            legend.append((numbers[chain], colour, " · ".join(texts)))
     return legend
 
 

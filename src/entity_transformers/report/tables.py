@@ -15,8 +15,8 @@ from entity_transformers.report.cells import (
     render_markdown,
     render_text,
 )
-from entity_transformers.report.results import Results
-from entity_transformers.study.steps import METHOD
+from entity_transformers.report.results import Results, write_label
+from entity_transformers.study.steps import METHOD, STEPS
 
 __all__ = [
     "Number",
@@ -84,12 +84,31 @@ def _list_verdicts(claims: Table) -> Iterator[str]:
 
 
 def say_missing(results: Results) -> str:
-    """One sentence on the steps of the method, and others that the study names, that the report has
-    to say nothing about; "" where all of them ran.
+    """What the report has nothing to say about: steps of the method, and others that the study
+    names; models and seeds of a step that is not done; "" where all of it ran.
     """
     missing = [
         f"{shown.title} (step {step})"
         for step, shown in CATALOGUE.items()
-        if step in (*METHOD, *results.steps) and not results.ran(step)
+        if shown.measure and step in (*METHOD, *results.steps) and not results.ran(step)
     ]
-    return f"Not part of this study: {'; '.join(missing)}." if missing else ""
+    unfinished = [found for step in results.shown if (found := _find_unfinished(results, step))]
+    said = [f"Not part of this study: {'; '.join(missing)}."] if missing else []
+    return " ".join(said + ([f"Not done: {'; '.join(unfinished)}."] if unfinished else []))
+
+
+def _find_unfinished(results: Results, step: str) -> str:
+    """The models and seeds that have no number of a step that runs for each of them."""
+    needs = STEPS[step].needs
+    if needs is None or CATALOGUE[step].own:
+        return ""
+    found = {(row.model, row.seed) for row in results.frame.find(step=step)}
+    lacking = {
+        write_label(entry): [seed for seed in results.seeds if (entry.name, seed) not in found]
+        for entry in results.entries
+        if entry.can(needs)
+    }
+    runs = [
+        f"{name}, seed {', '.join(map(str, seeds))}" for name, seeds in lacking.items() if seeds
+    ]
+    return f"{CATALOGUE[step].title} ({' and '.join(runs)})" if runs else ""

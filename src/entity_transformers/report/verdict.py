@@ -7,11 +7,18 @@ from dataclasses import dataclass
 
 from entity_transformers.report.cells import Number
 from entity_transformers.report.controls import list_missing_controls, needed_controls
-from entity_transformers.report.differences import LEVEL, Difference, compare_all, judged_split
+from entity_transformers.report.differences import (
+    LEVEL,
+    MARGIN,
+    OPEN,
+    Difference,
+    compare_all,
+    judged_split,
+    name_difference,
+)
 from entity_transformers.report.results import Results, write_label
 
-MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
-HOLDS, OPEN, FAILS, ABSENT = "holds", "not shown", "contradicted", "not measured"
+HOLDS, FAILS, ABSENT = "holds", "contradicted", "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +96,13 @@ def describe(difference: Difference) -> str:
 
 
 def weigh(difference: Difference, unit: str = "token") -> str:
-    """The difference with its intervals, and whether zero is within the widest."""
+    """The difference with its intervals, and in a word what the widest of them says."""
     if difference.widest is None:
         return f"{write_signed(difference.value)} nats per {unit}, without an interval"
-    low, high = difference.widest
-    zero = "zero is within" if low <= 0 <= high else "zero is outside"
     over = "passage" if unit == "passage" else "document"
+    said = name_difference(difference.widest, None if unit == "passage" else MARGIN)
     return (
-        f"{write_signed(difference.value)} nats per {unit}, {_intervals(difference, over)}: {zero}"
+        f"{write_signed(difference.value)} nats per {unit}, {_intervals(difference, over)}: {said}"
     )
 
 

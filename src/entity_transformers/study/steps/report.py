@@ -30,7 +30,7 @@ STEP = Step(
     name="report",
     params=("report", "study", "models", "embeddings"),
     start=("cli.report", "report.*"),
-    data=("report/*.html", "report/*.css"),
+    data=("report/*.html", "report/*.css", "report/*.js"),
     rules={
         "collect_measures": "every number in one table, measures.csv, and what the pictures show",
         "build_report": (
@@ -43,6 +43,7 @@ STEP = Step(
     reads={
         "corpus": (*DOCUMENTS, *TOKENS, "tokenizer.json"),
         "embeddings": ("mentions.safetensors",),
+        "excerpts": ("excerpts.safetensors",),
     },
     large=("report.html",),
     kept=("README.md", "measures.csv", "pictures.json", "tables", "figures", "metrics"),

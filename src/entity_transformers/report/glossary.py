@@ -1,0 +1,76 @@
+"""What a reader has to know before the numbers: what GPT2E is, the models, verdicts' words."""
+
+from __future__ import annotations
+
+from entity_transformers.corpus.labels import LAGGED
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.differences import MARGIN, OPEN
+from entity_transformers.report.results import Results, has_entities, write_label
+from entity_transformers.report.verdict import ABSENT, FAILS, HOLDS
+
+GPT2E = (
+    "GPT2E is the model of “E.T.: Entity-Transformers” (Stylianou and Vlahavas, CRAC 2020): a GPT-2"
+    " whose blocks also attend over a memory of the text's entities, one vector for each person or"
+    " thing, rewritten whenever the text mentions it. Coreference chains say which words those are."
+    " GPT2 is the same model without the memory."
+)
+QUESTION = (
+    "The question is whether the memory makes a better language model, and whether the entities are"
+    " the reason. Loss is in nats per token, perplexity its exponential: less is better."
+)
+ROLES = {
+    "proposed": "the model under test",
+    "baseline": "what it is compared with",
+    "control": "a control, which could explain a gain away",
+    "other": "another system, for comparison",
+}
+LABELS = {
+    "gold": "is given the corpus' chains",
+    "none": "is given no labels",
+    "shuffled": "is given the chains shuffled among a document's mentions",
+    "first-only": "is given the labels of first mentions alone",
+    "lagged": "is given the corpus' chains after a mention has ended",
+}
+
+
+def write_about(results: Results) -> tuple[str, ...]:
+    """The paragraphs that open the page: about GPT2E where the study has one."""
+    kinds = {entry.kind.name for entry in results.entries}
+    return (GPT2E, QUESTION) if "gpt2e" in kinds else (QUESTION.partition(". ")[2],)
+
+
+def write_glossary(results: Results) -> tuple[tuple[str, str], ...]:
+    """The models that were measured, then the words that verdicts are made of."""
+    models = [(write_label(entry), _describe(results, entry)) for entry in results.trained]
+    return (
+        *models,
+        (HOLDS, "the paper's claim stands: the interval lies on the side that it names"),
+        (FAILS, "the interval lies on the other side"),
+        (OPEN, "zero is within an interval, or there is only one training to judge by"),
+        (ABSENT, "this study has no number for it"),
+        ("better, worse", "of a difference in loss: zero is outside the intervals"),
+        (
+            f"the same within ±{MARGIN}",
+            f"so small a difference that both intervals lie within {MARGIN} nats per token",
+        ),
+        ("entities on, off", "labels are given while the model is scored, or not"),
+    )
+
+
+def _describe(results: Results, entry: ModelEntry) -> str:
+    parts = [f"{entry.kind.label}, {ROLES[entry.role]}"]
+    if has_entities(entry):
+        parts.append(_describe_labels(entry.labels))
+    matched = getattr(entry.lm, "matched_to", None)
+    if matched is not None:
+        other = next((one for one in results.entries if one.name == matched), None)
+        parts.append(f"with as many parameters as {write_label(other) if other else matched}")
+    return "; ".join(parts)
+
+
+def _describe_labels(labels: str) -> str:
+    if labels in LABELS:
+        return LABELS[labels]
+    late = labels.startswith(f"{LAGGED}-")
+    name = labels.removeprefix(f"{LAGGED}-").removeprefix("resolver:")
+    return f"is given chains found by {name}{' after a mention has ended' if late else ''}"

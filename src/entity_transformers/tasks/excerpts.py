@@ -1,0 +1,98 @@
+"""A few documents token by token: the loss of each under a model, and where it read its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import read_windows
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.perplexity import score_corpus
+
+TOP = 3
+"""Entities told of each token: those that it read most of."""
+
+
+def score_tokens(
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
+) -> dict[str, np.ndarray]:
+    """Of each token of ``corpus`` its nats without labels (``off`` float32 [N]) and, of a model
+    that reads entities, with those given (``on``), as `score_modes` has them; of one that also
+    shows its attention, what it read of its memory to predict the token: `read_memory`.
+    """
+    how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
+    found = {"off": score_corpus(model, give(corpus, "none"), **how)}
+    if not model.can("entities") or corpus.given is None or not corpus.given.any():
+        return found
+    found["on"] = score_corpus(model, corpus, **how)
+    if model.can("attend") and "entity" in model.attention_modules():
+        found |= read_memory(model, corpus, **how)
+    return found
+
+
+@torch.inference_mode()
+def read_memory(
+    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
+) -> dict[str, np.ndarray]:
+    """The share of the entity attention, mean of all its layers and heads, that the position before
+    each token gave to the vectors of each entity: the largest `TOP`, ``entity`` int32 [N, TOP] (0:
+    no further one) and ``share`` float32 [N, TOP]. What is left went to tokens without an entity.
+    """
+    assert corpus.given is not None
+    model.show_attention()
+    entity = np.zeros((len(corpus.tokens), TOP), np.int32)
+    share = np.zeros((len(corpus.tokens), TOP), np.float32)
+    last = np.zeros(len(corpus.tokens), bool)
+    last[corpus.offsets[1:] - 1] = True
+    seen: list[torch.Tensor | None] = []
+    with _watch(model, seen):
+        reader = read_windows(model, corpus, window=window, stride=stride, batch=batch)
+        for reading in reader:
+            # a layer whose window has no entity returns no weights, and reads none
+            layers = [one.float().mean(1) for one in seen if one is not None]
+            if layers:
+                weights = (torch.stack(layers).sum(0) / len(seen)).cpu().numpy()
+                for row in range(len(reading.documents)):
+                    where = reading.where[row][reading.valid[row]]
+                    shares = _sum_by_entity(weights[row], corpus.given, where, reading.where.shape)
+                    kept = ~last[where]
+                    top = np.argsort(-shares[:, 1:], axis=1, kind="stable")[:, :TOP] + 1
+                    amount = np.take_along_axis(shares, top, 1)
+                    entity[where[kept] + 1, : top.shape[1]] = np.where(amount > 0, top, 0)[kept]
+                    share[where[kept] + 1, : top.shape[1]] = amount[kept]
+            seen.clear()
+    return {"entity": entity, "share": share}
+
+
+def _sum_by_entity(
+    weights: np.ndarray, given: np.ndarray, where: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """The weights [T, T] of a window of which the last ``shape[1]`` positions are new, and the real
+    ones of them are ``where`` [n], summed by the entity of what was read: [n, entities + 1].
+    """
+    context = weights.shape[1] - shape[1]
+    labels = given[where[0] - context : where[-1] + 1]
+    mine = weights[context : context + len(where), : len(labels)]
+    return mine @ np.eye(int(labels.max()) + 1, dtype=mine.dtype)[labels]
+
+
+@contextmanager
+def _watch(model: LanguageModel, seen: list[torch.Tensor | None]) -> Iterator[None]:
+    """Append the weights [B, H, T, T] of each layer's entity attention to ``seen``."""
+
+    def see(module: Any, arguments: Any, output: Any) -> None:
+        seen.append(output[1])
+
+    modules = model.attention_modules()["entity"]
+    handles = [module.register_forward_hook(see) for module in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
