@@ -82,6 +82,9 @@ TOOLS = {
     "export-model": Command(
         "export", "a trained model as a folder to share, with a model card", group=_MODELS
     ),
+    "init": Command(
+        "init", "write a study of your own corpus: what its text can fill", group=_STUDIES
+    ),
     "check-params": Command(
         "study", "check a params.yaml and print it, every value typed", group=_STUDIES
     ),
