@@ -6,7 +6,7 @@ CORES ?= 2
 LIMIT ?= 2G
 SHELL := bash
 
-.PHONY: help sample study report generate test test-all check bench gpu commands lock push pull clean
+.PHONY: help sample study report generate test test-all check docs bench gpu commands lock push pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -47,6 +47,10 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
+
+docs: .venv/ready  ## the documentation as a site below work/site/html, which fetches nothing from elsewhere
+	$(BIN)/python -c 'import mkdocs, material, mkdocstrings' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python workflow/site.py
 
 bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: docs/benchmarks.md
 	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -220,4 +220,4 @@ def test_the_wheel_has_params_and_names_its_extras(tmp_path: Path) -> None:
     lines = archive.read(metadata).decode().splitlines()
     assert f"Version: {__version__}" in lines
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if "Provides-Extra" in line}
-    assert extras >= {"pipeline", "ner", "report", "vectors", "annotate", "dev"}
+    assert extras >= {"pipeline", "ner", "report", "vectors", "annotate", "docs", "dev"}

@@ -86,11 +86,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "studies/ontogum", root / "studies/ontogum")
     sample = root / "studies/sample"
     sample.mkdir()
-    shutil.copy(ROOT / "studies/sample/study.yaml", sample / "whole.yaml")
-    (root / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    shutil.copytree(ROOT / "studies/sample", root / "studies/whole")
-    (sample / "study.yaml").write_text(TINY.format(sample="../whole/study.yaml"))
-    (sample / "whole.yaml").unlink()
+    whole = root / "studies/whole"
+    whole.mkdir()
+    shutil.copy(ROOT / "studies/sample/study.yaml", whole)
+    steps = "study: {steps: [corpus, lm, perplexity, report]}\nmodels: {lstm: null}\n"
+    (sample / "study.yaml").write_text(TINY.format(sample="../whole/study.yaml") + steps)
     write_study(sample)
     (root / "tests").mkdir()
     shutil.copy(ROOT / "tests/test_logs.py", root / "tests")

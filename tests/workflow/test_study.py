@@ -481,9 +481,8 @@ def test_a_bad_text_is_refused_before_any_training_begins(tmp_path: Path, step: 
     output = snakemake(folder, check=False)
     assert "bad.jsonl" in output
     assert f"Error in rule {'prepare_corpus' if step == 'corpus' else 'download_lambada'}" in output
-    begun = set(re.findall(r"^rule (\w+):$", output, flags=re.MULTILINE))
-    assert begun <= rules_of("corpus", "passages")
-    assert "prepare_corpus" in begun
+    begun = {path.name for path in (folder / "logs").iterdir()}  # each job opens its log first
+    assert begun == ({"corpus"} if step == "corpus" else {"corpus", "passages"})
 
 
 def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
