@@ -95,7 +95,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "tests").mkdir()
     shutil.copy(ROOT / "tests/test_logs.py", root / "tests")
     (root / ".venv").mkdir()
-    (root / ".venv/bin").symlink_to(BIN)
+    for name in ("bin", "lib", "pyvenv.cfg"):  # of the environment that this runs in
+        if (BIN.parent / name).exists():
+            (root / ".venv" / name).symlink_to(BIN.parent / name)
     (root / ".venv/ready").touch()
     row = json.loads(blocks("json")[0])
     rows = (row | {"name": f"letter-{number}"} for number in range(40))

@@ -96,6 +96,9 @@ TOOLS = {
     "verify": Command(
         "verify", "compute every checksum of a study's results again, and compare", group=_STUDIES
     ),
+    "compare": Command(
+        "compare", "the models of two studies on the same test set, with intervals", group=_STUDIES
+    ),
     "write-index": Command(
         "report", "write the index of all studies, README.md of their folder", group=_STUDIES
     ),
