@@ -22,7 +22,7 @@ sample: STUDY = sample
 sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
 
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
-	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
+	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 

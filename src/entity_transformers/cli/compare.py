@@ -37,7 +37,8 @@ def compare(
     """
     params = load(one / "params.yaml"), load(other / "params.yaml")
     pairs = _pair(models, *params)
-    told = list(_differences(*(side.model_dump(mode="json") for side in params)))
+    values = [side.model_dump(mode="json") for side in params]
+    told = list(_differences(values[0], values[1]))
     gaps = [gap for pair in pairs for gap in _compare(one, other, params, pair, samples)]
     if not gaps:
         raise CompareError(
