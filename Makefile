@@ -6,7 +6,7 @@ CORES ?= 2
 LIMIT ?= 2G
 SHELL := bash
 
-.PHONY: help sample study report site generate test test-all check bench gpu commands lock push pull clean
+.PHONY: help sample study report site generate test test-all check docs bench gpu commands lock push pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -22,7 +22,7 @@ sample: STUDY = sample
 sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
 
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
-	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
+	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
@@ -51,6 +51,10 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
+
+docs: .venv/ready  ## the documentation as a site below work/site/html, which fetches nothing from elsewhere
+	$(BIN)/python -c 'import mkdocs, material, mkdocstrings' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python workflow/site.py
 
 bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: docs/benchmarks.md
 	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -20,10 +20,18 @@ assert "torch" not in sys.modules, "importing the package imports torch"
 
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
+from entity_transformers.corpus.alignment import learn_tokenizer  # noqa: E402
+from entity_transformers.corpus.marked import read_marked  # noqa: E402
+
 blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 assert blocks, "README has no Python"
 with tempfile.TemporaryDirectory() as folder:
     GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=2, n_head=2)).save_pretrained(folder)
+    encoder = str(Path(folder, "tokenizer.json"))
+    learn_tokenizer([read_marked("[1 Anna] met [2 Bob].")], 300, "natural").save(encoder)
     for block in blocks:
-        exec(block.replace('"gpt2"', repr(folder)), {})
+        local = block.replace(
+            'Tokenizer.from_pretrained("gpt2")', f"Tokenizer.from_file({encoder!r})"
+        )
+        exec(local.replace('"gpt2"', repr(folder)), {})
 print(f"{entity_transformers.__version__}: {len(blocks)} examples run")

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from entity_transformers import _HOMES, __version__, cli
+from entity_transformers.corpus.download import datasets
 from entity_transformers.study.libraries import EXTRAS
 from entity_transformers.study.steps import STEPS
 
@@ -197,6 +199,35 @@ def test_without_params_yaml_the_paper_s_are_taken(
         cli.main(["check-params"])
 
 
+def test_one_version_everywhere() -> None:
+    """The package's is the newest of the changelog and that which is cited; versions go down."""
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (\d+\.\d+\.\d+), ", changes, re.MULTILINE)
+    assert versions[0] == __version__
+    numbers = [tuple(map(int, version.split("."))) for version in versions]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert len(re.findall(r"^## ", changes, re.MULTILINE)) == len(versions) >= 2
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == __version__
+    assert cited["references"][0]["year"] == 2020
+
+
+def test_every_data_set_is_on_the_data_card_with_its_licence_and_size() -> None:
+    card = (ROOT / "docs/data.md").read_text()
+    rows = {row[0]: row[1:] for row in re.findall(
+        r"^\| `(\S+)` \| .* \| (.*) \| (.*) \| (.*) \| (.*) \|$", card, re.MULTILINE
+    )}  # fmt: skip
+    for name, dataset in datasets().items():
+        if dataset.downloads:
+            assert name in rows
+        if dataset.source:
+            source, (origin, licence, files, size) = dataset.source(), rows[name]
+            assert source.licence == licence
+            assert origin.partition(" ")[0] in source.origin
+            assert int(files) == len(source.files)
+            assert int(size.replace(",", "")) == sum(file.bytes for file in source.files)
+
+
 @pytest.mark.slow
 def test_the_wheel_has_params_and_names_its_extras(tmp_path: Path) -> None:
     folder = tmp_path / "copy"
@@ -220,4 +251,4 @@ def test_the_wheel_has_params_and_names_its_extras(tmp_path: Path) -> None:
     lines = archive.read(metadata).decode().splitlines()
     assert f"Version: {__version__}" in lines
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if "Provides-Extra" in line}
-    assert extras >= {"pipeline", "ner", "report", "vectors", "annotate", "dev"}
+    assert extras >= {"pipeline", "ner", "report", "vectors", "annotate", "docs", "dev"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
     from entity_transformers.train.trainer import CarriedMemory, EntityStreams, collate_streams
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "CarriedMemory",
     "DocumentReader",

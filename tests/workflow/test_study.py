@@ -465,3 +465,38 @@ def test_the_paper_study_stops_at_the_first_rule_without_its_corpus(tmp_path: Pa
     for part in ("OntoNotes", "corpus.path", "studies/ontogum", "studies/sample"):
         assert part in output
     assert not (tmp_path / "results/corpus/train.jsonl").exists()
+
+
+@pytest.mark.parametrize("step", ["corpus", "passages"])
+def test_a_bad_text_is_refused_before_any_training_begins(tmp_path: Path, step: str) -> None:
+    """With a core to spare, on which a step that needs no corpus (recall) could begin meanwhile."""
+    (tmp_path / "bad.jsonl").write_text('{"name": "a", "words": ["A", "b c"]}\n')
+    folder = make_study(tmp_path)
+    values = yaml.safe_load((folder / "params.yaml").read_text())
+    if step == "corpus":
+        values["corpus"] |= {"format": "jsonl", "path": "bad.jsonl"}
+    else:
+        values["lambada"] = {"text": "openai", "path": "bad.jsonl"}
+    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    output = snakemake(folder, check=False)
+    assert "bad.jsonl" in output
+    assert f"Error in rule {'prepare_corpus' if step == 'corpus' else 'download_lambada'}" in output
+    begun = {path.name for path in (folder / "logs").iterdir()}  # each job opens its log first
+    assert begun == ({"corpus"} if step == "corpus" else {"corpus", "passages"})
+
+
+def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
+    """`init`, then the study that it wrote, as it stands but for its length."""
+    root = copy_checkout(tmp_path / "checkout")
+    for name in ("params.yaml", "code.json"):
+        shutil.copy(ROOT / name, root / name)
+    sentences = "It was a dark night. Anna met Bob at the station, and she gave him a book.\n\n"
+    (tmp_path / "book.txt").write_text(sentences * 90)
+    command = (sys.executable, "-m", "entity_transformers", "init", "mine")
+    run(*command, "--corpus", str(tmp_path / "book.txt"), folder=root)
+    study = root / "studies/mine"
+    text = (study / "params.yaml").read_text()
+    (study / "params.yaml").write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 4", text))
+    snakemake(study, "--quiet", "rules", root=root)
+    table = (study / "results/report/tables/controls.md").read_text()
+    assert "GPT2E unlabelled" in table

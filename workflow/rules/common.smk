@@ -18,6 +18,8 @@ if MISSING := PLAN.missing_library():
     sys.exit(f"snakemake: {MISSING}")
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
+# Threads of what reads a text that may be missing or bad: it stops the study before all else begins
+ALONE = workflow.cores or 1
 
 for warning in find_stale(Path(), Path(workflow.basedir)):
     print(f"snakemake: {warning}", file=sys.stderr)

@@ -17,7 +17,8 @@ rule download_corpus:
         "logs/corpus/download_corpus.log",
     benchmark:
         "logs/corpus/download_corpus.tsv"
-    priority: 9  # a corpus that is missing or bad stops the study before anything else is done
+    priority: 9
+    threads: ALONE
     params:
         digest=digest("corpus"),
     shell:
@@ -37,6 +38,7 @@ rule prepare_corpus:
     benchmark:
         "logs/corpus/prepare_corpus.tsv"
     priority: 9
+    threads: ALONE
     params:
         digest=digest("corpus"),
     shell:
@@ -56,6 +58,7 @@ rule train_tokenizer:
     benchmark:
         "logs/corpus/train_tokenizer.tsv"
     priority: 9
+    threads: ALONE
     params:
         digest=digest("corpus"),
     shell:
@@ -76,6 +79,7 @@ rule align_corpus:
     benchmark:
         "logs/corpus/align_corpus.tsv"
     priority: 9
+    threads: ALONE
     params:
         digest=digest("corpus"),
     shell:

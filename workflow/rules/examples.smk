@@ -13,6 +13,8 @@ rule download_examples:
         "logs/examples/download_examples.log",
     benchmark:
         "logs/examples/download_examples.tsv"
+    priority: 8
+    threads: ALONE
     params:
         digest=digest("examples"),
     shell:
@@ -31,6 +33,8 @@ rule prepare_examples:
         "logs/examples/prepare_examples.log",
     benchmark:
         "logs/examples/prepare_examples.tsv"
+    priority: 8
+    threads: ALONE
     params:
         digest=digest("examples"),
     shell:

@@ -13,6 +13,8 @@ rule download_lambada:
         "logs/passages/download_lambada.log",
     benchmark:
         "logs/passages/download_lambada.tsv"
+    priority: 8
+    threads: ALONE
     params:
         digest=digest("passages"),
     shell:
@@ -31,6 +33,8 @@ rule prepare_lambada:
         "logs/passages/prepare_lambada.log",
     benchmark:
         "logs/passages/prepare_lambada.tsv"
+    priority: 8
+    threads: ALONE
     params:
         digest=digest("passages"),
     shell:

@@ -82,6 +82,9 @@ TOOLS = {
     "export-model": Command(
         "export", "a trained model as a folder to share, with a model card", group=_MODELS
     ),
+    "init": Command(
+        "init", "write a study of your own corpus: what its text can fill", group=_STUDIES
+    ),
     "check-params": Command(
         "study", "check a params.yaml and print it, every value typed", group=_STUDIES
     ),
@@ -92,6 +95,9 @@ TOOLS = {
     "write-code": Command("study", "write code.json, a digest of each step's code", group=_STUDIES),
     "verify": Command(
         "verify", "compute every checksum of a study's results again, and compare", group=_STUDIES
+    ),
+    "compare": Command(
+        "compare", "the models of two studies on the same test set, with intervals", group=_STUDIES
     ),
     "write-index": Command(
         "report", "write the index of all studies, README.md of their folder", group=_STUDIES

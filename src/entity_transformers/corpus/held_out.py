@@ -1,0 +1,84 @@
+"""Dev and test for a corpus that names no splits: whole documents, or the end of a plain text."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+
+from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.pieces import slice_document
+
+SHARE = 20
+"""A twentieth of the corpus for each split that is held out."""
+
+
+def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
+    """The documents, of which a twentieth of train is now of each ``missing`` split.
+
+    At least ``SHARE`` documents, or any with chains, tags or named entities, stay whole and are
+    drawn by a digest of their names. Fewer plain ones are one text, whose end is cut off at starts
+    of sentences. CorpusError for what is too short for that.
+    """
+    train = [document for document in documents if document.split == "train"]
+    others = [document for document in documents if document.split != "train"]
+    plain = not any(one.mentions or one.tags or one.named_entities for one in train)
+    held = _cut(train, missing) if plain and len(train) < SHARE else _draw(train, missing)
+    return [*held, *others]
+
+
+def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
+    """Whole documents; parts of a name stay together."""
+    names = sorted({one.name for one in train}, key=_digest)
+    if len(names) <= len(missing):
+        raise CorpusError(
+            f"train has {len(names)} document(s), expected more than {len(missing)}, of which"
+            f" {' and '.join(missing)} could take one each: give more, or a key split to each row"
+        )
+    share = max(1, round(len(names) / SHARE))
+    homes: dict[str, Split] = {}
+    for index, split in enumerate(missing):
+        homes |= dict.fromkeys(names[share * index : share * (index + 1)], split)
+    return [replace(one, split=homes.get(one.name, "train")) for one in train]
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode(errors="replace")).digest()
+
+
+def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
+    """The last words of the text, a twentieth for each split, in its order."""
+    words = sum(len(one.words) for one in train)
+    left = list(train)
+    found: list[Document] = []
+    for index, split in enumerate(reversed(missing)):
+        left, tail = _split_at(left, words - (index + 1) * words // SHARE)
+        if not left or not tail:
+            raise CorpusError(
+                f"a text of {words} words in which no sentence begins near its end, expected one"
+                f" whose last parts can be {' and '.join(missing)}: give a longer text"
+            )
+        named = (replace(one, name=f"{one.name} ({split})", split=split) for one in tail)
+        found = [*named, *found]  # a name of their own: parts of a name may be joined later
+    return [*left, *found]
+
+
+def _split_at(text: Sequence[Document], wanted: int) -> tuple[list[Document], list[Document]]:
+    """The text before and after the last start of a sentence among its first ``wanted`` words."""
+    before, after = list[Document](), list[Document]()
+    place = wanted
+    for document in text:
+        size = len(document.words)
+        if place >= size:
+            before.append(document)
+        elif place <= 0:
+            after.append(document)
+        else:
+            starts = document.sentence_starts
+            cut = starts[max(0, bisect_left(starts, place + 1) - 1)]
+            if cut:
+                before.append(slice_document(document, 0, cut))
+            after.append(slice_document(document, cut, size))
+        place -= size
+    return before, after

@@ -1,0 +1,112 @@
+"""The study.yaml of a corpus that the project has not seen: the steps that its text can fill, a
+model of a size that fits it, and a sentence on each table that cannot be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from entity_transformers.study.resolve import dump_yaml
+
+NEEDED = ("train", "dev", "test")
+PASSES = 8
+"""Times that train is read, about: as often as studies/ontogum reads its."""
+TOKENS_PER_WORD = 1.3
+SMALL = {"layers": 2, "heads": 4, "width": 64, "window": 128, "learning_rate": 2.0e-3}
+LAPTOP = {"layers": 4, "heads": 4, "width": 192, "window": 256, "learning_rate": 1.0e-3}
+"""The shapes of studies/sample (with a shorter window) and of studies/ontogum."""
+ENOUGH = 100_000
+"""Words of train from which on the second is taken."""
+DOCUMENTS_PER_STEP = 8
+RESOLVER = "names-causal"
+
+
+@dataclass(frozen=True)
+class NewStudy:
+    """values: of study.yaml; left_out: a sentence on each table that the text can't fill."""
+
+    values: Mapping[str, Any]
+    left_out: tuple[str, ...]
+
+    def render(self) -> str:
+        """The text of study.yaml."""
+        lines = ["A corpus of your own: entity-transformers init wrote this, for you to edit."]
+        head = "".join(f"# {line}\n" for line in (*lines, *self.left_out))
+        return head + dump_yaml(self.values)
+
+
+def plan_study(
+    statistics: Mapping[str, Any], format: str, path: str, base: str, title: str
+) -> NewStudy:
+    """The study of a corpus with these `corpus.statistics.describe` counts, which has all of
+    ``NEEDED``; ``path`` and ``base`` are relative to the study's folder.
+    """
+    splits = {name: statistics["splits"][name] for name in NEEDED}
+    held = [splits["dev"], splits["test"]]
+    chains = all(split["mentions"] for split in splits.values())
+    tagged = all(split["pos"]["unknown"] < split["words"] for split in held)
+    named = all(split["ne_spans"] for split in splits.values())
+    steps = ["corpus", "lm", "perplexity"]
+    if chains and tagged:
+        steps += ["embeddings", "similarity", "probe"]
+    elif named:
+        steps += ["embeddings"]
+    steps += [*(["ner"] if named else []), "report"]
+    labels = "gold" if chains else f"resolver:{RESOLVER}"
+    train = splits["train"]["words"]
+    model = _choose_model(train)
+    values: dict[str, Any] = {
+        "base": base,
+        "study": {"steps": steps, "seeds": [1]},
+        "run": {"threads": 1, "checkpoint_every": 100},
+        "corpus": {"format": format, "path": path, "resolvers": [] if chains else [RESOLVER]},
+        "tokenizer": {"kind": "trained", "vocabulary": max(300, min(8000, train // 20))},
+        "lm": model,
+        "models": {
+            "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": labels},
+            "gpt2e-unlabelled": {"kind": "gpt2e", "role": "control", "labels": "none"},
+        },
+        "perplexity": {"stride": model["window"], "batch": 16},
+        "report": {"title": title, "bootstrap_samples": 2000},
+    }
+    if "probe" in steps:
+        values["probe"] = {"batch": 4}
+    if "ner" in steps:
+        values["ner"] = {"hidden": 64, "learning_rate": 5.0e-3}
+    return NewStudy(values, tuple(_explain(chains, tagged, named)))
+
+
+def _choose_model(words: int) -> dict[str, Any]:
+    """The values of section lm for a training split of so many words."""
+    shape = SMALL if words < ENOUGH else LAPTOP
+    step = DOCUMENTS_PER_STEP * shape["window"]
+    steps = int(min(4000, max(50, PASSES * TOKENS_PER_WORD * words / step)))
+    return {
+        **shape,
+        "steps": steps,
+        "documents_per_step": DOCUMENTS_PER_STEP,
+        "schedule": "cosine",
+        "warmup_steps": steps // 10,
+        "weight_decay": 0.1,
+        "final_weights": "best",
+        "validate_every": max(1, steps // 10),
+    }
+
+
+def _explain(chains: bool, tagged: bool, named: bool) -> Iterator[str]:
+    if not chains:
+        yield (
+            "No chains in some split (mentions): GPT2E is given names by their spelling"
+            f" ({RESOLVER})."
+        )
+    if not (chains and tagged):
+        lacking = " and ".join(
+            name for name, has in (("mentions", chains), ("tags", tagged)) if not has
+        )
+        yield f"No table 4 and no probe of heads: some split has no {lacking}."
+    if not named:
+        yield "No table 5: some split has no named_entities."
+    yield "No table 3: LAMBADA is a text of its own (steps passages and lambada)."
+    yield "No recall, no anomalies: they are not about this text (steps recall and anomalies)."

@@ -1,0 +1,154 @@
+"""init: a study of one's own corpus that holds, or a refusal before anything is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from entity_transformers.cli import main
+from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
+from entity_transformers.study.resolve import resolve_study
+from entity_transformers.study.stages import render_stages
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
+FULL = ROW | {
+    "tags": ["NNP", "VBD", "PRP$", "NN", "."],
+    "named_entities": [[0, 1, "PERSON"]],
+}
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes rows, one of each split, to a file, and stands at the root of a checkout."""
+    for name in ("params.yaml", "Snakefile"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def write(row: dict[str, Any], splits: tuple[str, ...] = ("train", "dev", "test")) -> Path:
+        path = Path("elsewhere/letters.jsonl")
+        rows = ({"name": f"{split}-{i}", "split": split} | row for i, split in enumerate(splits))
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return write
+
+
+def run(path: Path, *flags: str) -> dict[str, Any]:
+    main(["init", "letters", "--corpus", str(path), *flags])
+    values: dict[str, Any] = yaml.safe_load(Path("studies/letters/study.yaml").read_text())
+    return values
+
+
+def fail(path: Path, capsys: pytest.CaptureFixture[str], *flags: str, name: str = "letters") -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(["init", name, "--corpus", str(path), *flags])
+    assert stop.value.code == 2
+    assert not Path("studies/letters/study.yaml").exists()
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("entity-transformers init: ")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("row", "steps", "labels"),
+    [
+        (FULL, "corpus lm perplexity embeddings similarity probe ner report", "gold"),
+        (ROW, "corpus lm perplexity report", "gold"),
+        ({"words": ROW["words"]}, "corpus lm perplexity report", "resolver:names-causal"),
+        (
+            {key: value for key, value in FULL.items() if key != "mentions"},
+            "corpus lm perplexity embeddings ner report",
+            "resolver:names-causal",
+        ),
+    ],
+)
+def test_the_study_has_the_steps_that_the_text_can_fill(
+    write: Write, row: dict[str, Any], steps: str, labels: str
+) -> None:
+    values = run(write(row))
+    assert values["study"]["steps"] == steps.split()
+    assert values["models"]["gpt2e"]["labels"] == labels
+    assert values["corpus"]["path"] == "../../elsewhere/letters.jsonl"
+    study = Path("studies/letters")
+    assert (study / "params.yaml").read_text() == resolve_study(study)
+    params = load(study / "params.yaml")  # every value is valid, the models fit their steps
+    assert (study / "dvc.yaml").read_text() == render_stages(params)
+    assert Plan(params).targets() == ["results/report/report.html"]
+    lines = (study / "study.yaml").read_text().splitlines()
+    assert max(map(len, lines)) <= 100
+    told = [line for line in lines if line.startswith("# No ")]
+    missing = {"similarity": "table 4", "ner": "table 5"}
+    for step, table in missing.items():
+        assert any(table in line for line in told) == (step not in steps.split())
+
+
+def test_splits_that_are_not_there_are_taken_from_train(write: Write) -> None:
+    values = run(write(FULL, splits=("train",) * 40))
+    assert values["corpus"] == {"format": "jsonl", "path": "corpus.jsonl", "resolvers": []}
+    text = Path("studies/letters/corpus.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [sum(row["split"] == one for row in rows) for one in ("dev", "test")] == [2, 2]
+    assert len(rows) == 40
+
+
+def test_one_plain_text_makes_a_study_and_the_format_is_printed(
+    tmp_path: Path,
+    write: Write,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level("INFO")
+    book = tmp_path / "book.txt"
+    book.write_text("It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 60)
+    values = run(book)
+    assert values["corpus"] == {
+        "format": "jsonl", "path": "corpus.jsonl", "resolvers": ["names-causal"],
+    }  # fmt: skip
+    assert values["lm"]["window"] == values["perplexity"]["stride"] == 128
+    assert "read as text, since a file *.txt" in caplog.text
+    assert "No table 5: some split has no named_entities." in caplog.text
+    assert capsys.readouterr().out.endswith("next: make study STUDY=letters\n")
+
+
+def test_the_model_grows_with_the_corpus(write: Write) -> None:
+    words = ["word", "."] * 30_000
+    values = run(write({"words": words}, splits=("train", "train", "dev", "test")))
+    lm = values["lm"]
+    assert (lm["width"], lm["window"]) == (192, 256)
+    passes = lm["steps"] * lm["documents_per_step"] * lm["window"] / (1.3 * 120_000)
+    assert passes == pytest.approx(8, rel=0.01)
+
+
+def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = write(ROW | {"mentions": [[0, 9, 1]]})
+    assert "letters.jsonl, line 1, mentions[0]" in fail(bad, capsys)
+    assert "expected more than 2" in fail(write(ROW, splits=("train",)), capsys)
+    assert "no document of split 'train'" in fail(write(ROW, splits=("dev", "test")), capsys)
+    assert "no such file" in fail(Path("absent.txt"), capsys)
+    lambada = Path("lambada_test.txt")
+    lambada.write_text("she saw him and he saw her\n" * 30)
+    assert "format lambada has dev and test alone" in fail(lambada, capsys)
+    assert not Path("studies").exists()
+
+
+def test_a_name_that_is_taken_or_no_checkout_is_told(
+    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(ROW)
+    assert "name 'My Letters', expected lower-case" in fail(path, capsys, name="My Letters")
+    Path("studies/letters").mkdir(parents=True)
+    assert "a study of that name is there" in fail(path, capsys)
+    os.chdir(tmp_path / "elsewhere")
+    assert "run this at its root" in fail(Path("letters.jsonl"), capsys)

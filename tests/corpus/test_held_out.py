@@ -1,0 +1,71 @@
+"""Dev and test that are taken from train: which documents, and which words of a plain text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.held_out import hold_out
+
+
+def make(
+    name: str, sentences: int, words: int = 5, split: str = "train", part: int = 0
+) -> Document:
+    starts = tuple(range(0, sentences * words, words))
+    texts = tuple(f"{name}.{part}.{i}" for i in range(sentences * words))
+    return Document(name, part, split, "", texts, starts)
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=19),
+    st.sampled_from([["dev", "test"], ["dev"], ["test"]]),
+)
+def test_a_text_s_end_is_cut_at_sentences_and_no_word_is_lost(
+    sizes: list[int], missing: list[str]
+) -> None:
+    text = [make("book", size, part=part) for part, size in enumerate(sizes)]
+    whole = list(chain.from_iterable(one.words for one in text))
+    if len(whole) < 20 * 5 * 2:  # shorter than a sentence per twentieth, twice over
+        return
+    held = hold_out(text, missing)  # type: ignore[arg-type]
+    assert list(chain.from_iterable(one.words for one in held)) == whole
+    assert len({(one.name, one.part) for one in held}) == len(held)
+    assert len({(one.name, one.split) for one in held}) == len({one.name for one in held})
+    order = [one.split for one in held]
+    assert order == sorted(order, key=["train", *missing].index)
+    for split in missing:
+        count = sum(len(one.words) for one in held if one.split == split)
+        assert abs(count - len(whole) / 20) <= 5 + 1
+    for one in held:
+        assert one.sentence_starts[0] == 0
+        assert all(int(one.words[start].split(".")[2]) % 5 == 0 for start in one.sentence_starts)
+
+
+def test_many_documents_stay_whole_and_parts_of_a_name_together() -> None:
+    text = [make(f"d{i}", 2, part=part) for i in range(60) for part in range(2)]
+    held = hold_out(text, ["dev", "test"])
+    assert [replace(one, split="train") for one in held] == text
+    splits = {one.name: one.split for one in held}
+    assert all(splits[one.name] == one.split for one in held)
+    assert [list(splits.values()).count(split) for split in ("dev", "test")] == [3, 3]
+    again = hold_out(text[::-1], ["dev", "test"])
+    assert {one.name: one.split for one in again} == splits  # the order does not matter
+
+
+def test_a_document_with_chains_is_never_cut() -> None:
+    text = [replace(make(f"d{i}", 20), mentions=(Mention(0, 1, 1),)) for i in range(3)]
+    held = hold_out([*text, make("other", 1, split="test2")], ["dev", "test"])
+    assert sorted(one.split for one in held) == ["dev", "test", "test2", "train"]
+    assert all(len(one.words) == 100 for one in held[:3])
+    with pytest.raises(CorpusError, match=r"train has 2 document\(s\), expected more than 2"):
+        hold_out(text[:2], ["dev", "test"])
+
+
+def test_a_text_without_a_sentence_near_its_end_is_refused() -> None:
+    with pytest.raises(CorpusError, match="400 words in which no sentence begins near its end"):
+        hold_out([make("d", 1, words=400)], ["dev", "test"])

@@ -1,0 +1,135 @@
+"""README: short; its Python and commands run as they stand, on tiny models and studies; what it
+quotes is what they print, and its results are those of the study.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_study import BIN, ROOT, TINY, copy_checkout, run
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from entity_transformers.cli.study import write_study
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.marked import read_marked
+
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+REPORT = ROOT / "studies/ontogum/results/report/tables"
+
+
+def blocks(language: str) -> list[str]:
+    return [text for name, text in BLOCKS if name == language]
+
+
+def test_it_is_read_in_minutes() -> None:
+    assert len(README.splitlines()) <= 120
+    assert README.count("![") == 1
+    assert {name for name, _ in BLOCKS} == {"", "bash", "python", "json"}  # all of them are run
+
+
+def test_its_python_runs_and_prints_what_is_quoted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a GPT-2 of two thin layers in place of the hub's."""
+    GPT2LMHeadModel(GPT2Config(n_embd=16, n_layer=2, n_head=2)).save_pretrained(tmp_path)
+    encoder = str(tmp_path / "tokenizer.json")
+    learn_tokenizer([read_marked("[1 Anna] met [2 Bob].")], 300, "natural").save(encoder)
+    (block,) = blocks("python")
+    lines = [line for line in block.splitlines() if line and not line.startswith("from ")]
+    assert len(lines) <= 10
+    local = block.replace('Tokenizer.from_pretrained("gpt2")', f"Tokenizer.from_file({encoder!r})")
+    assert local.count('"gpt2"') == 1
+    names: dict[str, Any] = {}
+    exec(local.replace('"gpt2"', repr(str(tmp_path))), names)
+    (quoted,) = (text for text in blocks("") if "EntityMemory" in text)
+    printed = capsys.readouterr().out
+    assert printed.startswith(quoted.replace("768", "16"))
+    assert printed.removeprefix(quoted.replace("768", "16")).strip()  # the continued text
+    assert names["model"].config.n_embd == 16
+
+
+def test_its_results_are_those_of_the_study() -> None:
+    with (REPORT / "claims.csv").open() as file:
+        claims = list(csv.DictReader(file))
+    printed = " ".join(path.read_text() for path in sorted(REPORT.glob("table*.csv")))
+    head, _, *rows = re.findall(r"^\|.*\|$", README, re.MULTILINE)
+    assert head == "| claim | paper | ours | verdict |"
+    assert len(rows) >= 6
+    for row in rows:
+        claim, paper, ours, verdict = (cell.strip() for cell in row.strip("|").split(" | "))
+        (found,) = (one for one in claims if one["Claim of the paper"].startswith(claim))
+        assert verdict == found["Here"]
+        numbers = re.findall(r"[+−]?\d[\d.,]*\d", ours)
+        assert len(numbers) in (1, 2, 3)
+        assert all(number.strip(",") in found["Measured here"] for number in numbers), claim
+        for number in re.findall(r"\d+\.\d+", paper):
+            assert number in printed + found["Claim of the paper"], claim
+        for percent in re.findall(r"(\d+) %", paper):
+            assert f"0.{percent}" in printed
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with a tiny sample, installed as make would: what README's commands need."""
+    root = copy_checkout(tmp_path_factory.mktemp("readme") / "checkout")
+    for name in ("Makefile", "params.yaml", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, root / name)
+    run("git", "init", "--quiet", folder=root)
+    shutil.copytree(ROOT / "studies/ontogum", root / "studies/ontogum")
+    sample = root / "studies/sample"
+    sample.mkdir()
+    whole = root / "studies/whole"
+    whole.mkdir()
+    shutil.copy(ROOT / "studies/sample/study.yaml", whole)
+    steps = "study: {steps: [corpus, lm, perplexity, report]}\nmodels: {lstm: null}\n"
+    (sample / "study.yaml").write_text(TINY.format(sample="../whole/study.yaml") + steps)
+    write_study(sample)
+    (root / "tests").mkdir()
+    shutil.copy(ROOT / "tests/test_logs.py", root / "tests")
+    (root / ".venv").mkdir()
+    for name in ("bin", "lib", "pyvenv.cfg"):  # of the environment that this runs in
+        if (BIN.parent / name).exists():
+            (root / ".venv" / name).symlink_to(BIN.parent / name)
+    (root / ".venv/ready").touch()
+    row = json.loads(blocks("json")[0])
+    rows = (row | {"name": f"letter-{number}"} for number in range(40))
+    (root / "letters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (root / "book.txt").write_text("It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 80)
+    return root
+
+
+@pytest.mark.slow
+def test_its_commands_run_in_their_order(checkout: Path) -> None:
+    source = {"PYTHONPATH": str(checkout / "src")}
+    printed = {}
+    for line in "".join(blocks("bash")).splitlines():
+        words = shlex.split(line, comments=True)
+        if line.startswith("make study"):  # what init wrote, but shorter
+            values = checkout / "studies/novel/params.yaml"
+            values.write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 4", values.read_text()))
+        printed[" ".join(words)] = run(*words, folder=checkout, **source)
+    sample = printed["make sample"]
+    (quoted,) = (text for text in blocks("") if text.startswith("What holds"))
+    first, *claims, dots, last = quoted.splitlines()
+    assert dots == "..."
+    assert first in sample.splitlines()
+    for line in claims:  # verdicts are those of the whole sample
+        verdict, claim = re.split(r"\s{2,}", line.strip())
+        assert re.search(rf"^  ({verdict}|not shown|holds|contradicted) +{re.escape(claim)}$",
+                         sample, re.MULTILINE)  # fmt: skip
+    assert re.search(last.replace("...", r"/\S+") + "$", sample)
+    assert re.search(r"\d+ passed", printed["make test"])
+    assert "nats per token: " in printed["entity-transformers demo"]
+    assert ", 0 wrong" in printed["entity-transformers verify studies/ontogum"]
+    assert (checkout / "studies/letters/corpus.jsonl").is_file()
+    report = f"Report: {checkout}/studies/novel/results/report/report.html"
+    assert report in printed["make study STUDY=novel"]
+    assert "No table 5" in printed["entity-transformers init novel --corpus book.txt"]
