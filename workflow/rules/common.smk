@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from entity_transformers.study import params as parameters
+from entity_transformers.study.leftovers import list_leftovers
 from entity_transformers.study.plan import Plan, folder, inputs, outputs
 from entity_transformers.study.stages import find_stale
 from entity_transformers.study.steps import STEPS
@@ -19,7 +20,7 @@ if MISSING := PLAN.missing_library():
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
 
-for warning in find_stale(Path(), Path(workflow.basedir)):
+for warning in [*find_stale(Path(), Path(workflow.basedir)), *list_leftovers(Path())]:
     print(f"snakemake: {warning}", file=sys.stderr)
 
 
