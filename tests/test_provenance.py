@@ -24,3 +24,13 @@ def test_a_manifest_says_where_a_result_comes_from(tmp_path: Path) -> None:
     assert facts["versions"]["torch"].startswith("2.")
     assert facts["seconds"] >= 2
     assert len(facts["git_commit"]) >= 7
+
+
+def test_the_peak_of_memory_holds_what_was_let_go() -> None:
+    """In MiB: an array of 300 that has gone."""
+    before = provenance.peak_memory("cpu")["main"]
+    held = bytearray(before * 2**20 + 300 * 2**20)
+    held[:: 2**12] = b"x" * len(held[:: 2**12])
+    size = len(held) // 2**20
+    del held
+    assert size <= provenance.peak_memory("cpu")["main"] < 4 * size

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+import resource
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -50,8 +52,8 @@ def git_commit() -> str:
 def manifest(
     *, params: Mapping[str, Any], inputs: Iterable[Path], started: float, device: str
 ) -> dict[str, Any]:
-    """Where a result comes from: parameters, code, data, versions, device and duration
-    (``started``: time.time()).
+    """Where a result comes from: parameters, code, data, versions, device, duration (``started``:
+    time.time()) and the most memory that was taken.
     """
     versions = {
         name: importlib.metadata.version(name)
@@ -65,4 +67,18 @@ def manifest(
         "versions": {"python": platform.python_version(), **versions},
         "device": device,
         "seconds": round(time.time() - started, 2),
+        "peak_memory": peak_memory(device),
     }
+
+
+def peak_memory(device: str) -> dict[str, int]:
+    """The most MiB that this process has had so far: of main memory, and on CUDA of its device's,
+    as torch hands them out.
+    """
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, else KiB
+    found = {"main": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit}
+    if device.startswith("cuda"):
+        import torch
+
+        found["device"] = torch.cuda.max_memory_allocated(device) // 2**20
+    return found

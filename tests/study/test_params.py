@@ -114,6 +114,7 @@ def test_the_paper_is_the_root_study() -> None:
         ("lm", "layres", 12, r"lm\.layres: no such key \(value: 12\), expected .*layers"),
         ("lm", "entity_gate", "zero", r"lm\.entity_gate: no such key"),
         ("lm", "steps", "many", r"lm\.steps: .*valid integer.*'many'"),
+        ("run", "max_minutes", 1e26, r"run\.max_minutes: .*less than or equal to 10000000"),
         ("lm", "steps", 10**26, r"lm\.steps: .*less than or equal to 10000000000"),
         ("lm", "width", 10**7, r"lm\.width: .*less than or equal to 1000000 "),
         ("lm", "window", 10**7, r"lm\.window: .*less than or equal to 1000000 "),

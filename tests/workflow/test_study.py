@@ -4,11 +4,14 @@ cause; equal seeds give equal bytes.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -255,11 +258,21 @@ def test_a_model_that_a_step_can_t_use_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
-def test_the_same_seed_gives_the_same_bytes_under_dvc(
+ONE_CORE = (
+    "import os, sys\n"
+    "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    "os.execvp(sys.argv[1], sys.argv[1:])\n"
+)
+ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "POSIX", "PYTHONHASHSEED": "7"}
+
+
+def test_the_same_seed_gives_the_same_bytes_under_dvc_and_elsewhere(
     study: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """In another time zone, locale and folder, with another hash seed, umask and one core."""
     again = make_study(tmp_path_factory.mktemp("again"))
-    run("dvc", "repro", "--quiet", folder=again)
+    repro = f"umask 077 && exec {shlex.join([sys.executable, '-c', ONE_CORE])} dvc repro --quiet"
+    run("bash", "-c", repro, folder=again, **ELSEWHERE)
     one, other = dict(committed(study)), dict(committed(again))
     assert set(one) == set(other)
     assert [name for name in one if one[name] != other[name]] == []
@@ -417,22 +430,44 @@ def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) 
     run(sys.executable, "-c", load, str(plain), folder=tmp_path)
 
 
+READS_WORDS = """
+study:
+  steps: [corpus, passages, lm, perplexity, lambada, embeddings, similarity, probe, calibration,
+    cache, memory, ner, report]
+models: {gpt2: null, lstm: null}
+"""
+HOSTILE = (
+    "-rf", "two words", "it's", 'say "no"', "$(touch owned)", "`touch owned`", "; touch owned #",
+    "--help", "line\nbreak", "tab\there", "../up", "C:\\down", "*?[a]", "{model} {{x}}", "%s%n",
+    "<script>owned()</script>", "a,b", "=1+1", "| a |", "Zoë-\u4eba-\U0001f600", "\u202eevil",
+    "null", "1e5",
+)  # fmt: skip
+
+
 def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path) -> None:
     """A user's JSON lines without tags and named entities, and one model: what can't be measured is
-    said, nothing fails.
+    said, nothing fails. Whatever the study's folder, the corpus, the documents, genres and some
+    words are called, it stays a name.
     """
     rows = [
         json.loads(line)
         for split in ("train", "dev", "test")
         for line in (study / f"results/corpus/{split}.jsonl").open()
     ]
-    kept = ("name", "part", "split", "words", "mentions")
-    (tmp_path / "mine.jsonl").write_text(
+    kept = ("name", "part", "split", "genre", "words", "mentions")
+    name = " ".join(HOSTILE)
+    for number, (row, word) in enumerate(zip(rows, cycle(HOSTILE), strict=False)):
+        row |= {"name": f"{name} {number}", "genre": name}
+        row["words"][0] = "".join(word.split())
+    home = tmp_path / 'it\'s a "$(touch owned)" -x {model} \u4eba'
+    home.mkdir()
+    corpus = "-my $(touch owned) 'corpus' \u00eb.jsonl"
+    (home / corpus).write_text(
         "".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows)
     )
-    folder = make_study(tmp_path, "models: {gpt2: null}\n")
+    folder = make_study(home, READS_WORDS)
     values = yaml.safe_load((folder / "params.yaml").read_text())
-    values["corpus"] |= {"format": "jsonl", "path": "mine.jsonl"}
+    values["corpus"] |= {"format": "jsonl", "path": corpus}
     (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     snakemake(folder, "--quiet", "rules")
     assert all((folder / file).is_file() for file in Plan(load(folder / "params.yaml")).targets())
@@ -440,8 +475,13 @@ def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path
         "micro"
     ]
     assert (scores["support"], scores["predicted"], scores["f1"]) == (0, 0, 0.0)
+    with (folder / "results/perplexity/gpt2e/1/documents.csv").open(newline="") as file:
+        told = {row["document"].rpartition("#")[0] for row in csv.DictReader(file)}
+    assert told == {row["name"] for row in rows if row["split"] != "train"}
+    assert "<script>owned()" not in (folder / "results/report/report.html").read_text()
+    assert not list(tmp_path.rglob("owned"))
     assert "Nothing to be done" in snakemake(folder, "--dry-run")
-    with (folder / "mine.jsonl").open("a") as file:
+    with (folder / corpus).open("a") as file:
         file.write(json.dumps({"name": "more", "words": ["One", "more", "."]}) + "\n")
     assert rules(planned(folder)) >= rules_of("corpus", "lm")
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from entity_transformers.study import params as parameters
+from entity_transformers.study.leftovers import list_leftovers
 from entity_transformers.study.plan import Plan, folder, inputs, outputs
 from entity_transformers.study.stages import find_stale
 from entity_transformers.study.steps import STEPS
@@ -21,7 +22,7 @@ BIN = Path(sys.executable).parent
 # Threads of what reads a text that may be missing or bad: it stops the study before all else begins
 ALONE = workflow.cores or 1
 
-for warning in find_stale(Path(), Path(workflow.basedir)):
+for warning in [*find_stale(Path(), Path(workflow.basedir)), *list_leftovers(Path())]:
     print(f"snakemake: {warning}", file=sys.stderr)
 
 

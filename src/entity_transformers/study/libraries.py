@@ -15,6 +15,7 @@ EXTRAS = {
     "peft": "stanza",
     "pooch": "pipeline",
     "pyarrow": "pipeline",
+    "psutil": "pipeline",
     "scipy": "pipeline",
     "seqeval": "ner",
     "sklearn": "pipeline",

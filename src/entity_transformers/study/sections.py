@@ -68,6 +68,7 @@ class RunParams(Section):
         Number | None,
         Field(
             gt=0,
+            le=10**7,
             description=(
                 "save and stop a training after so many minutes, to be resumed; null: no limit"
             ),
