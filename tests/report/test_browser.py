@@ -312,6 +312,19 @@ def test_documents_are_browsed_token_by_token(browser: Browser, page: Path) -> N
     assert browser.run(CONTRAST) == []
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_fullest_shades_can_be_read(browser: Browser, page: Path, dark: bool) -> None:
+    browser.open(page, dark=dark)
+    browser.run(OPEN)
+    for colour in ("--more", "--less", "--read"):
+        browser.run(
+            "for (const span of document.querySelectorAll('.tokens span')) {"
+            f" span.style.setProperty('--heat', 'var({colour})');"
+            " span.style.setProperty('--much', 60); }"
+        )
+        assert browser.run(CONTRAST) == []
+
+
 def test_a_screen_reader_meets_names(browser: Browser, page: Path) -> None:
     browser.open(page)
     browser.run(OPEN)
