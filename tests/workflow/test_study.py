@@ -500,3 +500,13 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     snakemake(study, "--quiet", "rules", root=root)
     table = (study / "results/report/tables/controls.md").read_text()
     assert "GPT2E unlabelled" in table
+
+
+def test_snakemake_s_linter_says_what_docs_answer_and_nothing_else() -> None:
+    """That rules name no environment of their own: docs/running.md."""
+    output = run(
+        "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--lint",
+        folder=ROOT / "studies/sample", check=False,
+    )  # fmt: skip
+    found = set(re.findall(r"^    \* (.*)$", output, re.MULTILINE))
+    assert found == {"Specify a conda environment or container for each rule.:"}
