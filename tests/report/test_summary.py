@@ -81,3 +81,41 @@ def test_files_of_models_that_are_gone_go(root: Path, tmp_path: Path) -> None:
     (tmp_path / "former.json").write_text("{}")
     report._write_texts({"gpt2.json": "{}\n"}, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["gpt2.json"]
+
+
+LABELS = {
+    "gpt2": "GPT2",
+    "gpt2e": "GPT2E",
+    "gpt2e-unlabelled": "GPT2E unlabelled",
+    "gpt2e-shuffled": "GPT2E shuffled",
+    "gpt2e-first-only": "GPT2E first-only",
+    "gpt2-matched": "GPT2 parameter-matched",
+}
+SHOWN = {  # table, the columns that name its row, the column
+    "perplexity": ("table2", {"Process": "Test"}, "PPL"),
+    "lambada_perplexity": ("table3", {}, "Last word PPL"),
+    "mention_similarity": ("similarity_models", {"Context": "none"}, "nouns: mentions"),
+    "ner_f1": ("ner_overall", {}, "Span micro F1"),
+}
+
+
+@pytest.mark.parametrize("name", ["ontogum", "controls"])
+def test_dvc_s_metrics_are_what_the_report_s_tables_show(root: Path, name: str) -> None:
+    """Of every model, in the labels that it is given; to the six digits of the metrics."""
+    home = root / "studies" / name / "results/report"
+    compared = 0
+    for path in (home / "metrics").glob("gpt*.json"):
+        found = json.loads(path.read_text())
+        for metric, (table, where, column) in SHOWN.items():
+            with (home / f"tables/{table}.csv").open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            given = "on" if path.stem.startswith("gpt2e") else ""
+            named = " ".join([LABELS[path.stem], given]).strip()
+            model = named if table == "similarity_models" else LABELS[path.stem]
+            wanted = where | {"Model": model}
+            rows = [row for row in rows if wanted.items() <= row.items()]
+            rows = [row for row in rows if row.get("Entities", given) in (given, "–")]
+            assert len({row[column] for row in rows}) == 1, (path.stem, metric)
+            assert math.isclose(float(rows[0][column]), found[metric], rel_tol=5e-6)
+            compared += 1
+    assert compared == {"ontogum": 5, "controls": 6}[name] * len(SHOWN)

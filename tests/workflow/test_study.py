@@ -507,22 +507,18 @@ def test_the_paper_study_stops_at_the_first_rule_without_its_corpus(tmp_path: Pa
     assert not (tmp_path / "results/corpus/train.jsonl").exists()
 
 
-@pytest.mark.parametrize("step", ["corpus", "passages"])
-def test_a_bad_text_is_refused_before_any_training_begins(tmp_path: Path, step: str) -> None:
+def test_a_bad_corpus_is_refused_before_anything_else_begins(tmp_path: Path) -> None:
     """With a core to spare, on which a step that needs no corpus (recall) could begin meanwhile."""
     (tmp_path / "bad.jsonl").write_text('{"name": "a", "words": ["A", "b c"]}\n')
     folder = make_study(tmp_path)
     values = yaml.safe_load((folder / "params.yaml").read_text())
-    if step == "corpus":
-        values["corpus"] |= {"format": "jsonl", "path": "bad.jsonl"}
-    else:
-        values["lambada"] = {"text": "openai", "path": "bad.jsonl"}
+    values["corpus"] |= {"format": "jsonl", "path": "bad.jsonl"}
     (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     output = snakemake(folder, check=False)
     assert "bad.jsonl" in output
-    assert f"Error in rule {'prepare_corpus' if step == 'corpus' else 'download_lambada'}" in output
-    begun = {path.name for path in (folder / "logs").iterdir()}  # each job opens its log first
-    assert begun == ({"corpus"} if step == "corpus" else {"corpus", "passages"})
+    assert "Error in rule prepare_corpus" in output
+    # each job opens its log first
+    assert [path.name for path in (folder / "logs").iterdir()] == ["corpus"]
 
 
 def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
@@ -540,3 +536,13 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     snakemake(study, "--quiet", "rules", root=root)
     table = (study / "results/report/tables/controls.md").read_text()
     assert "GPT2E unlabelled" in table
+
+
+def test_snakemake_s_linter_says_what_docs_answer_and_nothing_else() -> None:
+    """That rules name no environment of their own: docs/running.md."""
+    output = run(
+        "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--lint",
+        folder=ROOT / "studies/sample", check=False,
+    )  # fmt: skip
+    found = set(re.findall(r"^    \* (.*)$", output, re.MULTILINE))
+    assert found == {"Specify a conda environment or container for each rule.:"}
