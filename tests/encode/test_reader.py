@@ -115,7 +115,9 @@ def test_labels_are_read_where_the_kind_reads_any(model, corpus):
 class Recurrent(LanguageModel):
     """As a model without a longest window: its hidden states are sums over all tokens so far."""
 
-    kind = Kind("recurrent", "RNN", 2000, LmParams, frozenset({"encode", "state"}), "nowhere")
+    kind = Kind(
+        "recurrent", "RNN", 2000, "recurrent", LmParams, frozenset({"encode", "state"}), "nowhere"
+    )
     width, context = 1, None
 
     def __init__(self) -> None:
