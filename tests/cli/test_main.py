@@ -194,8 +194,8 @@ def test_a_model_that_can_not_what_a_step_needs_is_refused_before_a_file_is_read
         main(["probe-attention", *files, *where, "--model", "lstm"])
     assert stop.value.code == 2
     assert capsys.readouterr().err == (
-        "entity-transformers probe-attention: models.lstm: kind lstm can causal, encode, state, but"
-        " step probe needs attend (attention weights by head (probe))\n"
+        "entity-transformers probe-attention: models.lstm: kind lstm can causal, encode, state,"
+        " windows, but step probe needs attend (attention weights by head (probe))\n"
     )
     assert not (tmp_path / "out").exists()
 
@@ -353,7 +353,7 @@ def test_yaml_s_off_is_a_mode_of_compile() -> None:
 @pytest.mark.parametrize(
     ("kind", "command", "read", "told"),
     [
-        ("bert", "score-perplexity", [], "can encode, masked, but step perplexity needs causal"),
+        ("bert", "score-perplexity", [], "can encode, masked, windows, but step perplexity needs"),
         ("electra", "score-lambada", ["--passages", "p"], "step lambada needs causal"),
         ("gpt2", "score-pseudo-perplexity", [], "step pseudo_perplexity needs masked"),
     ],

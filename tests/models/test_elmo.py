@@ -532,7 +532,7 @@ def test_what_it_can_not_is_said_in_a_line(model: ELMo) -> None:
     with pytest.raises(ParamsError) as error:
         parse(values, "params.yaml")
     assert "study.steps: probe needs attend" in str(error.value)
-    assert "but elmo can causal, encode, layers, state: add a model that can" in str(error.value)
+    assert "but elmo can causal, encode, layers, state, windows: add a model" in str(error.value)
     values["study"]["steps"] = [name for name in values["study"]["steps"] if name != "probe"]
     study = parse(values, "params.yaml")
     with pytest.raises(KindError, match=r"models\.elmo: kind elmo can .*, but step probe needs"):
