@@ -58,7 +58,8 @@ def write_glossary(results: Results) -> tuple[tuple[str, str], ...]:
 
 
 def _describe(results: Results, entry: ModelEntry) -> str:
-    parts = [f"{entry.kind.label}, {ROLES[entry.role]}"]
+    kind = "" if write_label(entry) == entry.kind.label else f"{entry.kind.label}, "
+    parts = [kind + ROLES[entry.role]]
     if has_entities(entry):
         parts.append(_describe_labels(entry.labels))
     matched = getattr(entry.lm, "matched_to", None)

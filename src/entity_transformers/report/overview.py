@@ -151,7 +151,7 @@ def build_overview(results: Results) -> Table:
             "NER F1",
         ),
         rows=tuple(map(row, systems)),
-        measures="What each system costs to train and what it reaches, oldest first.",
+        measures="What each system costs to train and what it reaches, by era and year.",
         note=_note(results, systems) if systems else "",
     )
 
