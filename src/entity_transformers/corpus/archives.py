@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import lzma
+import shutil
 import tarfile
 import zipfile
 import zlib
@@ -67,8 +68,6 @@ def extract(
                 )
             _check_name(name, archive)
             unpack()
-    except tarfile.FilterError as error:
-        raise _not_a_file(error.tarinfo.name, archive) from None
     except _DAMAGED as error:
         if isinstance(error, OSError) and error.errno in _OURS:
             error.filename = error.filename or str(target)
@@ -109,12 +108,24 @@ def _zip_members(archive: Path, target: Path) -> Iterator[Member]:
 def _tar_members(archive: Path, target: Path) -> Iterator[Member]:
     with tarfile.open(archive) as file:
         for info in file:
-            # the filter lets a link within the folder pass; by several of them Pythons before
-            # 3.11.13 and 3.12.11 can be led out of it (CVE-2025-4517)
-            if info.issym() or info.islnk():
+            # tarfile's own filter lets a link within the folder pass; by several of them Pythons
+            # before 3.11.13 and 3.12.11 can be led out of it (CVE-2025-4517), and 3.11.2 has none
+            if not info.isfile() and not info.isdir():
                 raise _not_a_file(info.name, archive)
-            if not info.isdir():
-                yield info.name, info.size, partial(file.extract, info, target, filter="data")
+            if info.isfile():
+                yield info.name, info.size, partial(_write, file, info, target / info.name)
         if file.fileobj:
             # to the end, where the checksum of a compressed archive stands
             file.fileobj.read(_CHUNK)
+
+
+def _write(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> None:
+    """Unpack a file to a path, of what the archive says of its rights no more than whether it can
+    be run.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = archive.extractfile(info)
+    assert content is not None  # it is a file
+    with content, path.open("wb") as file:
+        shutil.copyfileobj(content, file, _CHUNK)
+    path.chmod(0o755 if info.mode & 0o100 else 0o644)
