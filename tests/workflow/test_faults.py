@@ -115,7 +115,8 @@ def small_disk(study: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield disk
     finally:
         os.chdir("/")
-        run("umount", str(disk), folder=Path("/"))
+        # lazily: a log of the command line may still be open there
+        run("umount", "--lazy", str(disk), folder=Path("/"))
 
 
 def remount(disk: Path, options: str) -> None:
@@ -166,7 +167,7 @@ def test_a_disk_that_takes_nothing_is_one_line(
         told = fail(commands[name])
         remount(small_disk, "rw,size=64m,nr_inodes=100000")
         assert said in told
-        assert re.search(r"\b(results|work)/", told)
+        assert re.search(r"\b(results|work)\b", told)
         main(commands[name])
     assert outputs(small_disk) == expected
     assert not [path for path in small_disk.rglob("*") if re.fullmatch(r"\..*\.\w{8}", path.name)]

@@ -532,7 +532,7 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     run(*command, "--corpus", str(tmp_path / "book.txt"), folder=root)
     study = root / "studies/mine"
     text = (study / "params.yaml").read_text()
-    (study / "params.yaml").write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 4", text))
+    (study / "params.yaml").write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 8", text))
     snakemake(study, "--quiet", "rules", root=root)
     table = (study / "results/report/tables/controls.md").read_text()
     assert "GPT2E unlabelled" in table
