@@ -125,7 +125,7 @@ def test_its_commands_run_in_their_order(checkout: Path) -> None:
         verdict, claim = re.split(r"\s{2,}", line.strip())
         assert re.search(rf"^  ({verdict}|not shown|holds|contradicted) +{re.escape(claim)}$",
                          sample, re.MULTILINE)  # fmt: skip
-    assert re.search(last.replace("...", r"/\S+") + "$", sample)
+    assert re.search(last.replace("...", r"/\S+") + "$", sample, re.MULTILINE)
     assert re.search(r"\d+ passed", printed["make test"])
     assert "nats per token: " in printed["entity-transformers demo"]
     assert ", 0 wrong" in printed["entity-transformers verify studies/ontogum"]
