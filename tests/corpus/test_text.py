@@ -280,6 +280,7 @@ def test_the_pinned_novels() -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the novels are not here")
 def test_a_novel_of_litbank(tmp_path: Path) -> None:
+    (tmp_path / "original").mkdir()
     with tarfile.open(SHARED / "original.tar.bz2") as archive:
         names = (
             "original/11_alices_adventures_in_wonderland.txt",
@@ -287,7 +288,7 @@ def test_a_novel_of_litbank(tmp_path: Path) -> None:
         )
         for info in archive:  # read to the last one that is wanted only
             if info.name in names:
-                archive.extract(info, tmp_path, filter="data")
+                (tmp_path / info.name).write_bytes(archive.extractfile(info).read())
             if info.name == names[0]:
                 break
     documents, ledger = read(tmp_path)
