@@ -237,21 +237,32 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Transforme
     """A Transformer-XL with random weights from ``seed``, or those of ``initial_weights``; weights
     of another shape raise ValueError.
     """
-    config = build_config(entry, vocabulary, end)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        folder = Path(entry.lm.initial_weights)
-        module = start_from(folder, config, XLNetLMHeadModel)
-        check_direction(folder, "uni")
-        return TransformerXL(module)
-    return TransformerXL(XLNetLMHeadModel(config))
+    return TransformerXL(build_module(entry.lm, build_config(entry, vocabulary, end), seed))
 
 
 def load(folder: Path) -> TransformerXL:
     """A saved Transformer-XL in float32; none saved there: FileNotFoundError."""
+    return TransformerXL(load_module(folder, "uni"))
+
+
+def build_module(lm: TransformerXLParams, config: XLNetConfig, seed: int) -> Any:
+    """transformers' model with random weights from ``seed``, or those of ``initial_weights``;
+    weights of another shape or ``attn_type`` raise ValueError.
+    """
+    torch.manual_seed(seed)
+    if lm.initial_weights is None:
+        return XLNetLMHeadModel(config)
+    folder = Path(lm.initial_weights)
+    module = start_from(folder, config, XLNetLMHeadModel)
+    check_direction(folder, config.attn_type)
+    return module
+
+
+def load_module(folder: Path, attn_type: str) -> Any:
+    """transformers' saved model; one of another ``attn_type`` raises ValueError."""
     module = read_folder(folder, XLNetLMHeadModel)
-    check_direction(folder, "uni")
-    return TransformerXL(module)
+    check_direction(folder, attn_type)
+    return module
 
 
 def check_direction(folder: Path, expected: str) -> None:

@@ -21,17 +21,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
-from transformers import XLNetConfig, XLNetLMHeadModel
+from transformers import XLNetConfig
 
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.xlnet import KIND, XLNetParams
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.folders import read_folder, start_from
 from entity_transformers.models.transformer_xl import (
     SegmentMemory,
     TransformerXL,
-    check_direction,
+    build_module,
+    load_module,
     shape,
 )
 
@@ -256,18 +256,9 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> XLNet:
     """An XLNet with random weights from ``seed``, or those of ``initial_weights``; weights of
     another shape raise ValueError.
     """
-    config = build_config(entry, vocabulary, end)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        folder = Path(entry.lm.initial_weights)
-        module = start_from(folder, config, XLNetLMHeadModel)
-        check_direction(folder, "bi")
-        return XLNet(module)
-    return XLNet(XLNetLMHeadModel(config))
+    return XLNet(build_module(entry.lm, build_config(entry, vocabulary, end), seed))
 
 
 def load(folder: Path) -> XLNet:
     """A saved XLNet in float32; none saved there: FileNotFoundError."""
-    module = read_folder(folder, XLNetLMHeadModel)
-    check_direction(folder, "bi")
-    return XLNet(module)
+    return XLNet(load_module(folder, "bi"))
