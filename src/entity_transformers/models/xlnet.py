@@ -71,7 +71,7 @@ class XLNet(TransformerXL):
             )
         if self.from_both_sides:
             ranks = torch.full_like(batch.tokens, FIRST)
-            return self._encode(batch, state, ranks, None)
+            return self._encode(batch, state, self._see(batch, state, ranks)[1], None)
         window = batch.tokens.shape[1]
         # the query after the last token needs a place, at which a token stands that none reads
         longer = replace(
@@ -82,9 +82,10 @@ class XLNet(TransformerXL):
         )
         ranks = torch.arange(window + 1, device=batch.tokens.device).expand_as(longer.tokens)
         # each query reads what the token before it reads: of that one's document, if a new begins
-        seen = self._see(longer, state, ranks)[1].roll(1, dims=1)
+        own = self._see(longer, state, ranks)[1]
+        seen = own.roll(1, dims=1)
         seen[:, 0] = seen[:, 1]  # nobody asks for the first, but its softmax wants something
-        hidden, state = self._encode(longer, state, ranks, Queries(None, seen), read=window)
+        hidden, state = self._encode(longer, state, own, Queries(None, seen), read=window)
         return hidden[:, 1:], state
 
     def compile(self, mode: str) -> None:
@@ -116,10 +117,10 @@ class XLNet(TransformerXL):
         # rows predict different numbers of tokens: spare queries ask for one that does not count
         count = max(1, int((ranks != FIRST).sum(1).max()))
         columns = (-ranks).argsort(1)[:, :count]
-        seen = self._see(batch, state, ranks)[0]
+        seen, own = self._see(batch, state, ranks)
         places = functional.one_hot(columns, batch.tokens.shape[1]).permute(1, 2, 0)
         queries = Queries(places.to(self.module.dtype), seen)
-        hidden, state = self._encode(batch, state, ranks, queries)
+        hidden, state = self._encode(batch, state, own, queries)
         return self.nats(hidden, targets.gather(1, columns)).sum(), state
 
     def _see(self, batch: Batch, state: SegmentMemory, ranks: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,18 +134,18 @@ class XLNet(TransformerXL):
         self,
         batch: Batch,
         state: SegmentMemory,
-        ranks: Tensor,
+        seen: Tensor,
         queries: Queries | None,
         read: int | None = None,
     ) -> tuple[Tensor, SegmentMemory]:
         """Final states of the queries [B, P, W], or of the tokens [B, T, W] where nothing is asked,
-        and the memory after the first ``read`` tokens; None: all.
+        and the memory after the first ``read`` tokens; None: all. ``seen``: what the tokens read.
         """
         hidden, inputs = self._read(
             self.module.transformer,
             batch.tokens,
             state.hidden,
-            self._see(batch, state, ranks)[1],
+            seen,
             queries,
             self.recompute and self.module.training,
         )
