@@ -444,12 +444,20 @@ def make_study(folder: Path) -> Path:
     paper = yaml.safe_load((ROOT / "params.yaml").read_text())
     values["study"]["steps"] = ["corpus", "lm", "examples", "transfer", "zero_shot"]
     values["lm"] |= SMALL | {"window": WINDOW}
-    values["models"] = {"gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold"}}
+    values["models"] = {
+        "gpt2": {"kind": "gpt2"},
+        "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold"},
+    }
     data = task_files.write_tasks(folder / "data", 6)
     values["examples"] = paper["examples"] | {"path": str(data), "most": 4}
     values["transfer"] = paper["transfer"] | {
         "epochs": 1,
-        "variants": {"full": {}, "embeddings": {"layers": 0}, "entities": {"entities": "on"}},
+        "variants": {
+            "full": {},
+            "embeddings": {"layers": 0, "models": ["gpt2e"]},
+            "entities": {"entities": "on"},
+            "of-another": {"epochs": 2, "models": ["gpt2"]},
+        },
         "tasks": ["polarity", "winogrande"],
     }  # fmt: skip
     values["zero_shot"] = paper["zero_shot"]
@@ -504,6 +512,8 @@ BAD = [
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
     ({"variants": {"a b": {}}}, r"variants.a b: give it a name"),
     ({"variants": {"full": {"epochs": 0}}}, r"epochs"),
+    ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
+    ({"variants": {"full": {"models": "gpt2"}}}, r"full.models: 'gpt2', expected a list of gpt2"),
     ({"warmup": 1.0}, r"transfer.warmup"),
 ]
 
@@ -512,6 +522,7 @@ BAD = [
 def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
     values = yaml.safe_load((ROOT / "params.yaml").read_text())
     values["transfer"] |= changes
+    values["study"]["steps"] = [*values["study"]["steps"][:-1], "examples", "transfer", "report"]
     with pytest.raises(ParamsError, match=message):
         parse(values, "params.yaml")
     values = yaml.safe_load((ROOT / "params.yaml").read_text())

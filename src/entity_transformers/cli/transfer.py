@@ -61,10 +61,7 @@ def finetune(
     found = []
     with caught_signals() as caught:
         for name, own in load_examples(examples, section.tasks).items():
-            for variant in section.variants:
-                recipe = section.recipe(variant)
-                if recipe.entities != "off" and not params.model(model).can({"entities"}):
-                    continue
+            for variant, recipe in section.list_variants(params.model(model)).items():
                 about = [recipe.model_dump_json(), section.resolver, name, model, str(seed)]
                 state = work / provenance.digest(*inputs, *code, *about)
                 done = state / "scores.json"

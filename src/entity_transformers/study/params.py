@@ -199,6 +199,8 @@ class Params(Section):
                 raise ValueError(
                     f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
                 )
+        if "transfer" in self.study.steps:
+            self.transfer.check_models(self.models)
         reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
         if reads and self.perplexity.stride > self.lm.window:
             raise ValueError(

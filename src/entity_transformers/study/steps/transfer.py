@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
+from entity_transformers.kinds.base import ModelEntry
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
     Fraction,
@@ -75,7 +77,13 @@ class TransferParams(Recipe):
     ]
     variants: Annotated[
         dict[str, dict[str, Any]],
-        Field(min_length=1, description="trainings by name: what differs from the values here"),
+        Field(
+            min_length=1,
+            description=(
+                "trainings by name: what differs from the values here, and under models, where it"
+                " is not all, of which models there is one"
+            ),
+        ),
     ]
 
     @model_validator(mode="after")
@@ -94,12 +102,33 @@ class TransferParams(Recipe):
     def recipe(self, variant: str) -> Recipe:
         """The values of one variant; ValueError for one that is unknown or out of range."""
         own = {name: getattr(self, name) for name in Recipe.model_fields}
-        if unknown := self.variants[variant].keys() - own.keys():
+        given = {key: value for key, value in self.variants[variant].items() if key != "models"}
+        if unknown := given.keys() - own.keys():
             raise ValueError(
                 f"variants.{variant}.{sorted(unknown)[0]}: no such key, expected one of"
-                f" {', '.join(own)}"
+                f" {', '.join(own)}, models"
             )
-        return Recipe.model_validate(own | self.variants[variant])
+        return Recipe.model_validate(own | given)
+
+    def list_variants(self, entry: ModelEntry) -> dict[str, Recipe]:
+        """The trainings of one model, by name."""
+        recipes = {name: self.recipe(name) for name in self.variants}
+        return {
+            name: recipe
+            for name, recipe in recipes.items()
+            if entry.name in self.variants[name].get("models", [entry.name])
+            and (recipe.entities == "off" or entry.can({"entities"}))
+        }
+
+    def check_models(self, known: Collection[str]) -> None:
+        """ValueError for a variant of models that the study does not have."""
+        for name, variant in self.variants.items():
+            models = variant.get("models", [])
+            if not isinstance(models, list) or set(models) - set(known):
+                raise ValueError(
+                    f"transfer.variants.{name}.models: {models!r}, expected a list of"
+                    f" {', '.join(known)}"
+                )
 
 
 STEP = Step(
