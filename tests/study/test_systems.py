@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from tiny import ROOT
 
 from entity_transformers.kinds import KINDS, ModelEntry
@@ -24,7 +25,7 @@ def read(name: str) -> Params:
     return load(Path(ROOT, "studies", name, "params.yaml"))
 
 
-@pytest.fixture(params=["systems-books", "systems"])
+@pytest.fixture(params=["systems-books", "systems", "systems-books-gpu", "systems-gpu"])
 def study(request: pytest.FixtureRequest) -> Params:
     return read(request.param)
 
@@ -46,27 +47,36 @@ def test_all_that_learn_from_running_text_read_the_same_tokens(study: Params) ->
 
 def test_parameters_are_within_five_percent(study: Params) -> None:
     """But for the blocks that entities bring, beside which a GPT2 as large stands."""
-    counts = {
-        entry.name: build_model(
-            replace(entry, lm=entry.lm.model_copy(update={"initial_weights": None})),
-            study.tokenizer.vocabulary,
-            0,
-            seed=1,
-        ).count_parameters()
-        for entry in neural(study)
-    }
+    with torch.device("meta"):  # shapes without numbers
+        counts = {
+            entry.name: build_model(
+                replace(entry, lm=entry.lm.model_copy(update={"initial_weights": None})),
+                study.tokenizer.vocabulary,
+                0,
+                seed=1,
+            ).count_parameters()
+            for entry in neural(study)
+        }
     for entry in neural(study):
         larger = entry.can({"entities"}) or entry.name == "gpt2-matched"
         size = counts["gpt2-matched" if larger else "gpt2"]
         assert abs(counts[entry.name] / size - 1) < 0.05, entry.name
 
 
-def test_every_system_goes_on_from_its_own_weights() -> None:
-    books, ontogum = read("systems-books"), read("systems")
+@pytest.mark.parametrize("size", ["", "-gpu"])
+def test_every_system_goes_on_from_its_own_weights(size: str) -> None:
+    books, ontogum = read(f"systems-books{size}"), read(f"systems{size}")
     for entry in ontogum.entries():
         origin = read_origin(entry.initial_weights)
         assert origin is not None
-        assert origin.study == "systems-books"
+        assert origin.study == f"systems-books{size}"
         assert origin.model == entry.name.removesuffix("-unlabelled")
         assert origin.model in books.models
-        assert books.model(origin.model).initial_weights is None
+        first = books.model(origin.model)
+        assert first.initial_weights is None
+        if entry in neural(ontogum):
+            shapes = [
+                [getattr(one.lm, name, None) for name in ("layers", "heads", "width", "hidden")]
+                for one in (first, entry)
+            ]
+            assert shapes[0] == shapes[1], entry.name
