@@ -21,7 +21,7 @@ from entity_transformers.study.steps import STEPS as PLANNED
 pytestmark = pytest.mark.slow
 STEPS = (
     "corpus", "passages", "search", "lm", "perplexity", "pseudo_perplexity", "lambada", "cache",
-    "analogies", "excerpts", "embeddings", "similarity", "probe", "ner", "report",
+    "lambada_cache", "analogies", "excerpts", "embeddings", "similarity", "probe", "ner", "report",
 )  # fmt: skip
 TINY = {
     "corpus": {"sample_words": 12000},
