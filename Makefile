@@ -1,22 +1,35 @@
 # Every target sets up .venv by itself. `make sample` and `make test` are all a newcomer needs.
 PYTHON ?= $(shell command -v python3.12 >/dev/null 2>&1 && python3.12 -c '' 2>/dev/null && echo python3.12 || echo python3)
 BIN := .venv/bin
+# what builds the few releases that have no wheel
+BUILD := packaging|setuptools|setuptools-scm|vcs-versioning
+HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 STUDY ?= sample
 CORES ?= 2
 LIMIT ?= 2G
 SHELL := bash
 
-.PHONY: help sample study report site generate test test-all check docs bench gpu commands lock push pull clean
+.PHONY: help sample study report site generate test test-all check docs bench gpu commands requirements lock push pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
 
-.venv/ready: pyproject.toml constraints.txt
+# Nothing is built or installed that requirements*.txt has no SHA-256 of, but torch and its CUDA
+# libraries: which build is wanted, for which device and from where, is the machine's to say.
+.venv/ready: pyproject.toml constraints.txt requirements-build.txt requirements.txt
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement requirements-build.txt
+	$(INSTALL) --require-hashes --no-deps --use-pep517 --no-build-isolation --requirement requirements.txt
+	$(INSTALL) --constraint constraints.txt torch
+	$(INSTALL) --no-index --no-build-isolation --editable '.[dev]'  # says what is missing; fetches nothing
 	touch $@
+
+requirements: .venv/ready  ## after a change of constraints.txt: the SHA-256 of every file of these releases
+	test -x $(BIN)/uv || $(INSTALL) uv
+	grep -E '^($(BUILD))==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements-build.txt - >/dev/null
+	grep -v '^torch==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements.txt - >/dev/null
 
 sample: STUDY = sample
 sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
@@ -53,7 +66,7 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/snakefmt --check Snakefile workflow
 
 docs: .venv/ready  ## the documentation as a site below work/site/html, which fetches nothing from elsewhere
-	$(BIN)/python -c 'import mkdocs, material, mkdocstrings' 2>/dev/null || $(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -c 'import mkdocs, material, mkdocstrings' 2>/dev/null || $(INSTALL) --editable '.[docs]'
 	$(BIN)/python workflow/site.py
 
 bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: docs/benchmarks.md

@@ -80,7 +80,8 @@ def test_its_results_are_those_of_the_study() -> None:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy with a tiny sample, installed as make would: what README's commands need."""
     root = copy_checkout(tmp_path_factory.mktemp("readme") / "checkout")
-    for name in (".gitignore", "Makefile", "params.yaml", "pyproject.toml", "constraints.txt"):
+    files = (".gitignore", "Makefile", "params.yaml", "pyproject.toml", "constraints.txt")
+    for name in (*files, "requirements.txt", "requirements-build.txt"):
         shutil.copy(ROOT / name, root / name)
     run("git", "init", "--quiet", folder=root)
     shutil.copytree(ROOT / "studies/ontogum", root / "studies/ontogum")

@@ -112,6 +112,14 @@ def test_what_has_no_digest_is_told(study: Path, verify: Verify) -> None:
     )
 
 
+def test_why_there_is_no_lock_is_told(study: Path, verify: Verify) -> None:
+    (study / "dvc.lock").unlink()
+    code, lines = verify()
+    assert code == 0
+    assert lines[-1].startswith("no dvc.lock: ")
+    assert not any("dvc.lock" in line for line in lines[:-1])
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "wrong"),
     [

@@ -6,19 +6,21 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from tokenizers import Tokenizer
+
 from entity_transformers.artifacts import (
     json_lines_writer,
     read_tokenizer,
-    write_arrays,
     write_json,
     write_with,
 )
-from entity_transformers.cli.documents import load_documents, read_documents
+from entity_transformers.cli.documents import read_documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.sources import (
     find_evaluated,
@@ -37,6 +39,7 @@ from entity_transformers.corpus.document import SPLITS, CorpusError, Document
 from entity_transformers.corpus.download import datasets, locate
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.overlap import Overlap, format_overlap, leave_out
+from entity_transformers.corpus.parts import WholeSplit, split_parts
 from entity_transformers.corpus.pieces import join_parts
 from entity_transformers.corpus.readers import detect_format, find_reader, read_corpus
 from entity_transformers.corpus.rows import to_row
@@ -47,7 +50,8 @@ from entity_transformers.corpus.statistics import (
     format_table,
 )
 from entity_transformers.resolve.base import make_resolver
-from entity_transformers.resolve.layers import add_layer
+from entity_transformers.resolve.layers import Summary, add_layer
+from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import Params
 
 log = logging.getLogger(__name__)
@@ -157,23 +161,37 @@ def align_corpus(
         "tokenizer": {"kind": params.tokenizer.kind, "tokens": encoder.get_vocab_size()}
     }
     for split in SPLITS:
-        documents = read_documents(corpus / f"{split}.jsonl")
-        aligned = align_split(
-            documents,
-            encoder,
-            split=split,
-            policy=params.corpus.nested_mentions,
-            spacing=params.corpus.spacing,
-        )
-        for name in params.corpus.resolvers:
-            resolver = make_resolver(name)
-            again = load_documents(corpus / f"{split}.jsonl")
-            aligned, found = add_layer(aligned, again, resolver, params.corpus.nested_mentions)
-            log.info("%s, %s: %s", split, name, "\n".join(found.lines()))
-        write_arrays(output / f"{split}.safetensors", *aligned.arrays())
-        counts[split] = summarise(aligned)
+        counts[split] = _align_split(params, encoder, corpus, split, output)
     write_json(output / "alignment.json", counts)
     log.info("%s", json.dumps(counts, indent=2))
+
+
+def _align_split(
+    params: Params, tokenizer: Tokenizer, corpus: Path, split: str, output: Path
+) -> dict[str, int]:
+    """Write one split's tokens, part by part; their counts."""
+    section, whole = params.corpus, WholeSplit(split)
+    resolvers = {name: make_resolver(name) for name in section.resolvers}
+    found = {name: Summary() for name in resolvers}
+    counts: Counter[str] = Counter()
+    with arrays_writer(output / f"{split}.safetensors") as writer:
+        for documents in split_parts(read_documents(corpus / f"{split}.jsonl")):
+            part = align_split(
+                documents,
+                tokenizer,
+                split=split,
+                policy=section.nested_mentions,
+                spacing=section.spacing,
+            )
+            for name, resolver in resolvers.items():
+                part, own = add_layer(part, documents, resolver, section.nested_mentions)
+                found[name].add(own)
+            writer.append(whole.place(part))
+            counts.update(summarise(part))
+        writer.metadata, writer.tables["tags"] = whole.metadata(), whole.table()
+    for name, summary in found.items():
+        log.info("%s, %s: %s", split, name, "\n".join(summary.lines()))
+    return dict(counts)
 
 
 def fetch_data(

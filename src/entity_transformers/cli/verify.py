@@ -20,6 +20,11 @@ from entity_transformers.study.plan import Plan, folder
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
 
+NO_LOCK = (
+    "no dvc.lock: it holds md5s, also of tensors, of which manifests and sha256.json have none, so"
+    " only a run of the study can make it: make lock after one"
+)
+
 
 @dataclass
 class Findings:
@@ -29,6 +34,7 @@ class Findings:
     wrong   a line for each that is not
     absent  what is named but not there, so not checked
     loose   files that no sha256.json names
+    notes   what else a reader should know, a line each
     """
 
     home: Path
@@ -36,6 +42,7 @@ class Findings:
     wrong: list[str] = field(default_factory=list)
     absent: set[str] = field(default_factory=set)
     loose: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
     def compare(self, what: str, found: str, expected: str, source: str) -> None:
         """One digest or text against what it should be by ``source``."""
@@ -83,7 +90,7 @@ def tell(found: Findings) -> list[str]:
         lines.append(f"not there, so not checked: {_some(found.absent)}")
     if found.loose:
         lines.append(f"in no {DIGESTS}, so not checked by one: {_some(found.loose)}")
-    return lines
+    return lines + found.notes
 
 
 def _some(names: Iterable[str], most: int = 3) -> str:
@@ -147,7 +154,7 @@ def check_lock(found: Findings) -> None:
     """The files and folders that dvc.lock names, as what its stages wrote and read."""
     path = found.home / "dvc.lock"
     if not path.is_file():
-        found.absent.add(path.name)
+        found.notes.append(NO_LOCK)
         return
     listed: dict[tuple[str, str], str] = {}
     for stage, body in read_values(path)["stages"].items():

@@ -43,6 +43,12 @@ class Summary:
     overlaps: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
 
+    def add(self, other: Summary) -> None:
+        """What the same resolver found in the documents that follow."""
+        self.counts.update(other.counts)
+        self.overlaps += other.overlaps[: max(0, SHOWN - len(self.overlaps))]
+        self.unused = other.unused
+
     def lines(self) -> list[str]:
         """What to tell a user."""
         lines = [", ".join(f"{number:,} {what}" for what, number in self.counts.items())]

@@ -1,0 +1,203 @@
+"""What each step of a study costs as words, chains, width and window grow: CPU seconds and peak
+memory of its command.
+
+A generated corpus at four sizes of each, the others as they are at the least. Seconds and megabytes
+per million words are the slopes of straight lines; the ratios are of seconds at the largest to the
+least size. The commands are the study's own. Each runs in a fork that has the libraries already, so
+that their import, which costs the same at any size, is no part of the seconds; of memory it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from common import ROOT, Column, Report, make_parser
+
+from entity_transformers import cli
+from entity_transformers.artifacts import write_json_lines
+from entity_transformers.cli.study import write_study
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.rows import to_row
+from entity_transformers.corpus.sample import generate_corpus
+
+sys.path.insert(0, str(ROOT / "workflow"))
+from commands import list_jobs
+
+COLUMNS = {
+    "seconds": Column("time, least size", "s"),
+    "per_million": Column("time per million words", "s"),
+    "chains": Column("time, chains x 4", "ratio", "the least"),
+    "width": Column("time, width x 8", "ratio", "the least"),
+    "window": Column("time, window x 8", "ratio", "the least"),
+    "memory": Column("memory, least size", "MB"),
+    "memory_per_million": Column("memory per million words", "MB"),
+}
+GROWTH = (1, 2, 4, 8)
+STEPS = ["corpus", "lm", "perplexity", "embeddings", "similarity", "probe", "cache", "memory"]
+STEPS += ["excerpts", "ner", "report"]
+NEURAL = {"train-lm", "score-perplexity", "extract-embeddings", "align-corpus"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """A study: words of its corpus, eighths of the chains that are kept, width and window."""
+
+    words: int
+    eighths: int = 8
+    width: int = 16
+    window: int = 32
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of the user, and the largest resident memory in MB."""
+
+    seconds: float
+    memory: float
+
+
+def write_size(folder: Path, size: Size) -> None:
+    """The study and its corpus."""
+    text = folder / "text"
+    for name, lines in generate_corpus(size.words, 1).items():
+        path = text / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(lines, encoding="utf-8")
+    kept = [keep_chains(document, size.eighths) for document in read_corpus("ontonotes", text)]
+    for split in ("train", "dev", "test"):
+        rows = (to_row(document) for document in kept if document.split == split)
+        write_json_lines(folder / "corpus" / f"{split}.jsonl", rows)
+    values: dict[str, Any] = {
+        "base": os.path.relpath(ROOT / "studies/sample/study.yaml", folder),
+        "study": {"steps": STEPS},
+        "corpus": {"format": "jsonl", "path": "corpus"},
+        "tokenizer": {"vocabulary": 500},
+        "lm": {"layers": 1, "heads": 2, "width": size.width, "window": size.window, "steps": 8,
+               "documents_per_step": 2, "validate_every": 8, "warmup_steps": 1},
+        "models": {"lstm": None},
+        "perplexity": {"stride": size.window},
+        "memory": {"sizes": [8], "width": 8, "steps": 2, "joint_size": 8, "joint_steps": 1},
+        "ner": {"hidden": 8, "epochs": 1},
+        "report": {"bootstrap_samples": 100},
+    }  # fmt: skip
+    (folder / "study.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    write_study(folder)
+
+
+def keep_chains(document: Document, eighths: int) -> Document:
+    """The document with so many eighths of its chains."""
+    kept = tuple(m for m in document.mentions if m.chain % 8 < eighths)
+    return replace(document, mentions=kept)
+
+
+def list_commands(folder: Path) -> list[list[str]]:
+    """The arguments of each command of a study's seed 1, in an order in which it can be run."""
+    lines = [job.command.partition(" 2>&1 |")[0] for _, job in list_jobs(folder, [])]
+    return [words[1:] for words in map(shlex.split, lines) if words[0] == "entity-transformers"]
+
+
+def measure(folder: Path, words: Sequence[str]) -> Cost:
+    """What a command costs in a process of its own."""
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        log = os.open("log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        try:
+            cli.main(words)
+        except SystemExit as stop:
+            os._exit(stop.code if isinstance(stop.code, int) else 0)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    _, status, usage = os.wait4(child, 0)
+    if status:
+        told = (folder / "log.txt").read_text(encoding="utf-8")[-2000:]
+        raise RuntimeError(f"{' '.join(words)}: exit {os.waitstatus_to_exitcode(status)}: {told}")
+    return Cost(usage.ru_utime, usage.ru_maxrss / 1024)
+
+
+def name_command(words: Sequence[str]) -> str:
+    """The command, and the model that it is for."""
+    flags = dict(itertools.pairwise(words))
+    return " ".join([words[0], flags.get("--model", "")]).strip()
+
+
+def run_size(folder: Path, size: Size, todo: Sequence[Sequence[str]]) -> dict[str, Cost]:
+    """The cost of each command."""
+    costs = {}
+    for words in todo:
+        costs[name_command(words)] = measure(folder, words)
+        print(f"{size} {name_command(words)}: {costs[name_command(words)]}", file=sys.stderr)
+    return costs
+
+
+def choose(todo: Sequence[list[str]]) -> list[list[str]]:
+    """What makes the corpus, and what reads it with a model's width and window."""
+    end = next(i for i, words in enumerate(todo) if words[0] == "align-corpus")
+    return [*todo[: end + 1], *(words for words in todo if words[0] in NEURAL - {"align-corpus"})]
+
+
+def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Of the straight line by least squares."""
+    return float(np.polyfit(sizes, values, 1)[0])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = make_parser(__doc__, __file__)
+    parser.add_argument("--words", type=int, default=4_000, help="the least; default %(default)s")
+    options = parser.parse_args()
+    options.threads = 1
+    for module in ("lm", "perplexity", "embeddings", "ner", "report", "memory", "probe", "cache"):
+        importlib.import_module(f"entity_transformers.cli.{module}")
+    least = Size(options.words)
+    longer = [replace(least, words=n * least.words) for n in GROWTH]
+    others = {
+        "chains": [replace(longer[1], eighths=n) for n in (2, 4, 6, 8)],
+        "width": [replace(longer[1], width=n * least.width) for n in GROWTH],
+        "window": [replace(longer[1], window=n * least.window) for n in GROWTH],
+    }
+    costs: dict[Size, dict[str, Cost]] = {}
+    todo: list[list[str]] = []
+    with tempfile.TemporaryDirectory() as name:
+        for size in dict.fromkeys([*longer, *(one for sizes in others.values() for one in sizes)]):
+            folder = Path(name) / f"{size.words}-{size.eighths}-{size.width}-{size.window}"
+            folder.mkdir()
+            write_size(folder, size)
+            todo = todo or list_commands(folder)
+            costs[size] = run_size(folder, size, todo if size in longer else choose(todo))
+    millions = [size.words / 1e6 for size in longer]
+    report = Report(__doc__, COLUMNS, options)
+    for what, first in costs[least].items():
+        more = {
+            key: costs[sizes[-1]][what].seconds / max(1e-3, costs[sizes[0]][what].seconds)
+            for key, sizes in others.items()
+            if what in costs[sizes[-1]]
+        }
+        report.row(
+            what,
+            seconds=first.seconds,
+            per_million=slope(millions, [costs[size][what].seconds for size in longer]),
+            **more,
+            memory=first.memory,
+            memory_per_million=slope(millions, [costs[size][what].memory for size in longer]),
+        )
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

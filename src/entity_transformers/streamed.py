@@ -1,0 +1,92 @@
+"""Arrays that are longer than the memory, written part by part as one safetensors file, which
+`artifacts.read_arrays` maps.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from entity_transformers.artifacts import atomic
+
+TYPES = {"uint16": "U16", "int32": "I32", "int64": "I64"}
+"""safetensors' names of the types that can be written, in its order, the last of which comes first
+in a file.
+"""
+CHUNK = 1 << 20  # numbers that are looked up at once
+
+
+class ArrayWriter:
+    """Named arrays [N] that grow, each in a nameless file of ``folder`` until they are whole.
+
+    metadata  the file's, as of `artifacts.write_arrays`
+    tables    by name of an array, the numbers [2^16] that stand for its own in the end
+    """
+
+    def __init__(self, folder: Path, files: ExitStack) -> None:
+        self._folder, self._files = folder, files
+        self._spools: dict[str, IO[bytes]] = {}
+        self._types: dict[str, np.dtype[Any]] = {}
+        self.metadata: Mapping[str, Any] = {}
+        self.tables: dict[str, np.ndarray] = {}
+
+    def append(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """More of each array, of the type that it began with."""
+        for name, array in arrays.items():
+            if name not in self._spools:
+                spool = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+                self._spools[name] = self._files.enter_context(spool)
+                self._types[name] = array.dtype
+            if array.dtype != self._types[name]:
+                raise TypeError(f"{name}: {array.dtype} after {self._types[name]}")
+            self._spools[name].write(np.ascontiguousarray(array).data)
+
+    def write(self, path: Path) -> None:
+        """The file, with the bytes that `artifacts.write_arrays` gives it."""
+        order = sorted(self._spools, key=lambda name: (-self._rank(name), name))
+        header: dict[str, Any] = {
+            "__metadata__": {"json": json.dumps(self.metadata, ensure_ascii=False)}
+        }
+        end = 0
+        for name in order:
+            begin, end = end, end + self._spools[name].tell()
+            kind = self._types[name]
+            header[name] = {
+                "dtype": TYPES[kind.name],
+                "shape": [(end - begin) // kind.itemsize],
+                "data_offsets": [begin, end],
+            }
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        with path.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in order:
+                self._copy(name, file)
+
+    def _rank(self, name: str) -> int:
+        return list(TYPES).index(self._types[name].name)
+
+    def _copy(self, name: str, file: IO[bytes]) -> None:
+        spool, table, kind = self._spools[name], self.tables.get(name), self._types[name]
+        spool.seek(0)
+        if table is None:
+            shutil.copyfileobj(spool, file, CHUNK)
+            return
+        while numbers := spool.read(CHUNK * kind.itemsize):
+            file.write(table[np.frombuffer(numbers, kind)].astype(kind).data)
+
+
+@contextmanager
+def arrays_writer(path: Path) -> Iterator[ArrayWriter]:
+    """What appends to the arrays of ``path``; the file is there when the block ends well."""
+    with atomic(path) as temporary, ExitStack() as files:
+        writer = ArrayWriter(temporary.parent, files)
+        yield writer
+        writer.write(temporary)

@@ -1,0 +1,122 @@
+"""A split aligned in parts is the split aligned at once, and memory holds a part of it."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from entity_transformers.artifacts import read_arrays, read_json, write_arrays, write_json_lines
+from entity_transformers.cli import corpus as commands
+from entity_transformers.corpus.alignment import align_split, learn_tokenizer, summarise
+from entity_transformers.corpus.document import SPLITS, Document, Mention
+from entity_transformers.corpus.parts import split_parts
+from entity_transformers.corpus.rows import to_row
+from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.layers import add_layer
+from entity_transformers.streamed import arrays_writer
+from entity_transformers.study.params import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = 'Ada met Bob in Málaga , 会 wrote "x\\y" and slept ; Mr. Byron smiled <|endoftext|>'.split()
+HOW = {"policy": "outermost", "spacing": "natural"}
+
+
+def make_document(number: int, split: str, length: int) -> Document:
+    """Random words and mentions; tags are others from document to document, and none in some."""
+    draw = random.Random(f"{split}/{number}")
+    tags = [f"T{draw.randrange(number, number + 5)}" for _ in range(length)]
+    spans = ((i, min(length, i + draw.randint(1, 3))) for i in range(0, length, 5))
+    return Document(
+        name=f'{split} "{number}"\n\\é',
+        part=0,
+        split=split,
+        genre="",
+        words=tuple(draw.choices(WORDS, k=length)),
+        sentence_starts=(0,) if length else (),
+        mentions=tuple(Mention(a, b, draw.randint(1, 4)) for a, b in spans),
+        tags=None if number % 4 == 2 else tuple(tags),
+    )
+
+
+@pytest.fixture
+def splits() -> dict[str, list[Document]]:
+    """The last split has no document; in dev no tag is known."""
+    lengths = {"train": [30, 1, 200, 40, 7, 7, 60], "dev": [], "test": [9], "test2": []}
+    made = {
+        split: [make_document(i, split, length) for i, length in enumerate(lengths[split])]
+        for split in SPLITS
+    }
+    return made | {"dev": [make_document(2, "dev", 20)]}
+
+
+@pytest.mark.parametrize("words", [1, 50, 10**6])
+def test_parts_give_the_bytes_of_the_whole(
+    splits: dict[str, list[Document]], words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = yaml.safe_load((ROOT / "studies/sample/params.yaml").read_text())
+    values["corpus"]["resolvers"] = ["names", "names-causal"]
+    for split, documents in splits.items():
+        write_json_lines(tmp_path / f"{split}.jsonl", map(to_row, documents))
+    tokenizer = learn_tokenizer(splits["train"], 300, "natural")
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    monkeypatch.setattr(commands, "split_parts", partial(split_parts, words=words))
+    params = parse(values, "params.yaml")
+    commands.align_corpus(params, tmp_path, tmp_path / "tokenizer.json", tmp_path / "parts")
+    for split, documents in splits.items():
+        whole = align_split(documents, tokenizer, split=split, **HOW)  # type: ignore[arg-type]
+        counts = summarise(whole)
+        for name in values["corpus"]["resolvers"]:
+            whole, _ = add_layer(whole, documents, make_resolver(name), "outermost")
+        write_arrays(tmp_path / f"{split}.safetensors", *whole.arrays())
+        expected = (tmp_path / f"{split}.safetensors").read_bytes()
+        assert (tmp_path / "parts" / f"{split}.safetensors").read_bytes() == expected
+        assert read_json(tmp_path / "parts" / "alignment.json")[split] == counts
+    left = {path.name for path in (tmp_path / "parts").iterdir()}
+    assert left == {"alignment.json", *(f"{split}.safetensors" for split in splits)}
+
+
+def test_parts_are_whole_documents_of_at_most_so_many_words(
+    splits: dict[str, list[Document]],
+) -> None:
+    parts = list(split_parts(splits["train"], 50))
+    assert [[len(d.words) for d in part] for part in parts] == [[30, 1], [200], [40, 7], [7], [60]]
+    assert list(split_parts([])) == [[]]
+
+
+def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
+    def peak(parts: int) -> int:
+        def pieces() -> Iterator[np.ndarray]:
+            for number in range(parts):
+                yield np.full(50_000, number, np.uint16)
+
+        tracemalloc.start()
+        with arrays_writer(tmp_path / "long.safetensors") as writer:
+            for piece in pieces():
+                writer.append({"tags": piece, "tokens": piece.astype(np.int32)})
+            writer.tables["tags"] = np.arange(2**16, dtype=np.uint16)[::-1].copy()
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert peak(160) < 1.2 * peak(40)
+    arrays, _ = read_arrays(tmp_path / "long.safetensors")
+    numbers = np.repeat(np.arange(40), 50_000)
+    assert np.array_equal(arrays["tokens"], numbers)
+    assert np.array_equal(arrays["tags"], 2**16 - 1 - numbers)
+
+
+def test_an_array_of_another_type_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(TypeError, match="tokens: int64 after int32"),
+        arrays_writer(tmp_path / "a.safetensors") as writer,
+    ):
+        writer.append({"tokens": np.zeros(3, np.int32)})
+        writer.append({"tokens": np.zeros(3, np.int64)})
+    assert not list(tmp_path.iterdir())
