@@ -34,7 +34,7 @@ CORE = {
     "pydantic",
     "yaml",
 }
-NAMES = {"yaml": "pyyaml", "sklearn": "scikit-learn"}
+NAMES = {"yaml": "pyyaml", "sklearn": "scikit-learn", "lm_eval": "lm-eval"}
 HEAVY = ("spacy", "pyarrow", "sklearn", "matplotlib", "seqeval", "snakemake", "dvc")
 
 

@@ -3,10 +3,39 @@
 in:  what every other step left behind; all but collect_measures read only what git keeps
 out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, metrics/, README.md,
      report.html
+`snakemake --report FILE.html` shows the tables and figures with captions, in the categories of the page.
 """
+
+import re
+
+from entity_transformers.report.catalogue import CATALOGUE, list_captions
 
 MEASURED = PLAN.measured()
 RECORDS = [file for file in MEASURED if file.endswith((".csv", "manifest.json"))]
+CATEGORIES = {
+    name: shown.title
+    for shown in CATALOGUE.values()
+    for name in (*shown.tables, *shown.figures)
+}
+
+
+def categorise(wildcards):
+    """The heading of a table or figure on the page."""
+    return CATEGORIES.get(wildcards.name, "What holds and what does not")
+
+
+def write_caption(kind, name):
+    """What stands beside a table, or below a figure, as reStructuredText."""
+    if kind == "figures":
+        found = [list_captions().get(name, "")]
+    else:
+        parts = Path(f"results/report/tables/{name}.md").read_text().split("\n\n")
+        found = [part for part in parts if not part.startswith("|")]
+    marks = re.compile(r"([\\*`|_])")
+    return "\n\n".join(marks.sub(r"\\\1", part.strip().lstrip("# ")) for part in found)
+
+
+config["write_caption"] = write_caption  # all of the workflow that a caption can see
 
 
 rule collect_measures:
@@ -14,7 +43,12 @@ rule collect_measures:
     input:
         MEASURED,
     output:
-        "results/report/measures.csv",
+        report(
+            "results/report/measures.csv",
+            caption="../report/measures.rst",
+            category="Every number",
+            labels={"name": "measures", "what": "numbers"},
+        ),
         "results/report/pictures.json",
     log:
         "logs/report/collect_measures.log",
@@ -32,11 +66,28 @@ rule build_report:
         rules.collect_measures.output,
         RECORDS,
     output:
-        directory("results/report/tables"),
-        directory("results/report/figures"),
+        report(
+            directory("results/report/tables"),
+            patterns=["{name}.csv"],
+            caption="../report/table.rst",
+            category=categorise,
+            labels={"name": "{name}", "what": "table"},
+        ),
+        report(
+            directory("results/report/figures"),
+            patterns=["{name}.png"],
+            caption="../report/figure.rst",
+            category=categorise,
+            labels={"name": "{name}", "what": "figure"},
+        ),
         "results/report/README.md",
         directory("results/report/metrics"),
-        "results/report/report.html",
+        report(
+            "results/report/report.html",
+            caption="../report/page.rst",
+            category="The page",
+            labels={"name": "report", "what": "page"},
+        ),
     log:
         "logs/report/build_report.log",
     benchmark:

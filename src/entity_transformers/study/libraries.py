@@ -10,6 +10,7 @@ EXTRAS = {
     "dvc": "pipeline",
     "gensim": "vectors",
     "jinja2": "report",
+    "lm_eval": "lm-eval",
     "markupsafe": "report",
     "matplotlib": "report",
     "peft": "stanza",

@@ -1,0 +1,1 @@
+"""This package's models in lm-evaluation-harness, with the memory of entities and without."""

@@ -1,0 +1,236 @@
+"""Model ``entity-transformers`` of lm-evaluation-harness: a folder that `DocumentReader` can read,
+with the entities that a resolver finds in a task's texts, or without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lm_eval.api.model import TemplateLM
+from lm_eval.api.registry import register_model
+from lm_eval.models.utils import (
+    handle_stop_sequences,
+    normalize_gen_kwargs,
+    postprocess_generated_text,
+)
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from entity_transformers.corpus.encoding import spelled_out
+from entity_transformers.encode.document import DocumentReader
+from entity_transformers.harness.scoring import Pair, score_pairs, score_text
+from entity_transformers.resolve.base import check_causal, make_resolver
+from entity_transformers.tasks.zero_shot.requests import Request
+from entity_transformers.tasks.zero_shot.scoring import encode_requests, find_labels
+
+NAME = "entity-transformers"
+MODES = ("on", "off", "shuffled")
+NEW_TOKENS = 256  # the harness' own default
+SEED = 1
+
+
+@register_model(NAME)
+class EntityTransformer(TemplateLM):
+    """``pretrained``: the folder; ``max_length``: tokens that are read at once, by default as many
+    as the model can.
+
+    ``entities``
+        on        loglikelihood: those that ``resolver`` finds in the context, by the context alone.
+                  The context is read window by window, its mentions are written to the memory, and
+                  the continuation is scored with it, even if they lie further back than the model
+                  can look. loglikelihood_rolling: those of the whole text, each window with the
+                  memory of those before it, as in step perplexity. generate_until: also those of
+                  what has been written so far
+        off       none: the numbers of the harness' own model ``hf``
+        shuffled  those of ``on``, permuted among the text's mentions: the control
+
+    Another value, a model that reads no entities where they are asked for, or a resolver that
+    reads on before it decides, raises ValueError.
+    """
+
+    def __init__(
+        self,
+        pretrained: str | Path,
+        entities: str | bool = "on",
+        resolver: str = "names-causal",
+        max_length: int | None = None,
+        batch_size: int | str | None = 1,
+        max_batch_size: int | None = None,  # the command line gives it; for "auto" alone
+        device: str | None = None,
+    ) -> None:
+        super().__init__()
+        mode = {True: "on", False: "off"}.get(entities, entities)  # type: ignore[call-overload]
+        if mode not in MODES:
+            raise ValueError(f"entities is {entities!r}, expected one of {', '.join(MODES)}")
+        if not str(batch_size or 1).isdecimal() or int(batch_size or 1) < 1:
+            raise ValueError(f"batch_size is {batch_size!r}, expected a number above 0")
+        self.reader = DocumentReader.load(pretrained, window=max_length)
+        model = self.reader.model
+        if mode != "off" and not model.can("entities"):
+            raise ValueError(
+                f"{pretrained}: a {type(model.module).__name__} reads no entities: give"
+                " entities=off, or a folder with a GPT2E or a model with entity attention"
+            )
+        check_causal(resolver, resolver)
+        self.resolver = make_resolver(resolver)
+        self.entities, self.batch = mode, int(batch_size or 1)
+        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = torch.device(where)
+        model.to(self._device)
+
+    @property
+    def eot_token_id(self) -> int:
+        """The model's ``<|endoftext|>``."""
+        return int(self._config.eos_token_id)
+
+    @property
+    def prefix_token_id(self) -> int:
+        """What stands before a text that is scored from its first token on."""
+        begin = self._config.bos_token_id
+        return self.eot_token_id if begin is None else int(begin)
+
+    @property
+    def max_length(self) -> int:
+        """Tokens that are read at once."""
+        return self.reader.window
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Stands in the names of the harness' caches of requests."""
+        return NAME
+
+    @property
+    def _config(self) -> Any:
+        module: Any = self.reader.model.module
+        return module.config
+
+    @property
+    def _encoder(self) -> Tokenizer:
+        assert self.reader.tokenizer is not None  # `DocumentReader.load` has asked for one
+        return self.reader.tokenizer
+
+    def tok_encode(
+        self, string: str, add_special_tokens: bool | None = None, **kwargs: Any
+    ) -> list[int]:
+        """The tokens of a text, in which nothing is a special one."""
+        with spelled_out(self._encoder):
+            return list(self._encoder.encode(string, add_special_tokens=False).ids)
+
+    def _loglikelihood_tokens(
+        self, requests: Sequence[tuple[tuple[str, str], list[int], list[int]]], **kwargs: Any
+    ) -> list[tuple[float, bool]]:
+        contexts = [context.rstrip() for (context, _), _, _ in requests]
+        known = self._find_entities(contexts)
+        pairs = [
+            Pair(given, wanted, known.get(context) or [0] * len(given))
+            for context, (_, given, wanted) in zip(contexts, requests, strict=True)
+        ]
+        scores = score_pairs(self.reader.model, pairs, window=self.max_length, batch=self.batch)
+        answers = [(score.log_probability, score.greedy) for score in scores]
+        for (texts, _, _), answer in zip(requests, answers, strict=True):
+            self.cache_hook.add_partial("loglikelihood", texts, answer)
+        return answers
+
+    def loglikelihood_rolling(
+        self, requests: Sequence[Any], disable_tqdm: bool = False
+    ) -> list[float]:
+        """The log-probability of each whole text."""
+        texts = [request.args[0] for request in requests]
+        known = self._find_entities(texts)
+        answers = [self._score_text(text, known.get(text, [])) for text in texts]
+        for text, answer in zip(texts, answers, strict=True):
+            self.cache_hook.add_partial("loglikelihood_rolling", (text,), answer)
+        return answers
+
+    def _score_text(self, text: str, entities: list[int]) -> float:
+        return score_text(
+            self.reader.model,
+            self.tok_encode(text),
+            entities,
+            prefix=self.prefix_token_id,
+            window=self.max_length,
+        )
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """What the model writes after each context, up to the first of the stops that are asked
+        for. With entities the whole context is read; without, as much of it as leaves room.
+        """
+        if self.entities == "shuffled" and requests:
+            raise ValueError("entities=shuffled: a text that is written has no mentions to permute")
+        known = self._find_entities([request.args[0] for request in requests])
+        answers = []
+        for request in requests:
+            context, options = request.args
+            answers.append(self._write(context, dict(options), known.get(context, [])))
+            self.cache_hook.add_partial("generate_until", (context, options), answers[-1])
+        return answers
+
+    def _write(self, context: str, options: dict[str, Any], entities: list[int]) -> str:
+        how = normalize_gen_kwargs(options, NEW_TOKENS)
+        stops = handle_stop_sequences(how.pop("until", None), eos=self._decode([self.eot_token_id]))
+        most, _ = how.pop("max_gen_toks"), how.pop("max_length", None)
+        if not how.get("do_sample"):
+            how.pop("temperature", None)  # 0, which transformers refuses
+        tokens, reads = self.tok_encode(context) or [self.prefix_token_id], self.entities == "on"
+        if not reads:
+            room = self.max_length - most
+            if room < 1:
+                raise ValueError(
+                    f"max_gen_toks is {most}, but the model reads at most {self.max_length} tokens"
+                    " at once: ask for fewer, as in --gen_kwargs max_gen_toks=64"
+                )
+            tokens = tokens[-room:]
+        written = self.reader.generate(
+            self.reader.encode_tokens(tokens, entities),
+            max_new_tokens=most,
+            new_entities=self._label_last if reads else 0,
+            entities=reads,
+            stopping_criteria=[_stop_at(stops, self._decode)],
+            **how,
+        )
+        text = self._decode(written.tokens[len(tokens) :].tolist())
+        return postprocess_generated_text(generation=text, stop=stops, think_end_token=None)
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return self._encoder.decode(list(tokens), skip_special_tokens=False)
+
+    def _label_last(self, tokens: Tensor, entities: Tensor) -> Tensor:
+        """The entity of the last of the tokens [1, T], by the text up to it."""
+        text = self.reader.decode(tokens[0].tolist()).rstrip()
+        found = self._find_entities([text]).get(text) or [0]
+        return torch.tensor(found[-1:], device=tokens.device)
+
+    def _find_entities(self, texts: Sequence[str]) -> dict[str, list[int]]:
+        """The entity of each token of each text that is not blank; empty where none are read."""
+        asked = [text for text in dict.fromkeys(texts) if text.strip()]
+        if self.entities == "off" or not asked:
+            return {}
+        requests = [Request(text, 0) for text in asked]
+        encoded = encode_requests(requests, self._encoder)
+        labels, shuffled = find_labels(requests, encoded, self.resolver, SEED)
+        chosen = shuffled if self.entities == "shuffled" else labels
+        # each begins with <|endoftext|>, which the harness does not put before a text
+        parts = zip(encoded.offsets[:-1] + 1, encoded.offsets[1:], strict=True)
+        return {
+            text: chosen[start:end].tolist()
+            for text, (start, end) in zip(asked, parts, strict=True)
+        }
+
+
+def _stop_at(stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> Callable[..., Tensor]:
+    """A rule of transformers' ``generate`` that ends it once one of the stops is written; it is
+    asked once for each new token.
+    """
+    written = 0
+
+    def ends(tokens: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        nonlocal written
+        written += 1
+        texts = [decode(row[-written:].tolist()) for row in tokens]
+        found = [any(stop in text for stop in stops) for text in texts]
+        return torch.tensor(found, device=tokens.device)
+
+    return ends

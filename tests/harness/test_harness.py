@@ -1,0 +1,321 @@
+"""lm-evaluation-harness itself (skipped where it is not installed): its tasks from local files, its
+model ``hf`` and this package's beside the project's own scores. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from tiny import lively_model
+from tokenizers import Tokenizer
+
+from entity_transformers.cli.export import save_tokenizer
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.corpus.tasks import find_task
+from entity_transformers.harness.scoring import Pair, Score, score_pairs
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.lambada import encode_passages, score_passages, summarise_passages
+from entity_transformers.tasks.zero_shot.requests import list_rules
+from entity_transformers.tasks.zero_shot.scoring import encode_requests, score_requests
+
+pytest.importorskip("lm_eval", reason="lm-evaluation-harness is not installed: extra lm-eval")
+pytest.importorskip("accelerate")
+
+WINDOW = 64
+PASSAGES = generate_passages(30, 1)
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    words = " ".join(generate_passages(200, 2)).split()
+    found = learn_tokenizer([Document("a", 0, "train", "", tuple(words), (0,))], 700, "natural")
+    assert found.token_to_id(END) == 0  # the tiny models' own
+    return found
+
+
+@pytest.fixture(scope="module")
+def trained(tokenizer: Tokenizer) -> LanguageModel:
+    return lively_model("gpt2e", tokenizer.get_vocab_size(), window=WINDOW)
+
+
+@pytest.fixture(scope="module")
+def exported(
+    trained: LanguageModel, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    trained.save(folder)
+    save_tokenizer(tokenizer, folder, trained.context)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data sets are read from files, and kept where the test ends."""
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+
+
+def make(name: str, folder: Path, **how: Any) -> Any:
+    """A model of the harness by its name."""
+    import lm_eval.models  # noqa: F401 - registers its own
+    from lm_eval.api.registry import get_model
+
+    import entity_transformers.harness.model  # noqa: F401 - registers ours
+
+    return get_model(name)(pretrained=str(folder), batch_size=4, device="cpu", **how)
+
+
+def ask(*texts: Any) -> Any:
+    """A request of the harness, as far as a model sees it."""
+    return SimpleNamespace(args=texts, task_name="test")
+
+
+def localise(name: str, folder: Path, split: str, rows: list[dict[str, Any]], yaml_of: str) -> str:
+    """The harness' own task with a file for its data."""
+    import lm_eval.tasks
+
+    data = folder / f"{name}.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = {
+        "include": str(Path(lm_eval.tasks.__file__).parent / yaml_of),
+        "task": name,
+        "tag": None,
+        "dataset_path": "json",
+        "dataset_name": None,
+        "training_split": None,
+        "dataset_kwargs": {"data_files": {split: str(data)}},
+    }
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(task))
+    return name
+
+
+def evaluate(model: Any, folder: Path, task: str) -> tuple[dict[str, Any], list[Any]]:
+    """The harness' scores of a task, and what the model answered to each request, in order."""
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    found = simple_evaluate(
+        model=model,
+        tasks=[task],
+        task_manager=TaskManager(include_path=str(folder), include_defaults=False),
+        bootstrap_iters=0,
+        log_samples=True,
+    )
+    samples = sorted(found["samples"][task], key=lambda sample: sample["doc_id"])
+    return found["results"][task], [answer for one in samples for [answer] in one["resps"]]
+
+
+def lambada(folder: Path) -> str:
+    rows = [{"text": text} for text in PASSAGES]
+    return localise("lambada_here", folder, "test", rows, "lambada/lambada_openai.yaml")
+
+
+def test_lambada_is_the_project_s_by_both_models(
+    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = [{"text": text, "target_start": text.rfind(" ") + 1} for text in PASSAGES]
+    scores = score_passages(trained, encode_passages(rows, tokenizer), window=WINDOW, batch=8)
+    own = summarise_passages(scores, "openai")["last_word"]
+    for model in (
+        make("hf", exported, trust_remote_code=True, dtype="float32"),
+        make("entity-transformers", exported, entities="off"),
+    ):
+        found, answers = evaluate(model, tmp_path, lambada(tmp_path))
+        nats = [-float(answer[0]) for answer in answers]
+        assert nats == pytest.approx(scores.target_nll.tolist(), rel=1e-5)
+        assert math.log(found["perplexity,none"]) == pytest.approx(
+            math.log(own["perplexity"]), rel=1e-5
+        )
+        assert found["acc,none"] == own["accuracy"]
+
+
+def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
+    theirs = make("hf", exported, dtype="float32")  # the package is imported: no remote code
+    ours = make("entity-transformers", exported, entities="off")
+    long = " ".join(PASSAGES[:3])
+    pairs = [
+        ("Anna met Bob.", " She left"),
+        ("Anna met  ", "Bob."),
+        ("", "Anna met Bob."),
+        (long, " and then Bob left."),
+        ("Bob", " " + long[:120]),
+    ]
+    requests = [ask(*pair) for pair in pairs]
+    expected, found = (model.loglikelihood(requests) for model in (theirs, ours))
+    assert [a[0] for a in found] == pytest.approx([a[0] for a in expected], rel=1e-5)
+    assert [a[1] for a in found] == [a[1] for a in expected]
+    texts = [ask("Anna."), ask(long), ask(PASSAGES[3])]
+    assert ours.loglikelihood_rolling(texts) == pytest.approx(
+        theirs.loglikelihood_rolling(texts), rel=1e-5
+    )
+    # each token of the next text is most likely a stop somewhere
+    free = {"until": [], "max_gen_toks": 20}
+    asked = [("Anna met Bob.", free), (long, free)]
+    expected, found = (
+        model.generate_until([ask(c, dict(o)) for c, o in asked]) for model in (theirs, ours)
+    )
+    assert found == expected
+    assert all(len(text) > 8 for text in found)
+    stop = {"until": [found[0][6:9]], "max_gen_toks": 20}
+    [cut], [also] = (m.generate_until([ask("Anna met Bob.", dict(stop))]) for m in (theirs, ours))
+    assert cut == also == found[0][: found[0].index(stop["until"][0])]
+
+
+def test_winogrande_and_wsc273_are_those_of_step_zero_shot(
+    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, shared_data: Path, tmp_path: Path
+) -> None:
+    """Its own tasks on real examples; step zero_shot's rule for them is called harness."""
+    ours = make("entity-transformers", exported, entities="off")
+    examples = {
+        name: list(find_task(name).read(shared_data / find_task(name).dataset.folder, Ledger()))
+        for name in ("winogrande", "wsc273")
+    }
+    lines = (shared_data / "winogrande" / "dev.jsonl").read_text().splitlines()[:30]
+    rows = [json.loads(line) for line in lines]
+    by_name = {example.name: example for example in examples["winogrande"]}
+    chosen = {
+        "winogrande": [by_name[row["qID"]] for row in rows],
+        "wsc273": examples["wsc273"][:30],
+    }
+    schemas = [
+        {
+            "text": one.texts[0],
+            "pronoun": "[MASK]",  # which the file has in its place
+            "pronoun_loc": one.blank[0],
+            "options": list(one.options),
+            "label": one.label,
+        }
+        for one in chosen["wsc273"]
+        if one.blank is not None
+    ]
+    tasks = {
+        "winogrande": localise(
+            "winogrande_here", tmp_path, "validation", rows, "winogrande/default.yaml"
+        ),
+        "wsc273": localise("wsc273_here", tmp_path, "test", schemas, "wsc273/default.yaml"),
+    }
+    for name, task in tasks.items():
+        rule = list_rules(find_task(name))["harness"]
+        requests = [request for example in chosen[name] for request in rule(example)]
+        nats = score_requests(trained, encode_requests(requests, tokenizer), None, batch=8).nats
+        found, answers = evaluate(ours, tmp_path, task)
+        given = [float(answer[0]) for answer in answers]
+        assert given == pytest.approx((-nats).tolist(), rel=1e-5)
+        right = [
+            (a > b) == (example.label == 0)
+            for a, b, example in zip(given[::2], given[1::2], chosen[name], strict=True)
+        ]
+        assert found["acc,none"] == pytest.approx(sum(right) / len(right))
+
+
+CONTEXT = "Mr. Darcy met Anna Smith in London. Bob saw Anna Smith there. Then Mr."
+
+
+def test_entities_are_read_from_the_context_alone(
+    exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = make("entity-transformers", exported, entities="on")
+    off = make("entity-transformers", exported, entities="off")
+    shuffled = make("entity-transformers", exported, entities="shuffled")
+    ends = (" Darcy left.", " Darcy", " went on.")
+    seen: list[Pair] = []
+
+    def watch(_: Any, pairs: list[Pair], **how: Any) -> list[Score]:
+        seen.extend(pairs)
+        return score_pairs(_, pairs, **how)
+
+    monkeypatch.setattr("entity_transformers.harness.model.score_pairs", watch)
+    answers = [
+        [answer[0] for answer in model.loglikelihood([ask(CONTEXT, end) for end in ends])]
+        for model in (on, off, shuffled)
+    ]
+    for end in ends:  # each by itself
+        assert on.loglikelihood([ask(CONTEXT, end)])[0][0] == pytest.approx(
+            answers[0][ends.index(end)], rel=1e-5
+        )
+    labels = [set(pair.entities) for pair in seen[:3]]
+    assert labels[0] == {0, 1, 2, 3, 4}
+    for pair in (*seen[:3], *seen[9:]):  # whatever follows, Darcy after Mr. among it
+        assert pair.entities == seen[0].entities
+    assert not any(any(pair.entities) for pair in seen[3:6])
+    assert seen[6].entities != seen[0].entities  # the same mentions, other entities
+    assert [one > 0 for one in seen[6].entities] == [one > 0 for one in seen[0].entities]
+    for other in answers[1:]:
+        assert min(abs(a - b) for a, b in zip(answers[0], other, strict=True)) > 1e-3
+
+
+def test_entities_of_a_model_without_are_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    plain = lively_model("gpt2", tokenizer.get_vocab_size(), window=WINDOW)
+    plain.save(tmp_path)
+    save_tokenizer(tokenizer, tmp_path, plain.context)
+    with pytest.raises(ValueError, match="GPT2LMHeadModel reads no entities: give entities=off"):
+        make("entity-transformers", tmp_path)
+    assert len(
+        make("entity-transformers", tmp_path, entities="off").loglikelihood([ask("a", " b")])
+    )
+
+
+def test_a_text_is_read_and_written_with_its_entities(exported: Path) -> None:
+    on = make("entity-transformers", exported, entities="on")
+    off = make("entity-transformers", exported, entities="off")
+    text = " ".join(["Anna Smith met Bob Jones in London."] * 12)
+    assert len(on.tok_encode(text)) > 2 * WINDOW
+    a, b = (model.loglikelihood_rolling([ask(text)])[0] for model in (on, off))
+    assert abs(a - b) > 1e-2
+    options = {"until": ["\n\n"], "max_gen_toks": 12}
+    [written] = on.generate_until([ask(text, options)])
+    source = on.reader.encode_tokens(on.tok_encode(text), on._find_entities([text])[text])
+    again = on.reader.generate(
+        source, max_new_tokens=12, new_entities=on._label_last, do_sample=False
+    )
+    assert written == on.reader.decode(again.tokens[len(source.tokens) :])
+    assert len(written) > 6
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"entities": "gold"}, "entities is 'gold', expected one of on, off, shuffled"),
+        ({"resolver": "names"}, "names reads on before it decides"),
+        ({"batch_size": "auto"}, "batch_size is 'auto', expected a number"),
+    ],
+)
+def test_what_can_t_be_asked_is_told(exported: Path, how: dict[str, str], message: str) -> None:
+    from entity_transformers.harness.model import EntityTransformer
+
+    with pytest.raises(ValueError, match=message):
+        EntityTransformer(exported, **how)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_its_command_line_knows_both_models(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    from entity_transformers.harness.__main__ import main
+
+    task, shown = lambada(tmp_path), {}
+    for name, more in (("hf", ",dtype=float32"), ("entity-transformers", ",entities=off")):
+        line = (
+            f"lm-eval --model {name} --model_args pretrained={exported}{more} --tasks {task}"
+            f" --include_path {tmp_path} --device cpu --batch_size 4 --limit 5"
+        )
+        monkeypatch.setattr(sys, "argv", line.split())
+        main()
+        found = re.findall(r"\|perplexity *\|[^|]*\| *([\d.]+)", capsys.readouterr().out)
+        [shown[name]] = map(float, found)
+    assert shown["hf"] == pytest.approx(shown["entity-transformers"], rel=1e-3)

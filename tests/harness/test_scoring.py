@@ -1,0 +1,145 @@
+"""Continuations scored with and without a memory, against zero-shot scores, the document reader,
+and one forward pass per token.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from tiny import lively_model
+
+from entity_transformers.encode.document import DocumentReader
+from entity_transformers.harness.__main__ import main
+from entity_transformers.harness.scoring import Pair, score_pairs, score_text
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.tasks.zero_shot.scoring import Encoded, score_requests
+
+WINDOW = 12
+
+
+def draw(length: int, seed: int, share: float = 0.4) -> tuple[list[int], list[int]]:
+    """Random tokens and the entity of each."""
+    random = np.random.default_rng(seed)
+    entities = np.where(random.random(length) < share, random.integers(1, 4, length), 0)
+    return random.integers(1, 40, length).tolist(), entities.tolist()
+
+
+def make_pair(length: int, wanted: int, seed: int, reads: bool) -> Pair:
+    tokens, entities = draw(length + wanted, seed)
+    known = [*entities[: length - 1], 0]  # what the last one would write is no part of the oracles
+    return Pair(tokens[:length], tokens[length:], known if reads else [0] * length)
+
+
+def encode(pairs: list[Pair]) -> tuple[Encoded, np.ndarray]:
+    """The same as zero-shot requests, which score with what was named before the last given
+    token.
+    """
+    lengths = [len(pair.given) + len(pair.wanted) for pair in pairs]
+    given = np.array([len(pair.given) for pair in pairs])
+    tokens = np.concatenate([[*pair.given, *pair.wanted] for pair in pairs]).astype(np.int32)
+    labels = np.concatenate([[*pair.entities, *(0 for _ in pair.wanted)] for pair in pairs])
+    offsets = np.cumsum([0, *lengths])
+    return Encoded(tokens, np.zeros_like(tokens), offsets, given, given - 1), labels.astype(
+        np.int32
+    )
+
+
+def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, memory: object):
+    """Logits after a window of tokens, from one pass over them."""
+    known = None if labels is None else torch.tensor([labels])
+    hidden, _ = model.encode(Batch(torch.tensor([tokens]), known), memory)
+    return hidden[0, -1] @ model.output_weight.T
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_pair_that_fits_is_scored_as_a_zero_shot_request(reads: bool) -> None:
+    model = lively_model("gpt2e", window=WINDOW)
+    shapes = [(4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (3, 2), (6, 4)]
+    pairs = [make_pair(*shape, seed=i, reads=reads) for i, shape in enumerate(shapes)]
+    encoded, labels = encode(pairs)
+    nats = score_requests(model, encoded, labels if reads else None, batch=3).nats
+    found = score_pairs(model, pairs, window=WINDOW, batch=4)
+    assert [one.log_probability for one in found] == pytest.approx((-nats).tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_long_context_leaves_its_memory_and_the_last_window_is_read(reads: bool) -> None:
+    """The memory is the document reader's; then one forward pass per token of the continuation."""
+    model = lively_model("gpt2e", window=WINDOW)
+    pairs = [make_pair(length, 3, length, reads) for length in (40, 25, 24, 31)]
+    reader = DocumentReader(model, window=WINDOW)
+    found = score_pairs(model, pairs, window=WINDOW, batch=4)
+    for pair, score in zip(pairs, found, strict=True):
+        source = reader.encode_tokens(pair.given, pair.entities)
+        with torch.no_grad():
+            memory = reader.read(source, entities=reads).memory
+            tokens, labels = list(pair.given), list(pair.entities)
+            total, greedy = 0.0, True
+            # as many inputs as the last token's window leaves to the first one
+            cut = len(tokens) + len(pair.wanted) - 1 - WINDOW
+            for token in pair.wanted:
+                logits = predict(model, tokens[cut:], labels[cut:] if reads else None, memory)
+                total += float(torch.log_softmax(logits.double(), -1)[token])
+                greedy &= int(logits.argmax()) == token
+                tokens, labels = [*tokens, token], [*labels, 0]
+        assert score.log_probability == pytest.approx(total, rel=1e-5)
+        assert score.greedy == greedy
+    if reads:
+        off = [Pair(pair.given, pair.wanted) for pair in pairs]
+        without = score_pairs(model, off, window=WINDOW, batch=4)
+        gaps = [a.log_probability - b.log_probability for a, b in zip(found, without, strict=True)]
+        assert min(map(abs, gaps)) > 1e-3
+
+
+def test_the_likeliest_continuation_is_greedy() -> None:
+    model = lively_model("gpt2e", window=WINDOW)
+    tokens, entities = draw(7, 3)
+    memory = DocumentReader(model, window=WINDOW).read(
+        DocumentReader(model, window=WINDOW).encode_tokens(tokens, entities)
+    ).memory  # fmt: skip
+    with torch.no_grad():
+        best = int(predict(model, tokens, entities, memory).argmax())
+    pairs = [Pair(tokens, [word], entities) for word in (best, (best + 1) % 40)]
+    assert [one.greedy for one in score_pairs(model, pairs, window=WINDOW, batch=2)] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("length", [1, 12, 13, 24, 41])
+def test_a_whole_text_is_scored_in_windows_with_the_memory_of_those_before(
+    length: int, reads: bool
+) -> None:
+    model = lively_model("gpt2e", window=WINDOW)
+    tokens, entities = draw(length, length)
+    inputs, labels = [0, *tokens[:-1]], [0, *entities[:-1]]
+    memory, total = model.start(1, max(entities)), 0.0
+    with torch.no_grad():
+        for new in range(0, length, WINDOW):
+            end = min(length, new + WINDOW)
+            start = max(0, end - WINDOW)
+            for place in range(new, end):
+                known = labels[start : place + 1] if reads else None
+                logits = predict(model, inputs[start : place + 1], known, memory)
+                total += float(torch.log_softmax(logits.double(), -1)[tokens[place]])
+            if reads:
+                part = torch.tensor([inputs[start:end]]), torch.tensor([labels[start:end]])
+                _, memory = model.encode(Batch(*part, new=new - start), memory)
+    found = score_text(model, tokens, entities if reads else [], prefix=0, window=WINDOW)
+    assert found == pytest.approx(total, rel=1e-5)
+
+
+def test_a_continuation_longer_than_the_window_is_told() -> None:
+    model = lively_model("gpt2e", window=WINDOW)
+    with pytest.raises(ValueError, match=r"continuation of 13 tokens.*at most 12"):
+        score_pairs(model, [make_pair(2, 13, 0, False)], window=WINDOW, batch=1)
+
+
+def test_where_the_harness_is_not_installed_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lm_eval.__main__", None)
+    with pytest.raises(SystemExit, match=r"lm_eval is not installed: pip install 'entity-transf"):
+        main()
