@@ -45,7 +45,8 @@ class Copies(NamedTuple):
     """What the pointer makes of each token of a window.
 
     share   float32 [B, T]     log (1 - g), the model's share
-    tokens  int64 [B, T, F]    the token that each form would go on with; -1: no form
+    tokens  int64 [B, T, F]    the token that each form would go on with; -1: no form. Also as
+                               floating point (`unpack`)
     shares  float32 [B, T, F]  log of each form's share
     """
 
@@ -95,22 +96,26 @@ class EntityPointer(nn.Module):
         """
         held = hold(memory)
         states, keys = (functional.layer_norm(upcast(x), x.shape[-1:]) for x in (hidden, held.keys))
-        near = self.query(states) @ self.key(keys).mT / math.sqrt(self.key.out_features)
+        query = self.query(states) / math.sqrt(self.key.out_features)
         about = self.rate * (
             self.seen[bucket(held.age, AGES)]
             + self.count[bucket(held.count, COUNTS)]
             + self.rank[held.rank]
         )
-        scores = upcast(near) + about[:, None]
+        scores = upcast(query @ self.key(keys).mT) + about[:, None]
         following = held.forms[:, None, :, 0].expand(scores.shape)
-        going = scores.new_zeros(())
+        going = None
         for m in range(1, min(MATCHES + 1, held.forms.shape[2])):
+            if not (held.forms[..., m] != EMPTY).any():
+                break
             same = match_forms(tokens, held.forms, m)
             if same.any():  # the longest counts alone
-                going = torch.where(same, self.rate * self.match[m - 1], going)
+                before = scores.new_zeros(()) if going is None else going
+                going = torch.where(same, self.rate * self.match[m - 1], before)
                 following = torch.where(same, held.forms[:, None, :, m], following)
-        scores = scores + going
-        scores = scores.masked_fill(held.forms[:, None, :, 0] == EMPTY, NOTHING)
+        scores = scores if going is None else scores + going
+        if (none := held.forms[..., 0] == EMPTY).any():
+            scores = scores.masked_fill(none[:, None], NOTHING)
         alone = upcast(functional.linear(states, self.model.weight)) + self.rate * self.model.bias
         total = torch.logaddexp(alone, scores.logsumexp(-1, keepdim=True))
         return Copies((alone - total)[..., 0], following, scores - total)
@@ -185,6 +190,8 @@ def bucket(values: Tensor, buckets: int) -> Tensor:
 
 def hide(copies: Copies, hidden: Tensor) -> Copies:
     """No copies where ``hidden``, bool [B, T]: there all of the share is the model's."""
+    if not hidden.any():
+        return copies
     return Copies(
         copies.share.masked_fill(hidden, 0.0),
         copies.tokens,
@@ -208,7 +215,7 @@ def unpack(packed: Tensor, width: int) -> tuple[Tensor, Copies | None]:
     if not rest.shape[-1]:
         return hidden, None
     tokens, shares = rest[..., 1:].chunk(2, -1)
-    return hidden, Copies(rest[..., 0], tokens.long(), shares)
+    return hidden, Copies(rest[..., 0], tokens, shares)
 
 
 def mix(plain: Tensor, copies: Copies, targets: Tensor) -> Tensor:
@@ -218,15 +225,19 @@ def mix(plain: Tensor, copies: Copies, targets: Tensor) -> Tensor:
 
 def find_copied(copies: Copies, targets: Tensor) -> Tensor:
     """log of g times p_copy of the targets [...], all entities together."""
-    other = copies.tokens != targets[..., None]
-    return copies.shares.masked_fill(other, NOTHING).logsumexp(-1)
+    *where, form = (copies.tokens == targets[..., None]).nonzero(as_tuple=True)
+    found = copies.shares[(*where, form)]  # few of all: most forms go on with another token
+    most = torch.full_like(copies.share, NOTHING).index_put(tuple(where), found.detach())
+    parts = (found - most[tuple(where)]).exp()
+    summed = torch.zeros_like(most).index_put(tuple(where), parts, accumulate=True)
+    return torch.where(summed > 0, most + torch.where(summed > 0, summed, 1.0).log(), NOTHING)
 
 
 def mix_all(plain: Tensor, copies: Copies) -> Tensor:
     """log p of every token [..., V], of which ``plain`` is log p_LM."""
     copied = torch.zeros_like(plain)
     there = copies.shares.masked_fill(copies.tokens == EMPTY, NOTHING)
-    copied = copied.scatter_add(-1, copies.tokens.clamp_min(0), there.exp())
+    copied = copied.scatter_add(-1, copies.tokens.clamp_min(0).long(), there.exp())
     said, any_copied = copies.share[..., None] + plain, copied > 0
     # the logarithm of 1 where there is none, so that no gradient is that of 0
     mixed = torch.logaddexp(said, torch.where(any_copied, copied, 1.0).log())
