@@ -100,6 +100,25 @@ def test_the_report_has_all_three_conditions_of_both(study: Path) -> None:
     assert "GPT2E pointer" in page
 
 
+@pytest.mark.slow
+def test_a_text_is_read_and_written_on(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("The aunt of Mr. Darcy met Jane Bennet . Then Darcy saw her . " * 12)
+    for model in MODELS:
+        main(
+            [
+                *("remember", str(book), "--results", str(study / "results")),
+                *("--model", model, "--write", "3", "--seed", "1"),
+            ]
+        )
+        told = capsys.readouterr().out
+        assert " entities, 2 of them in the memory (4 forms each)" in told
+        assert "Darcy" in told
+        assert "next       with memory  without" in told
+
+
 def test_studies_pointer_has_a_row_for_each_way_of_giving_labels() -> None:
     params = load(ROOT / "studies/pointer/params.yaml")
     found = {
