@@ -88,7 +88,8 @@ def tiny_entry(kind: str = "gpt2e", labels: str | None = None, **changes: Any) -
     the kind reads any.
     """
     given = labels or ("gold" if KINDS[kind].can & {"entities", "guided"} else "none")
-    entry = {"kind": kind, "role": "other", "labels": given, **changes}
+    own = {"entity_lag": 2} if "entity_lag" in KINDS[kind].params.model_fields else {}
+    entry = {"kind": kind, "role": "other", "labels": given, **own, **changes}
     lm = _sample().lm.model_dump() | SMALL
     return resolve(kind, {kind: entry}, lm, _sample().kinds, KINDS)
 

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model, load_model
 
 ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4
@@ -37,6 +38,12 @@ def make_batch(model: LanguageModel, seed: int = 0, rows: int = ROWS) -> Batch:
     tokens = torch.randint(1, VOCABULARY, (rows, WINDOW), generator=generator)
     labels = torch.randint(0, ENTITIES + 1, (rows, WINDOW), generator=generator)
     return Batch(tokens, labels if model.can("entities") else None)
+
+
+def say(model: LanguageModel, hidden: Tensor) -> Tensor:
+    """Nats of every token [B, T, V], whatever a kind puts behind its hidden states."""
+    tokens = torch.arange(VOCABULARY)[:, None, None].expand(-1, *hidden.shape[:2])
+    return torch.stack([model.nats(hidden, wanted) for wanted in tokens], -1)
 
 
 def copy(state: object) -> dict[str, Tensor]:
@@ -91,7 +98,10 @@ def test_documents_side_by_side_are_as_each_alone(model: LanguageModel) -> None:
         for batch, hidden in zip(batches, together, strict=True):
             labels = None if batch.labels is None else batch.labels[part]
             found, alone = model.encode(Batch(batch.tokens[part], labels), alone)
-            torch.testing.assert_close(found, hidden[part], rtol=1e-5, atol=1e-5)
+            expected = hidden[part]
+            if model.objective == "mixture":  # what may be copied takes as much room as it needs
+                found, expected = say(model, found), say(model, expected)
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
         for name, tensor in state.select(part).tensors().items():
             torch.testing.assert_close(alone.tensors()[name], tensor, rtol=1e-5, atol=1e-5)
 
@@ -164,7 +174,7 @@ def test_labels_change_what_is_read_later_and_none_is_as_if_there_were_no_memory
     _, state = model.encode(first, start)
     read, _ = model.encode(second, state)
     unread, kept = model.encode(Batch(second.tokens), state)
-    assert not torch.allclose(read, unread, atol=1e-3)
+    assert not torch.allclose(say(model, read), say(model, unread), atol=1e-3)
     assert torch.equal(unread, model.encode(Batch(second.tokens), start)[0])
     for name, tensor in state.tensors().items():  # nothing is written either
         assert torch.equal(kept.tensors()[name], tensor)
@@ -180,13 +190,16 @@ def test_documents_that_begin_in_a_window_are_read_with_fresh_vectors(model: Lan
     hidden, _ = model.encode(Batch(batch.tokens, batch.labels, fresh=fresh), state)
     for row, known in enumerate((state, start, state)):
         expected, _ = model.encode(batch, known)
-        torch.testing.assert_close(hidden[row], expected[row], rtol=1e-5, atol=1e-5)
+        found, alone = (say(model, states[row][None]) for states in (hidden, expected))
+        torch.testing.assert_close(found, alone, rtol=1e-4, atol=1e-4)
 
 
 @having("entities")
 @torch.no_grad()
 def test_what_is_read_again_as_context_is_not_written_again(model: LanguageModel) -> None:
     batch, start = make_batch(model), model.start(ROWS, ENTITIES)
+    if not isinstance(start, EntityMemory):
+        pytest.skip("tested with its own memory")
     hidden, state = model.encode(Batch(batch.tokens, batch.labels, new=5), start)
     assert batch.labels is not None
     written = start.write(batch.labels[:, 5:], hidden[:, 5:], model.memory_write)
@@ -200,7 +213,8 @@ def test_attention_weights_are_shown_layer_by_layer(model: LanguageModel) -> Non
     expected, _ = model.encode(batch, start)
     model.show_attention()
     modules = model.attention_modules()
-    assert set(modules) == ({"self", "entity"} if model.can("entities") else {"self"})
+    reads = model.can("entities") and model.kind.name != "gpt2-pointer"  # at its output alone
+    assert set(modules) == ({"self", "entity"} if reads else {"self"})
     seen: list[Tensor] = []
     handles = [
         module.register_forward_hook(lambda module, args, output: seen.append(output[1]))

@@ -14,7 +14,10 @@ from entity_transformers.models.registry import build_model
 from entity_transformers.study.origin import read_origin
 from entity_transformers.study.params import Params, load
 
-ALONE = {"gpt2-antecedent"}  # of a study of its own: its labels are of training alone
+ALONE = {
+    "gpt2-antecedent",  # of a study of its own: its labels are of training alone
+    "gpt2-pointer", "gpt2e-pointer",  # of studies/pointer: a question of its own
+}  # fmt: skip
 BUDGET = (
     "steps", "documents_per_step", "window", "accumulation", "memory_gradient_windows",
     "warmup_steps", "schedule", "final_weights",

@@ -13,12 +13,16 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.resolve.layers import add_layer
 from entity_transformers.resolve.names import Names
+from entity_transformers.tasks.memory.entity_reader import EntityReader
 from entity_transformers.tasks.memory.entries import POLICIES
 from entity_transformers.tasks.memory.pointer import Pointer
 from entity_transformers.tasks.memory.remember import RememberingReader, TrainedPointer
 from entity_transformers.tasks.memory.training import predict_tokens, read_texts
+from entity_transformers.tasks.perplexity import score_corpus
 
 WORDS = (
     "Mr. Darcy saw Elizabeth Bennet at Netherfield . Elizabeth did not see Mr. Darcy . Jane Bennet"
@@ -139,3 +143,42 @@ def test_what_it_cannot_read_is_said(tokenizer: Tokenizer) -> None:
     empty = replace(make_document(), words=(), sentence_starts=(), space_after=())
     with pytest.raises(ValueError, match="d#0: no words to read"):
         RememberingReader(*how, Names(causal=True), empty)
+
+
+def make_entity_reader(tokenizer: Tokenizer, document: Document) -> EntityReader:
+    changes = {"window": 48, "entity_lag": 24, "pointer_tokens": 12}
+    model = lively_model("gpt2-pointer", vocabulary=tokenizer.get_vocab_size(), **changes)
+    assert isinstance(model, GPT2Pointer)
+    return EntityReader(model, tokenizer, Names(causal=True), document, 48)
+
+
+@pytest.mark.parametrize("read", [1, 30])
+def test_a_model_with_its_own_pointer_predicts_what_it_gives_to_the_whole_text(
+    tokenizer: Tokenizer, read: int
+) -> None:
+    """Token by token, the resolver asked as words come, against the labels of the whole text."""
+    document = make_document()
+    reader = make_entity_reader(tokenizer, make_document(read))
+    corpus = align_split(
+        [document], tokenizer, split="train", policy="outermost", spacing="natural"
+    )
+    corpus, _ = add_layer(corpus, [document], Names(causal=True), "outermost")
+    given = give(corpus, "resolver:names-causal")
+    nll = score_corpus(reader.model, given, window=48, stride=48, batch=1)
+    off = score_corpus(reader.model, give(corpus, "none"), window=48, stride=48, batch=1)
+    expected, without = np.exp(-nll), np.exp(-off)
+    for t in range(len(reader.inputs), len(corpus.tokens)):
+        mixed, alone = reader.predict()
+        assert float(mixed.sum()) == pytest.approx(1, abs=1e-5)
+        assert float(mixed[corpus.tokens[t]]) == pytest.approx(expected[t], rel=1e-3)
+        assert float(alone[corpus.tokens[t]]) == pytest.approx(without[t], rel=1e-3)
+        reader.append(int(corpus.tokens[t]))
+    assert np.abs(nll - off).max() > 0.1
+    assert any(one.held for one in reader.known())
+    assert len(list(reader.write_on(3, seed=1))) <= 3
+
+
+def test_a_model_without_a_pointer_is_refused(tokenizer: Tokenizer) -> None:
+    model = lively_model("gpt2-pointer", entity_output="none")
+    with pytest.raises(ValueError, match="has no entity pointer"):
+        EntityReader(model, tokenizer, Names(causal=True), make_document(), 8)

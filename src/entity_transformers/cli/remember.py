@@ -6,19 +6,21 @@ import sys
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from entity_transformers import runtime
-from entity_transformers.artifacts import read_arrays, read_tokenizer
+from entity_transformers.artifacts import read_arrays, read_json, read_tokenizer
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.pieces import join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.kinds import KINDS
+from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.registry import load_model
-from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.base import Resolver, make_resolver
+from entity_transformers.tasks.memory.entity_reader import EntityReader
 from entity_transformers.tasks.memory.remember import RememberingReader, TrainedPointer
 
 SHOWN = 8
@@ -39,26 +41,13 @@ def remember(
     temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.8,
     resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
 ) -> None:
-    """Read a text with a model and the memory that step memory trained for it: who is known, when
-    last seen, what may come next, and a text that goes on.
+    """Read a text with a model and its memory, the model's own (kind gpt2-pointer or gpt2e-pointer)
+    or one that step memory trained for it: who is known, when last seen, what may come next, and a
+    text that goes on.
     """
-    device = runtime.start("auto", 1, seed)
-    pointer = results / "memory" / model / str(seed) / "pointer.safetensors"
-    if not pointer.is_file():
-        raise FileNotFoundError(
-            f"{pointer}: no memory there: run a study with step memory (studies/memory), or name"
-            " another --results, --model or --seed"
-        )
-    arrays, facts = read_arrays(pointer)
     document = _read(book, words)
-    reader = RememberingReader(
-        load_model(results / "lm" / model / str(seed), KINDS[facts["kind"]], device),
-        TrainedPointer.of(arrays, facts),
-        read_tokenizer(results / "corpus" / "tokenizer.json"),
-        make_resolver(resolver),
-        document,
-    )
-    _show_known(reader, document, f"{facts['size']:,} entries, {facts['policy']}", known)
+    reader, memory = _make_reader(results, model, seed, make_resolver(resolver), document)
+    _show_known(reader, document, memory, known)
     print("\nnext       with memory  without")
     for guess in reader.guess(SHOWN):
         print(f"{guess.text!r:10} {100 * guess.p:10.2f} % {100 * guess.alone:6.2f} %")
@@ -68,6 +57,37 @@ def remember(
             print(text, end="", flush=True)
         print()
     sys.stdout.flush()
+
+
+def _make_reader(
+    results: Path, model: str, seed: int, resolver: Resolver, document: Document
+) -> tuple[RememberingReader, str]:
+    """The reader of the document, and its memory in words."""
+    device = runtime.start("auto", 1, seed)
+    lm = results / "lm" / model / str(seed)
+    config = read_json(lm / "config.json") if (lm / "config.json").is_file() else {}
+    kind, tokenizer = config.get("model_type"), results / "corpus" / "tokenizer.json"
+    if config.get("entity_output") == "pointer":
+        loaded = load_model(lm, KINDS[kind], device)
+        own = EntityReader(
+            cast(GPT2Pointer, loaded),
+            read_tokenizer(tokenizer),
+            resolver,
+            document,
+            config["n_positions"],
+        )
+        return own, f"{config['pointer_forms']} forms each"
+    pointer = results / "memory" / model / str(seed) / "pointer.safetensors"
+    if not pointer.is_file():
+        raise FileNotFoundError(
+            f"{pointer}: no memory there: run a study with step memory (studies/memory) or a model"
+            " with a pointer (studies/pointer), or name another --results, --model or --seed"
+        )
+    arrays, facts = read_arrays(pointer)
+    kept = TrainedPointer.of(arrays, facts)
+    plain = load_model(lm, KINDS[facts["kind"]], device)
+    reader = RememberingReader(plain, kept, read_tokenizer(tokenizer), resolver, document)
+    return reader, f"{facts['size']:,} entries, {facts['policy']}"
 
 
 def _show_known(reader: RememberingReader, document: Document, memory: str, most: int) -> None:

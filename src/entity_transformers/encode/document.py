@@ -163,7 +163,7 @@ class DocumentReader:
         watched = Watched(self.model, memory)
         states, losses = [], np.zeros(len(source.tokens), np.float32)
         for reading in self._windows(watched, source.corpus(entities)):
-            states.append(reading.hidden[0])
+            states.append(reading.hidden[0][:, : self.model.width])
             where = reading.where[0] + 1
             scored = where < len(losses)
             losses[where[scored]] = compute_token_losses(

@@ -54,6 +54,11 @@ def resolve(
             f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it"
             " out"
         )
+    if labels != "none" and labels.startswith(LAGGED[:-1]) and hasattr(params, "entity_lag"):
+        raise KindError(
+            f"models.{name}.labels: {labels!r}, but kind {kind_name} lags its labels itself: give"
+            f" {'gold' if of == labels else of}"
+        )
     if labels == "none" and "guided" in kind.can:
         raise KindError(
             f"models.{name}.labels: none, but kind {kind_name} learns from labels: give them, or"

@@ -19,6 +19,12 @@ from entity_transformers.models.gpt2e.adapted import KEY, Adapted
 from entity_transformers.models.gpt2e.lm import GPT2E
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EForCausalLM
+from entity_transformers.models.pointer.lm import GPT2Pointer
+from entity_transformers.models.pointer.model import (
+    GPT2EPointerForCausalLM,
+    GPT2PointerForCausalLM,
+)
+from entity_transformers.models.pointer.with_attention import GPT2EPointer
 
 
 class Wrapped(LanguageModel):
@@ -75,6 +81,10 @@ def wrap(model: Any) -> LanguageModel:
     """A model of transformers as the steps see one; a `LanguageModel` is returned as it is."""
     if isinstance(model, LanguageModel):
         return model
+    if isinstance(model, GPT2EPointerForCausalLM):
+        return GPT2EPointer(model)
+    if isinstance(model, GPT2PointerForCausalLM):
+        return GPT2Pointer(model)
     if isinstance(model, GPT2EForCausalLM):
         return GPT2E(model)
     if isinstance(model, PreTrainedModel):

@@ -1,0 +1,51 @@
+"""What the kinds with an entity pointer at their output have beside those that they extend."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from entity_transformers.kinds.base import LmParams
+from entity_transformers.study.sections import Integer, Number, PositiveInt
+
+
+class PointerParams(LmParams):
+    """The pointer's size and what its memory keeps (docs/memory.md)."""
+
+    entity_output: Annotated[
+        Literal["pointer", "none"],
+        Field(description="pointer: may copy forms of known entities; none: the model without it"),
+    ] = "pointer"
+    entity_lag: Annotated[
+        Integer,
+        Field(
+            ge=1,
+            le=1024,
+            description=(
+                "tokens after a mention's end that are read before its label is used; more than"
+                " two words have, since a causal resolver looks at the word after a mention"
+            ),
+        ),
+    ] = 16
+    pointer_width: Annotated[PositiveInt, Field(description="width of its queries and keys")] = 64
+    pointer_forms: Annotated[
+        PositiveInt, Field(description="latest different forms that are kept of an entity")
+    ] = 4
+    pointer_tokens: Annotated[
+        PositiveInt, Field(description="tokens of the longest mention that is kept")
+    ] = 8
+    pointer_rate: Annotated[
+        Number,
+        Field(
+            gt=0, description="how much faster its gate and tables learn than learning_rate says"
+        ),
+    ] = 30.0
+
+
+def count_pointer(params: PointerParams) -> int:
+    """Numbers of the pointer per layer, rounded up: what a parameter-matched GPT-2 gets."""
+    if params.entity_output == "none":
+        return 0
+    numbers = (2 * params.pointer_width + 1) * params.width + 1 + 14 + 8 + params.pointer_forms + 3
+    return -(-numbers // params.layers)

@@ -1,0 +1,216 @@
+"""GPT-2 with an entity pointer as the steps see it: what `encode` gives is the final hidden states
+and behind them what may be copied after each (`pointer.pack`); `nats` and `guess` read both.
+
+Labels are given on mentions (gold, a resolver's); the memory lags them itself (`memory`).
+Dimensions: B rows of text, T tokens of a window, W width, F forms.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import GPT2LMHeadModel
+
+from entity_transformers.corpus.windows import Window
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds.gpt2_pointer import KIND
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.gpt2 import GPT2, shape
+from entity_transformers.models.pointer.loss import sum_mixture
+from entity_transformers.models.pointer.memory import PointerMemory
+from entity_transformers.models.pointer.model import (
+    GPT2PointerConfig,
+    GPT2PointerForCausalLM,
+    keep_of,
+)
+from entity_transformers.models.pointer.pointer import (
+    MATCHES,
+    NOTHING,
+    Copies,
+    find_copied,
+    hide,
+    mix,
+    mix_all,
+    pack,
+    unpack,
+    upcast,
+)
+
+VALUES = (
+    "entity_output",
+    "entity_lag",
+    "pointer_width",
+    "pointer_forms",
+    "pointer_tokens",
+    "pointer_rate",
+)
+
+
+class GPT2Pointer(GPT2):
+    """A GPT-2 with a pointer; its state is a `PointerMemory`. Without the pointer
+    (``entity_output: none``) it is a GPT-2.
+    """
+
+    kind = KIND
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        self.pointer = module.entity_pointer
+        if self.pointer is not None:
+            self.objective = "mixture"
+
+    def start(self, rows: int, entities: int = 0) -> Any:
+        base = super().start(rows, entities)
+        if self.pointer is None:
+            return base
+        keep = keep_of(self.module.config)
+        return PointerMemory.start(base, keep, rows, entities, self.output_weight)
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        if self.pointer is None:
+            return super().encode(batch, state)
+        hidden, copies, state = self.read(batch, state)
+        return pack(hidden, copies), state
+
+    def read(
+        self, batch: Batch, state: PointerMemory
+    ) -> tuple[Tensor, Copies | None, PointerMemory]:
+        """Final hidden states [B, T, W], what may be copied after each (None: nothing), and the
+        memory that the window leaves.
+
+        A batch without labels and without documents that begin in it is read without the memory,
+        which stays as it is; in training, where documents may begin, no labels are those of a
+        window without mentions.
+        """
+        if batch.labels is None and batch.fresh is None:
+            return self.read_plainly(batch), None, state
+        labels = torch.zeros_like(batch.tokens) if batch.labels is None else batch.labels
+        starts = find_starts(batch, self.module.config.bos_token_id)
+        hidden, new = self.read_base(batch, labels, starts, state), slice(batch.new, None)
+        copies = self._point(batch, hidden, starts, state)
+        after, known, states = state.write(
+            batch.tokens[:, new], labels[:, new], hidden[:, new], starts[:, new]
+        )
+        return hidden, copies, self.write_base(batch, labels, hidden, after, known, states)
+
+    def read_plainly(self, batch: Batch) -> Tensor:
+        """Hidden states [B, T, W] without entities."""
+        return GPT2.encode(self, batch, None)[0]
+
+    def read_base(
+        self, batch: Batch, labels: Tensor, starts: Tensor, state: PointerMemory
+    ) -> Tensor:
+        """Hidden states [B, T, W] of what is under the pointer."""
+        return self.read_plainly(batch)
+
+    def write_base(
+        self,
+        batch: Batch,
+        labels: Tensor,
+        hidden: Tensor,
+        after: PointerMemory,
+        known: Any,
+        states: Tensor,
+    ) -> PointerMemory:
+        """The memory ``after`` a window, its base written too."""
+        return after
+
+    def _point(
+        self, batch: Batch, hidden: Tensor, starts: Tensor, state: PointerMemory
+    ) -> Copies | None:
+        """What may be copied after each token; nothing in documents that begin in the window, and
+        nothing after tokens that an earlier window had.
+        """
+        begun = starts.cummax(1).values
+        if not state.count[~begun[:, 0].cpu()].any():
+            return None
+        length = batch.tokens.shape[1]
+        before = state.tokens[:, -MATCHES:].to(batch.tokens)
+        tokens = torch.cat([before, batch.tokens[:, batch.new :]], 1)
+        found = self.pointer(hidden[:, batch.new :], tokens, state)
+        found = hide(found, begun[:, batch.new :])
+        if not batch.new:
+            return found
+        share = found.share.new_zeros(len(hidden), length)
+        forms = found.tokens.new_full((*share.shape, found.tokens.shape[-1]), -1)
+        shares = found.shares.new_full(forms.shape, NOTHING)
+        for whole, part in zip((share, forms, shares), found, strict=True):
+            whole[:, batch.new :] = part
+        return Copies(share, forms, shares)
+
+    def draw(self, window: Window, params: Any, generator: np.random.Generator) -> Window:
+        return window
+
+    def sum_losses(
+        self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
+    ) -> tuple[Tensor, Any]:
+        hidden, copies, state = self.read(batch, state)
+        rows, wanted = hidden.flatten(0, 1), targets.flatten()
+        if copies is None:  # the mixture is the model's share
+            alone = torch.zeros(len(rows), dtype=upcast(rows[:0]).dtype, device=rows.device)
+            return sum_mixture(rows, self.output_weight, wanted, alone, alone - 1e30), state
+        copied = find_copied(copies, targets).flatten()
+        return sum_mixture(rows, self.output_weight, wanted, copies.share.flatten(), copied), state
+
+    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        states, copies = unpack(hidden, self.width)
+        plain = super().nats(states, targets)
+        if copies is None:
+            return plain
+        return torch.where(targets == IGNORED, 0.0, -mix(-plain, copies, targets)).float()
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """log p of every token [..., V] after what `encode` gave, [..., W + 1 + 2 F]."""
+        states, copies = unpack(hidden, self.width)
+        plain = upcast(states @ self.output_weight.T).log_softmax(-1)
+        return plain if copies is None else mix_all(plain, copies)
+
+    def guess(self, hidden: Tensor) -> Tensor:
+        if hidden.shape[-1] == self.width:
+            return super().guess(hidden)
+        return self.log_probabilities(hidden).argmax(-1)
+
+    def encoder(self, layers: bool = False) -> LanguageModel:
+        """GPT-2, whose states the pointer reads."""
+        return GPT2(self.module)
+
+
+def find_starts(batch: Batch, end: int) -> Tensor:
+    """bool [B, T]: where a document begins in the window. In training each begins with ``end``, and
+    its rows of the memory are fresh; a text that is evaluated begins with its reading.
+    """
+    starts = torch.zeros_like(batch.tokens, dtype=torch.bool)
+    if batch.positions is not None:
+        starts[:, 1:] = batch.positions[:, 1:] == 0
+    if batch.fresh is not None:
+        starts = starts | (batch.tokens == end)
+        starts[:, 0] |= batch.fresh.any(1) & ~starts.any(1)
+    return starts
+
+
+def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Pointer:
+    """A GPT-2 with random weights from ``seed``, those of `gpt2.build` with that seed, and a new
+    pointer; or with the weights of ``initial_weights``, a GPT-2's or of this kind.
+    """
+    values = {name: getattr(entry.lm, name) for name in VALUES}
+    sizes = {**shape(entry.lm, vocabulary, end), "n_inner": 4 * entry.lm.width}
+    config = GPT2PointerConfig(**sizes, **values)
+    torch.manual_seed(seed)
+    if entry.lm.initial_weights is not None:
+        folder = Path(entry.lm.initial_weights)
+        begun = start_from(folder, config, GPT2PointerForCausalLM, also="gpt2", new="entity")
+        return GPT2Pointer(begun)
+    plain = GPT2LMHeadModel(GPT2PointerConfig(**sizes, entity_output="none"))
+    model = GPT2PointerForCausalLM(config)
+    model.load_state_dict(plain.state_dict(), strict=False)
+    return GPT2Pointer(model)
+
+
+def load(folder: Path) -> GPT2Pointer:
+    """A saved one in float32."""
+    return GPT2Pointer(read_folder(folder, GPT2PointerForCausalLM))

@@ -1,0 +1,244 @@
+"""The entity pointer: what comes next is what the model says, or the next token of a known entity's
+name.
+
+With h_t the model's state after token t, and form j of entity e (`memory`), of which the latest m
+tokens read are the first m (m = 0: none; at most 3), the scores of the form and of the model are
+
+    s_ej = Q h_t · K k_e / sqrt(D) + b[tokens since e was mentioned] + c[its mentions] + r[j] + d[m]
+    s_0  = u · h_t + v
+
+(states without mean and of variance 1, numbers by their binary logarithm), and with x_ej the form's
+token at m, one softmax over the model and all forms gives
+
+    p(w) = (1 - g) p_LM(w) + g sum over e of a_e p_copy(w | e)
+    1 - g = exp(s_0) / Z,  g a_e = sum over j of exp(s_ej) / Z,
+    p_copy(w | e) = sum over j of [x_ej = w] exp(s_ej) / sum over j of exp(s_ej)
+
+with Z the sum of all exponentials, as in a pointer sentinel mixture (Merity et al., 2017,
+https://arxiv.org/abs/1609.07843, equations 3 to 6). It sums to 1, and with an empty memory it is
+p_LM. How long ago counts from where the window begins, since the memory stays as it was then.
+Dimensions: B rows of text, T tokens, F forms of a row, D the pointer's width, W the model's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import initialization as init
+
+from entity_transformers.models.pointer.memory import EMPTY, PointerMemory
+
+AGES, COUNTS, MATCHES = 14, 8, 3
+NOTHING = -1e30
+"""A logarithm of 0 whose gradient is 0, also where there is nothing else."""
+MARGIN = 4.0
+"""v at first lies so much above the score of an entity in the same state."""
+BASE = 2**20
+"""More than any vocabulary has: three tokens are one int64."""
+
+
+class Copies(NamedTuple):
+    """What the pointer makes of each token of a window.
+
+    share   float32 [B, T]     log (1 - g), the model's share
+    tokens  int64 [B, T, F]    the token that each form would go on with; -1: no form. Also as
+                               floating point (`unpack`)
+    shares  float32 [B, T, F]  log of each form's share
+    """
+
+    share: Tensor
+    tokens: Tensor
+    shares: Tensor
+
+
+class EntityPointer(nn.Module):
+    """Q, K, u, v, b, c, r, d: all that is learnt, or by the names of step memory's pointer: query,
+    key, model, seen, count, rank, match.
+
+    ``rate``: v and the tables are so many times what the optimizer sees, and so learn as much
+    faster than the model's weights, whose rate is theirs.
+    """
+
+    def __init__(self, width: int, size: int, forms: int, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self.query = nn.Linear(width, size, bias=False)
+        self.key = nn.Linear(width, size, bias=False)
+        self.model = nn.Linear(width, 1)
+        self.seen = nn.Parameter(torch.empty(AGES))
+        self.count = nn.Parameter(torch.empty(COUNTS))
+        self.rank = nn.Parameter(torch.empty(forms))
+        self.match = nn.Parameter(torch.empty(MATCHES))
+        self.begin()
+
+    def begin(self) -> None:
+        """Weights before training: like states have the larger scores, and a form that is being
+        read the larger for it.
+        """
+        with torch.no_grad():
+            init.orthogonal_(self.query.weight)
+            init.copy_(self.key.weight, self.query.weight)
+            init.normal_(self.model.weight, std=0.02)
+            size = self.query.out_features
+            like = min(size, self.query.in_features) / math.sqrt(size)
+            init.constant_(self.model.bias, (like + MARGIN) / self.rate)
+            for table in (self.seen, self.count, self.rank):
+                init.zeros_(table)
+            init.copy_(self.match, torch.arange(1.0, MATCHES + 1) / self.rate)
+
+    def forward(self, hidden: Tensor, tokens: Tensor, memory: PointerMemory) -> Copies:
+        """For hidden states [B, T, W] of the T tokens that follow those that the memory has read;
+        ``tokens`` int64 [B, MATCHES + T] are these and the ones before them, -1 for none.
+        """
+        held = hold(memory)
+        states, keys = (functional.layer_norm(upcast(x), x.shape[-1:]) for x in (hidden, held.keys))
+        query = self.query(states) / math.sqrt(self.key.out_features)
+        about = self.rate * (
+            self.seen[bucket(held.age, AGES)]
+            + self.count[bucket(held.count, COUNTS)]
+            + self.rank[held.rank]
+        )
+        scores = upcast(query @ self.key(keys).mT) + about[:, None]
+        following = held.forms[:, None, :, 0].expand(scores.shape)
+        going = None
+        for m in range(1, min(MATCHES + 1, held.forms.shape[2])):
+            if not (held.forms[..., m] != EMPTY).any():
+                break
+            same = match_forms(tokens, held.forms, m)
+            if same.any():  # the longest counts alone
+                before = scores.new_zeros(()) if going is None else going
+                going = torch.where(same, self.rate * self.match[m - 1], before)
+                following = torch.where(same, held.forms[:, None, :, m], following)
+        scores = scores if going is None else scores + going
+        if (none := held.forms[..., 0] == EMPTY).any():
+            scores = scores.masked_fill(none[:, None], NOTHING)
+        alone = upcast(functional.linear(states, self.model.weight)) + self.rate * self.model.bias
+        total = torch.logaddexp(alone, scores.logsumexp(-1, keepdim=True))
+        return Copies((alone - total)[..., 0], following, scores - total)
+
+
+class Held(NamedTuple):
+    """The forms that a memory holds, of each row of text side by side.
+
+    keys  float32 [B, F, W]  the state that stands for the form's entity
+    forms int64 [B, F, L]    its tokens; -1 after the last, and where there is no form
+    age, count, rank  int64 [B, F]: tokens since its entity was mentioned, its mentions, and how
+                             many of its entity's forms are later ones
+    """
+
+    keys: Tensor
+    forms: Tensor
+    age: Tensor
+    count: Tensor
+    rank: Tensor
+
+
+def hold(memory: PointerMemory) -> Held:
+    """The forms of a memory, on the device of its keys; as many columns as its fullest row has."""
+    there = (memory.forms[..., 0] != EMPTY) & (memory.count > 0)[..., None]
+    row, entity, rank = there.nonzero(as_tuple=True)
+    counts = there.flatten(1).sum(1)
+    column = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]
+    shape = (len(counts), int(counts.max()) if len(counts) else 0)
+
+    def lay(values: Tensor, empty: int = 0) -> Tensor:
+        laid = torch.full((*shape, *values.shape[1:]), empty)
+        laid[row, column] = values
+        return laid.to(memory.keys.device)
+
+    who = lay(entity)
+    places = torch.arange(len(counts), device=who.device)[:, None]
+    return Held(
+        memory.keys[places, who],
+        lay(memory.forms[row, entity, rank], EMPTY),
+        lay(memory.read[row] - memory.seen[row, entity]),
+        lay(memory.count[row, entity]),
+        lay(rank),
+    )
+
+
+def match_forms(tokens: Tensor, forms: Tensor, m: int) -> Tensor:
+    """bool [B, T, F]: are the latest ``m`` tokens the first of the form, which has more?
+
+    ``tokens`` int64 [B, MATCHES + T], ``forms`` int64 [B, F, L].
+    """
+    length = tokens.shape[1] - MATCHES
+    code = torch.zeros_like(tokens[:, MATCHES:])
+    begins = torch.zeros_like(forms[..., 0])
+    for i in range(m):
+        back = MATCHES - m + 1 + i
+        code = code * BASE + tokens[:, back : back + length] + 1
+        begins = begins * BASE + forms[..., i] + 1
+    begins = torch.where(forms[..., m] == EMPTY, EMPTY, begins)
+    return code[:, :, None] == begins[:, None]
+
+
+def upcast(values: Tensor) -> Tensor:
+    """In at least float32."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def bucket(values: Tensor, buckets: int) -> Tensor:
+    """The integer part of log2(1 + value), int64; the last bucket for all above."""
+    exponent = torch.frexp((1 + values.clamp_min(0)).double()).exponent  # exact
+    return (exponent.long() - 1).clamp_max(buckets - 1)
+
+
+def hide(copies: Copies, hidden: Tensor) -> Copies:
+    """No copies where ``hidden``, bool [B, T]: there all of the share is the model's."""
+    if not hidden.any():
+        return copies
+    return Copies(
+        copies.share.masked_fill(hidden, 0.0),
+        copies.tokens,
+        copies.shares.masked_fill(hidden[..., None], NOTHING),
+    )
+
+
+def pack(hidden: Tensor, copies: Copies | None) -> Tensor:
+    """Hidden states with what is copied behind them, float32 [B, T, W + 1 + 2 F]; without copies
+    the hidden states alone. Token ids are exact in float32 below 2 ** 24.
+    """
+    if copies is None:
+        return hidden
+    parts = upcast(hidden), copies.share[..., None], copies.tokens, copies.shares
+    return torch.cat([part.to(parts[0].dtype) for part in parts], -1)
+
+
+def unpack(packed: Tensor, width: int) -> tuple[Tensor, Copies | None]:
+    """What `pack` was given, for hidden states of ``width``; any shape [..., W + 1 + 2 F]."""
+    hidden, rest = packed[..., :width], packed[..., width:]
+    if not rest.shape[-1]:
+        return hidden, None
+    tokens, shares = rest[..., 1:].chunk(2, -1)
+    return hidden, Copies(rest[..., 0], tokens, shares)
+
+
+def mix(plain: Tensor, copies: Copies, targets: Tensor) -> Tensor:
+    """log p of the targets [...], of which ``plain`` is log p_LM."""
+    return torch.logaddexp(copies.share + plain, find_copied(copies, targets))
+
+
+def find_copied(copies: Copies, targets: Tensor) -> Tensor:
+    """log of g times p_copy of the targets [...], all entities together."""
+    *where, form = (copies.tokens == targets[..., None]).nonzero(as_tuple=True)
+    found = copies.shares[(*where, form)]  # few of all: most forms go on with another token
+    most = torch.full_like(copies.share, NOTHING).index_put(tuple(where), found.detach())
+    parts = (found - most[tuple(where)]).exp()
+    summed = torch.zeros_like(most).index_put(tuple(where), parts, accumulate=True)
+    return torch.where(summed > 0, most + torch.where(summed > 0, summed, 1.0).log(), NOTHING)
+
+
+def mix_all(plain: Tensor, copies: Copies) -> Tensor:
+    """log p of every token [..., V], of which ``plain`` is log p_LM."""
+    copied = torch.zeros_like(plain)
+    there = copies.shares.masked_fill(copies.tokens == EMPTY, NOTHING)
+    copied = copied.scatter_add(-1, copies.tokens.clamp_min(0).long(), there.exp())
+    said, any_copied = copies.share[..., None] + plain, copied > 0
+    # the logarithm of 1 where there is none, so that no gradient is that of 0
+    mixed = torch.logaddexp(said, torch.where(any_copied, copied, 1.0).log())
+    return torch.where(any_copied, mixed, said)

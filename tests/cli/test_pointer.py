@@ -1,0 +1,135 @@
+"""A study of the pointer kinds from text to report, in a tiny size."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_study import ROOT
+
+from entity_transformers.artifacts import read_json
+from entity_transformers.cli import main
+from entity_transformers.study.params import load
+
+SMALL = {
+    "study": {"steps": ["corpus", "passages", "lm", "perplexity", "lambada", "cache", "report"]},
+    "corpus": {"sample_words": 6000, "resolvers": ["names-causal"]},
+    "tokenizer": {"vocabulary": 400},
+    "lm": {
+        **{"layers": 1, "heads": 2, "width": 16, "window": 32, "steps": 4, "warmup_steps": 1},
+        **{"documents_per_step": 2, "validate_every": 4, "validation_documents": 2},
+        **{"memory_gradient_windows": 1, "learning_rate": 1e-2},
+    },
+    "perplexity": {"stride": 32},
+    "report": {"bootstrap_samples": 50},
+}
+MODELS = {
+    "gpt2-pointer": {"kind": "gpt2-pointer", "role": "proposed", "labels": "gold"},
+    "gpt2e-pointer": {
+        "kind": "gpt2e-pointer", "role": "other", "labels": "resolver:names-causal"
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study that has come to its report, step by step as its rules have it."""
+    folder = tmp_path_factory.mktemp("study")
+    values = yaml.safe_load((ROOT / "studies/sample/params.yaml").read_text())
+    for section, small in SMALL.items():
+        values[section] |= small
+    values["models"] = MODELS
+    (folder / "params.yaml").write_text(yaml.safe_dump(values))
+    corpus, passages = "results/corpus", "results/passages"
+
+    def run(name: str, **places: str) -> None:
+        flags = [part for flag, value in places.items() for part in (f"--{flag}", value)]
+        main([name, "--params", "params.yaml", *flags])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run("download-corpus", cache="work", output=f"{corpus}/source.json")
+        run("prepare-corpus", source=f"{corpus}/source.json", output=corpus)
+        run("train-tokenizer", corpus=corpus, cache="work", output=f"{corpus}/tokenizer.json")
+        run("align-corpus", corpus=corpus, tokenizer=f"{corpus}/tokenizer.json", output=corpus)
+        run("download-lambada", cache="work", output=f"{passages}/lambada_source.json")
+        source = f"{passages}/lambada_source.json"
+        run("prepare-lambada", source=source, cache="work", output=passages)
+        tags = f"{passages}/lambada_tags.json"
+        run("tag-lambada", corpus=corpus, passages=passages, output=tags)
+        for model in MODELS:
+            lm = f"results/lm/{model}/1"
+            whose = {"model": model, "seed": "1"}
+            run("train-lm", corpus=corpus, **whose, work="work/lm", output=lm)
+            for step in ("perplexity", "cache"):
+                place = f"results/{step}/{model}/1"
+                run(f"score-{step}", corpus=corpus, lm=lm, **whose, output=place)
+            place = f"results/lambada/{model}/1"
+            run("score-lambada", corpus=corpus, passages=passages, lm=lm, **whose, output=place)
+        run("collect-measures", results="results", output="results/report")
+        run("build-report", results="results", output="results/report")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_each_step_has_its_numbers(study: Path, model: str) -> None:
+    metrics = read_json(study / f"results/lm/{model}/1/metrics.json")
+    assert metrics["objective"] == "mixture"
+    assert metrics["dev_loss_on"] != metrics["dev_loss_off"]
+    scores = read_json(study / f"results/perplexity/{model}/1/perplexity.json")["splits"]
+    for split in scores.values():
+        assert len({split[mode]["loss"] for mode in ("on", "off", "shuffled")}) == 3
+    cache = read_json(study / f"results/cache/{model}/1/cache.json")
+    alone = scores[cache["split"]]["off"]["loss"]
+    assert cache["sizes"][0]["loss"] == pytest.approx(alone, rel=1e-5)
+    assert read_json(study / f"results/lambada/{model}/1/lambada.json")["passages"] > 10
+
+
+@pytest.mark.slow
+def test_the_report_has_all_three_conditions_of_both(study: Path) -> None:
+    with (study / "results/report/measures.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["step"] == "perplexity"]
+    for model in MODELS:
+        conditions = {row["condition"] for row in rows if row["model"] == model}
+        assert {f"entities={mode}" for mode in ("on", "off", "shuffled")} <= conditions
+    page = (study / "results/report/report.html").read_text(encoding="utf-8")
+    assert "GPT2 pointer" in page
+    assert "GPT2E pointer" in page
+
+
+@pytest.mark.slow
+def test_a_text_is_read_and_written_on(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("The aunt of Mr. Darcy met Jane Bennet . Then Darcy saw her . " * 12)
+    for model in MODELS:
+        main(
+            [
+                *("remember", str(book), "--results", str(study / "results")),
+                *("--model", model, "--write", "3", "--seed", "1"),
+            ]
+        )
+        told = capsys.readouterr().out
+        assert " entities, 2 of them in the memory (4 forms each)" in told
+        assert "Darcy" in told
+        assert "next       with memory  without" in told
+
+
+def test_studies_pointer_has_a_row_for_each_way_of_giving_labels() -> None:
+    params = load(ROOT / "studies/pointer/params.yaml")
+    found = {
+        e.name: (e.kind.name, e.labels, e.lm.memory_gradient_windows) for e in params.entries()
+    }
+    names = "resolver:names-causal"
+    assert found == {
+        "gpt2": ("gpt2", "none", 3),
+        "gpt2-pointer": ("gpt2-pointer", names, 3),
+        "gpt2e-pointer": ("gpt2e-pointer", names, 3),
+        "gpt2e-pointer-given": ("gpt2e-pointer", names, 3),
+    }
+    inputs = {e.name: getattr(e.lm, "entity_input", None) for e in params.entries()}
+    assert [inputs[name] for name in found] == [None, None, "lagged", "given"]

@@ -1,0 +1,617 @@
+"""The entity pointer against its equations written out in plain Python, token by token and form by
+form, and what it may know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
+from torch import Tensor
+from trainings import gradients, make_training, weights
+from transformers import AutoModelForCausalLM
+
+from entity_transformers import DocumentReader
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give, lag
+from entity_transformers.models.base import Batch
+from entity_transformers.models.pointer.lm import GPT2Pointer
+from entity_transformers.models.pointer.loss import sum_mixture
+from entity_transformers.models.pointer.pointer import (
+    COUNTS,
+    EntityPointer,
+    bucket,
+    mix_all,
+    unpack,
+)
+from entity_transformers.tasks.memory.pointer import Facts, Pointer
+from entity_transformers.tasks.perplexity import score_corpus
+
+KINDS = ("gpt2-pointer", "gpt2e-pointer")
+PAIRS = list(zip(KINDS, ("gpt2", "gpt2e"), strict=True))
+WINDOW = 8
+LAG = 3
+CHANGES = {"entity_lag": LAG, "pointer_width": 8, "pointer_forms": 2, "pointer_tokens": 4}
+
+
+def lively(kind: str = "gpt2-pointer", **changes: object) -> GPT2Pointer:
+    """A pointer model in which everything that is read shows."""
+    model = lively_model(kind, **{**CHANGES, **changes})
+    assert isinstance(model, GPT2Pointer)
+    with torch.no_grad():
+        for table in (p for p in model.pointer.parameters() if p.dim() == 1):
+            table.add_(0.03 * torch.randn_like(table))
+    return model
+
+
+def draw_text(length: int, seed: int = 0, entities: int = 4) -> tuple[Tensor, Tensor]:
+    """Tokens and labels int64 [1, length]: mentions of 1 to 5 tokens, few different tokens, so that
+    forms return and are read in part.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(1, 6, (1, length), generator=generator)
+    labels = torch.zeros(1, length, dtype=torch.int64)
+    at = 1
+    while at < length:
+        size = int(torch.randint(1, 6, (), generator=generator))
+        if torch.rand((), generator=generator) < 0.6:
+            labels[0, at : at + size] = torch.randint(1, entities + 1, (), generator=generator)
+        at += size + int(torch.randint(0, 3, (), generator=generator))
+    return tokens, labels
+
+
+def read(model: GPT2Pointer, tokens: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Hidden states [1, T, W] and log p of every token [1, T, V], window by window."""
+    state, hidden, said = model.start(len(tokens), 400), [], []
+    for start in range(0, tokens.shape[1], WINDOW):
+        part = slice(start, start + WINDOW)
+        batch = Batch(tokens[:, part], None if labels is None else labels[:, part])
+        found, state = model.encode(batch, state)
+        hidden.append(found[..., : model.width])
+        said.append(model.log_probabilities(found))
+    return torch.cat(hidden, 1), torch.cat(said, 1)
+
+
+@dataclass
+class Row:
+    """What a plain reader knows of an entity."""
+
+    key: int = 0
+    seen: int = 0
+    count: int = 0
+    forms: list[tuple[int, ...]] = field(default_factory=list)
+
+
+def remember(tokens: Sequence[int], labels: Sequence[int], read: int, forms: int) -> dict[int, Row]:
+    """Every entity that is known when ``read`` tokens have been read."""
+    rows: dict[int, Row] = {}
+    start = 0
+    while start < read:
+        end = start
+        while end < len(labels) and labels[end] == labels[start]:
+            end += 1
+        known = end < len(labels) and end + LAG <= read
+        if labels[start] and known and end - start <= CHANGES["pointer_tokens"] and start > 0:
+            row = rows.setdefault(labels[start], Row())
+            row.key, row.seen, row.count = start - 1, end, row.count + 1
+            form = tuple(tokens[start:end])
+            row.forms = [form, *(one for one in row.forms if one != form)][:forms]
+        start = end
+    return rows
+
+
+def plain_log_probability(
+    model: GPT2Pointer, tokens: list[int], labels: list[int], hidden: Tensor, t: int, target: int
+) -> Tensor:
+    """log p of ``target`` after token ``t``, by the docstring of `models.pointer.pointer`."""
+    pointer, size = model.pointer, CHANGES["pointer_width"]
+
+    def normal(state: Tensor) -> Tensor:
+        return (state - state.mean()) / (state.var(unbiased=False) + 1e-5).sqrt()
+
+    begun = t // WINDOW * WINDOW
+    state = normal(hidden[t])
+    alone = (pointer.model.weight[0] * state).sum() + pointer.rate * pointer.model.bias[0]
+    total, copied = alone.exp(), torch.zeros_like(alone)
+    for row in remember(tokens, labels, begun, CHANGES["pointer_forms"]).values():
+        query, key = pointer.query.weight @ state, pointer.key.weight @ normal(hidden[row.key])
+        for rank, form in enumerate(row.forms):
+            score = (query * key).sum() / size**0.5
+            score = score + pointer.rate * (
+                pointer.seen[min(13, (begun - row.seen + 1).bit_length() - 1)]
+                + pointer.count[min(7, (row.count + 1).bit_length() - 1)]
+                + pointer.rank[rank]
+            )
+            read = 0
+            for m in range(1, min(3, len(form) - 1) + 1):
+                if t + 1 >= m and tuple(tokens[t - m + 1 : t + 1]) == form[:m]:
+                    read = m
+            if read:
+                score = score + pointer.rate * pointer.match[read - 1]
+            total = total + score.exp()
+            if form[read] == target:
+                copied = copied + score.exp()
+    said = (hidden[t] @ model.output_weight.T).log_softmax(-1)[target].exp()
+    return ((alone.exp() * said + copied) / total).log()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_probabilities_are_those_of_the_equations_and_sum_to_1(kind: str) -> None:
+    model = lively(kind)
+    model.module.double()
+    tokens, labels = draw_text(60)
+    hidden, said = read(model, tokens, labels)
+    torch.testing.assert_close(said.exp().sum(-1), torch.ones_like(said[..., 0]), rtol=0, atol=1e-9)
+    targets, copied = tokens[0].tolist(), 0
+    for t in range(60):
+        for target in range(7):
+            expected = plain_log_probability(
+                model, targets, labels[0].tolist(), hidden[0], t, target
+            )
+            torch.testing.assert_close(said[0, t, target], expected, rtol=1e-8, atol=1e-8)
+            plain = (hidden[0, t] @ model.output_weight.T).log_softmax(-1)[target]
+            copied += abs(float(expected - plain)) > 0.1
+    assert copied > 30
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_the_equations_through_six_windows(kind: str) -> None:
+    model = lively(kind)
+    model.module.double()
+    tokens, labels = draw_text(6 * WINDOW, seed=3)
+    targets = tokens.roll(-1, 1)
+    targets[0, 5], targets[0, -1] = -100, -100
+    state, losses, hidden = model.start(1, 4), [], []
+    for start in range(0, 6 * WINDOW, WINDOW):
+        part = slice(start, start + WINDOW)
+        batch = Batch(tokens[:, part], labels[:, part])
+        hidden.append(model.read(batch, state)[0])
+        loss, state = model.sum_losses(batch, targets[:, part], state, 1.0, None)
+        losses.append(loss)
+    torch.stack(losses).sum().backward()
+    found = {n: p.grad.clone() for n, p in model.module.named_parameters() if p.grad is not None}
+    model.module.zero_grad()
+
+    if kind == "gpt2-pointer":  # else the plain reader would need entity attention's memory too
+        hidden = [
+            model.read_plainly(Batch(tokens[:, start : start + WINDOW]))
+            for start in range(0, 6 * WINDOW, WINDOW)
+        ]
+        states = torch.cat(hidden, 1)[0]
+        read = tokens[0].tolist(), labels[0].tolist()
+        plain = [
+            -plain_log_probability(model, *read, states, t, int(targets[0, t]))
+            for t in range(6 * WINDOW)
+            if targets[0, t] >= 0
+        ]
+        torch.testing.assert_close(
+            torch.stack(losses).sum(), torch.stack(plain).sum(), rtol=1e-9, atol=1e-9
+        )
+        torch.stack(plain).sum().backward()
+        for name, parameter in model.module.named_parameters():
+            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9)
+    assert all(found[f"entity_pointer.{n}"].any() for n in ("query.weight", "key.weight", "match"))
+
+
+def test_the_loss_in_strips_is_that_of_the_logits() -> None:
+    torch.manual_seed(0)
+    shapes = ((1100, 6), (3000, 6), (1100,), (1100,))
+    states, weight, share, copied = (
+        torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes
+    )
+    targets = torch.randint(3000, (1100,))
+    targets[::7] = -100
+    found = sum_mixture(states, weight, targets, share, copied)
+    plain = (states @ weight.T).log_softmax(-1).gather(1, targets.clamp_min(0)[:, None])[:, 0]
+    expected = -(torch.logaddexp(share + plain, copied) * (targets >= 0)).sum()
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    inputs = states, weight, share, copied
+    pairs = zip(*(torch.autograd.grad(2 * x, inputs) for x in (found, expected)), strict=True)
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_gate_and_attention_are_those_of_step_memorys_pointer() -> None:
+    """With one form of one token for each entity and nothing read of any."""
+    torch.manual_seed(1)
+    step, states = Pointer(16, 8), torch.randn(5, 16)
+    for parameter in step.parameters():
+        torch.nn.init.normal_(parameter)
+    own = EntityPointer(16, 8, 1, rate=1.0)
+    with torch.no_grad():
+        for name in ("query.weight", "key.weight", "model.weight", "model.bias", "seen", "count"):
+            own.get_parameter(name).copy_(step.get_parameter(name))
+        own.rank.zero_()
+        step.match.zero_()
+        step.age.zero_()
+    model = lively(pointer_forms=1)
+    memory = model.start(1, 3)
+    memory.keys.normal_()
+    memory.count[0] = torch.tensor([0, 1, 4, 200])
+    memory.seen[0] = torch.tensor([0, 3, 90, 97])
+    memory.read[0] = 100
+    memory.forms[0, 1:, 0, 0] = torch.tensor([7, 8, 9])
+    copies = own(states[None], torch.full((1, 8), 30), memory)
+    age = (100 - memory.seen[0, 1:]).int().expand(5, 3)
+    there, none = torch.ones(5, 3, dtype=torch.bool), torch.zeros(5, 3, dtype=torch.int32)
+    facts = Facts(there, none, age, memory.count[0, 1:], none)
+    share, shares = step(states, memory.keys[0, 1:], facts)
+    torch.testing.assert_close(copies.share[0], share)
+    torch.testing.assert_close(copies.shares[0], shares)
+    assert copies.tokens[0].tolist() == [[7, 8, 9]] * 5
+
+
+def test_numbers_are_counted_by_powers_of_2() -> None:
+    found = bucket(torch.arange(300), COUNTS).tolist()
+    assert found == [min(COUNTS - 1, (value + 1).bit_length() - 1) for value in range(300)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_yet_known(
+    kind: str,
+) -> None:
+    model, (tokens, labels) = lively(kind), draw_text(64, seed=5)
+    _, expected = read(model, tokens, labels)
+    for t in range(0, 64, 5):
+        other, named = tokens.clone(), labels.clone()
+        other[:, t + 1 :] = other[:, t + 1 :] % 5 + 1
+        named[:, t + 1 :] = (named[:, t + 1 :] + 1) % 5
+        assert torch.equal(read(model, other, named)[1][:, : t + 1], expected[:, : t + 1])
+        # a label says something only once `lag` tokens after its mention have been read
+        named = labels.clone()
+        named[:, t + 2 - LAG :] = (named[:, t + 2 - LAG :] + 1) % 5
+        assert torch.equal(read(model, tokens, named)[1][:, : t + 1], expected[:, : t + 1])
+    assert not torch.equal(read(model, tokens, (labels + 1) % 5)[1], expected)
+
+
+@torch.no_grad()
+def test_labels_as_given_reach_entity_attention_only_where_that_is_asked_for() -> None:
+    tokens, labels = draw_text(32, seed=5)
+    other = labels.clone()
+    other[:, 16:21] = other[:, 16:21] % 4 + 1
+    for given, same in (("lagged", True), ("given", False)):
+        model = lively("gpt2e-pointer", entity_input=given)
+        pair = [read(model, tokens, which)[0][:, 16:19] for which in (labels, other)]
+        assert torch.equal(*pair) == same
+
+
+@torch.no_grad()
+def test_lagged_labels_are_those_of_mentions_that_have_ended() -> None:
+    corpus = tiny_corpus(1, seed=2)
+    words = give(corpus, "gold").given
+    assert words is not None
+    labels = torch.from_numpy(words.astype("int64"))[None]
+    runs = (labels != labels.roll(1, 1)).cumsum(1)[0].numpy()
+    spans = runs * (words > 0) - (words == 0)
+    # every token is a word there, so that a lag of one word more is that of the label layer
+    expected = lag(corpus, words, spans)
+    model = lively(entity_lag=2)
+    state, found = model.start(1, 4), []
+    for start in range(0, labels.shape[1], WINDOW):
+        part = labels[:, start : start + WINDOW]
+        starts = torch.zeros_like(part, dtype=torch.bool)
+        found.append(state.lag_labels(part, starts))
+        hidden = torch.zeros(*part.shape, model.width)
+        state, *_ = state.write(torch.ones_like(part), part, hidden, starts)
+    assert torch.cat(found, 1)[0].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("kind", "base"), PAIRS)
+@torch.no_grad()
+def test_with_a_gate_of_0_it_is_its_base_to_the_bit(kind: str, base: str) -> None:
+    given = {"entity_input": "given"} if base == "gpt2e" else {}
+    model, plain = lively(kind, **given), tiny_model(base).eval()
+    plain.module.load_state_dict(model.module.state_dict(), strict=False)
+    model.pointer.model.bias.fill_(1e9)
+    tokens, labels = draw_text(40)
+    targets = tokens.roll(-1, 1)
+    for known in (labels, None):
+        state, other = model.start(1, 4), plain.start(1, 4)
+        for start in range(0, 40, WINDOW):
+            part = slice(start, start + WINDOW)
+            batch = Batch(tokens[:, part], None if known is None else known[:, part])
+            hidden, state = model.encode(batch, state)
+            alone, other = plain.encode(batch, other)
+            assert torch.equal(unpack(hidden, model.width)[0], alone)
+            assert torch.equal(
+                model.nats(hidden, targets[:, part]), plain.nats(alone, targets[:, part])
+            )
+
+
+@pytest.mark.parametrize(("kind", "base"), PAIRS)
+def test_without_the_pointer_it_trains_as_its_base_to_the_bit(
+    kind: str, base: str, tmp_path: Path
+) -> None:
+    found = []
+    for name, changes in ((kind, {"entity_output": "none"}), (base, {}), (kind, {})):
+        training = make_training(tmp_path / f"{name}{len(changes)}", name, steps=6, **changes)
+        training.run()
+        found.append(weights(training))
+    assert torch.equal(found[0], found[1])
+    assert len(found[2]) > len(found[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) -> None:
+    pointed, plain = tiny_model(kind), tiny_model(kind.removesuffix("-pointer"))
+    own = pointed.module.state_dict()
+    assert all(torch.equal(t, own[name]) for name, t in plain.module.state_dict().items())
+    query, key = pointed.pointer.query.weight, pointed.pointer.key.weight
+    assert torch.equal(query, key)
+    torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 2}], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_run_ends_in_the_same_bytes(
+    kind: str, changes: dict[str, int], tmp_path: Path
+) -> None:
+    settings = {"steps": 12, "validate_every": 6, **changes}
+    whole = make_training(tmp_path / "whole", kind, **settings)
+    whole.run()
+    part = make_training(tmp_path / "cut", kind, **settings)
+    while part.progress.step < 7:
+        part.train_step()
+        part._after_step()
+    resumed = make_training(tmp_path / "cut", kind, **settings)
+    assert resumed.progress.step == 5
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    assert whole.progress.train_loss == resumed.progress.train_loss
+    assert whole.progress.dev_loss_on == resumed.progress.dev_loss_on
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_passes_one_after_another_give_the_gradients_of_one(kind: str, tmp_path: Path) -> None:
+    one, two = (
+        gradients(make_training(tmp_path / str(n), kind, dropout=0.0, accumulation=n))
+        for n in (1, 2)
+    )
+    assert one.keys() == two.keys()
+    for name, gradient in one.items():
+        torch.testing.assert_close(gradient, two[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bfloat16_stays_finite(kind: str, tmp_path: Path) -> None:
+    changes = {"precision": "bfloat16", "memory_gradient_windows": 1, "steps": 6}
+    training = make_training(tmp_path, kind, **changes)
+    progress = training.run()
+    assert progress.skipped_steps == 0
+    assert torch.isfinite(weights(training)).all()
+    assert torch.isfinite(torch.tensor([progress.dev_loss_on, progress.dev_loss_off])).all()
+
+
+@torch.no_grad()
+def test_hundreds_of_entities_are_told_apart() -> None:
+    """400 entities of one token each: whose form is what a row says, in its place and no other."""
+    model = lively(pointer_tokens=2, vocabulary=500, window=8)
+    tokens = torch.tensor([[1, *range(50, 450), *[1] * 40]]).repeat_interleave(2, 1)[:, 1:]
+    labels = torch.tensor([[0, *range(1, 401), *[0] * 40]]).repeat_interleave(2, 1)[:, 1:]
+    tokens[0, 2::2] = 2  # every other token of a mention is the same
+    state = model.start(1, 400)
+    for start in range(0, tokens.shape[1], WINDOW):
+        part = slice(start, start + WINDOW)
+        hidden, state = model.encode(Batch(tokens[:, part], labels[:, part]), state)
+    forms = state.forms[0, 1:, 0].tolist()
+    assert sorted(first for first, _ in forms) == list(range(50, 450))
+    assert {rest for _, rest in forms} == {2}
+    assert state.count[0].tolist() == [0] + [1] * 400
+    said = model.log_probabilities(hidden)
+    torch.testing.assert_close(said.exp().sum(-1), torch.ones(1, hidden.shape[1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_documents_packed_in_a_row_do_not_see_each_others_entities(kind: str) -> None:
+    """A row of training in which documents begin within windows and at their start, against each
+    document alone.
+    """
+    model = lively(kind)
+    texts = [draw_text(n, seed, entities=2) for seed, n in enumerate((21, 11, 24), start=7)]
+    for tokens, _ in texts:
+        tokens[0, 0] = 0  # <|endoftext|>
+    rows = (0, 2, 0)  # of the memory, whose documents end before they are used again
+    row = torch.cat([tokens for tokens, _ in texts], 1)
+    labels = torch.cat(
+        [torch.where(own > 0, own + r, 0) for (_, own), r in zip(texts, rows, strict=True)], 1
+    )
+    ends = [0, 21, 32, 56]
+    state, found = model.start(1, 4), []
+    for start in range(0, 56, WINDOW):
+        part = slice(start, start + WINDOW)
+        positions, fresh = torch.arange(WINDOW)[None].clone(), torch.zeros(1, 5, dtype=torch.bool)
+        for begin, r in zip(ends, rows, strict=False):
+            if start <= begin < start + WINDOW:
+                positions[0, begin - start :] -= positions[0, begin - start].clone()
+                fresh[0, r + 1 : r + 3] = True
+        packed = positions if (positions[:, 1:] == 0).any() else None
+        given = labels[:, part] if labels[:, part].any() else None
+        hidden, state = model.encode(Batch(row[:, part], given, packed, fresh), state)
+        found.append(model.log_probabilities(hidden))
+    said = torch.cat(found, 1)
+    for (tokens, own), begin, end in zip(texts, ends, ends[1:], strict=False):
+        # windows are cut where the row's are, so that the memory is as old
+        state, expected, at = model.start(1, 4), [], 0
+        while at < end - begin:
+            cut = min(end - begin, at + WINDOW - (begin + at) % WINDOW)
+            hidden, state = model.encode(Batch(tokens[:, at:cut], own[:, at:cut]), state)
+            expected.append(model.log_probabilities(hidden))
+            at = cut
+        torch.testing.assert_close(said[:, begin:end], torch.cat(expected, 1), rtol=1e-4, atol=1e-4)
+
+
+def test_saved_weights_give_the_same_bits_also_in_transformers(tmp_path: Path) -> None:
+    for kind in KINDS:
+        model, (tokens, labels) = lively(kind), draw_text(32)
+        model.save(tmp_path / kind)
+        other = AutoModelForCausalLM.from_pretrained(tmp_path / kind).eval()
+        state = model.start(1, 4)
+        with torch.no_grad():
+            for start in (0, WINDOW, 2 * WINDOW):
+                part = slice(start, start + WINDOW)
+                _, state = model.encode(Batch(tokens[:, part], labels[:, part]), state)
+            batch = Batch(tokens[:, 24:], labels[:, 24:])
+            hidden, _ = model.encode(batch, state)
+            ids = labels[:, 24:]
+            if kind == "gpt2e-pointer":
+                ids = state.lag_labels(ids, torch.zeros_like(ids, dtype=torch.bool))
+            logits = other(tokens[:, 24:], memory=state, entity_ids=ids).logits
+            assert hidden.shape[-1] > model.width
+            torch.testing.assert_close(
+                logits, model.log_probabilities(hidden), rtol=1e-5, atol=1e-5
+            )
+            alone = other(tokens[:, 24:]).logits
+            plain = model.encode(Batch(tokens[:, 24:]), state)[0] @ model.output_weight.T
+            torch.testing.assert_close(alone, plain, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_generation_takes_the_likeliest_of_the_mixture_with_and_without_a_cache(kind: str) -> None:
+    model, (tokens, labels) = lively(kind, window=24), draw_text(32)
+    reader = DocumentReader(model, window=16, stride=16)
+    source = reader.encode_tokens([0, *tokens[0].tolist()], [0, *labels[0].tolist()])
+    written = [
+        reader.generate(source, max_new_tokens=10, use_cache=cache, do_sample=False).tokens.tolist()
+        for cache in (True, False)
+    ]
+    known, ids = [0, *tokens[0].tolist()], [0, *labels[0].tolist()]
+    for _ in range(10):
+        state, found = model.start(1, 4), None
+        for start in range(0, len(known), 16):
+            part = slice(start, start + 16)
+            batch = Batch(torch.tensor([known[part]]), torch.tensor([ids[part]]))
+            found, state = model.encode(batch, state)
+        known.append(int(model.guess(found[:, -1:])))
+        ids.append(0)
+        if known[-1] == 0:
+            break
+    assert written[0] == written[1] == known
+
+
+@torch.no_grad()
+def test_a_reader_of_a_document_scores_it_as_the_steps_do() -> None:
+    model, corpus = lively(), give(tiny_corpus(1, seed=4, shortest=38), "gold")
+    losses = score_corpus(model, corpus, window=WINDOW, stride=WINDOW, batch=1)
+    reader = DocumentReader(model)
+    source = reader.encode_tokens(corpus.tokens.tolist(), corpus.gold.tolist())
+    found = reader.read(source)
+    torch.testing.assert_close(torch.from_numpy(found.losses), torch.from_numpy(losses))
+    assert found.hidden.shape == (len(losses), model.width)
+    assert found.memory.count.sum() > 5
+    alone = reader.read(source, entities=False)
+    assert not torch.equal(torch.from_numpy(alone.losses), torch.from_numpy(found.losses))
+    again = reader.read(source, memory=found.memory)
+    assert not torch.equal(torch.from_numpy(again.losses), torch.from_numpy(found.losses))
+
+
+@torch.no_grad()
+def test_context_that_is_read_again_is_not_written_again() -> None:
+    """A stride of half a window: the memory is what windows of that size leave of the same states,
+    and predictions are those of the equations.
+    """
+    model, corpus = lively(), give(tiny_corpus(1, seed=4, shortest=38), "gold")
+    losses = score_corpus(model, corpus, window=WINDOW, stride=WINDOW // 2, batch=1)
+    assert corpus.given is not None
+    tokens, labels = (
+        torch.from_numpy(array.astype("int64"))[None] for array in (corpus.tokens, corpus.given)
+    )
+    state, new, expected = model.start(1, 4), 0, [torch.zeros(1)]
+    while new < tokens.shape[1]:
+        start, end = max(0, new - WINDOW // 2), new + (WINDOW // 2 if new else WINDOW)
+        hidden = model.read_plainly(Batch(tokens[:, start:end]))[:, new - start :]
+        given = labels[:, new:end]
+        starts = torch.zeros_like(given, dtype=torch.bool)
+        latest = torch.cat([state.tokens[:, -3:], tokens[:, new:end]], 1)
+        plain = (hidden @ model.output_weight.T).log_softmax(-1)
+        if state.count.any():
+            plain = mix_all(plain, model.pointer(hidden, latest, state))
+        wanted = tokens[:, new + 1 : end + 1]
+        expected.append(-plain[:, : wanted.shape[1]].gather(2, wanted[..., None])[0, :, 0])
+        state, *_ = state.write(tokens[:, new:end], given, hidden, starts)
+        new = end
+    torch.testing.assert_close(torch.from_numpy(losses), torch.cat(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_a_training_step_minimises_the_mixture(tmp_path: Path) -> None:
+    """Its loss is the mean of the nats that evaluation gives, and not the model's alone."""
+    training = make_training(tmp_path, "gpt2-pointer", dropout=0.0, labels="gold")
+    assert training.model.objective == "mixture"
+    for _ in range(3):
+        training.train_step()
+    model = training.model.eval()
+    window = training.window(3)
+    state = training.streams.states[0]
+    batch = Batch(
+        torch.from_numpy(window.tokens),
+        torch.from_numpy(window.labels),
+        torch.from_numpy(window.positions) if window.packed else None,
+        torch.from_numpy(window.starting > 0),
+    )
+    with torch.no_grad():
+        hidden, _ = model.encode(batch, state)
+        expected = model.nats(hidden, torch.from_numpy(window.targets)).mean()
+    loss = training.streams.accumulate_gradients([window])
+    assert hidden.shape[-1] > model.width
+    torch.testing.assert_close(torch.tensor(loss), expected, rtol=1e-5, atol=1e-5)
+
+
+def plant(documents: int, seed: int) -> AlignedCorpus:
+    """Two entities with a name each, drawn anew for each document: after token 11 comes the one's,
+    after token 12 the other's, and nothing in a window tells which names these are.
+    """
+    corpus = tiny_corpus(documents, seed, shortest=64, longest=65)
+    generator = np.random.default_rng(seed)
+    tokens, gold = corpus.tokens.copy(), np.zeros_like(corpus.gold)
+    for start in corpus.offsets[:-1]:
+        names = generator.choice(np.arange(15, 40), 2, replace=False)
+        tokens[start + 1 : start + 64] = generator.integers(1, 11, 63)
+        for at in range(2, 62, 6):
+            who = (at // 6) % 2 if at < 12 else generator.integers(2)
+            tokens[start + at : start + at + 2] = 11 + who, names[who]
+            gold[start + at + 1] = 1 + who
+    mentions = np.where(gold > 0, np.arange(len(gold)), -1).astype(np.int32)
+    return replace(corpus, tokens=tokens, gold=gold, mentions=mentions)
+
+
+@pytest.mark.slow
+def test_it_learns_names_that_only_an_earlier_window_tells(tmp_path: Path) -> None:
+    corpus, test = plant(40, 1), give(plant(10, 2), "gold")
+    later = (test.gold > 0) & (np.arange(len(test.gold)) % 64 >= 2 * WINDOW)
+    settings = {"steps": 150, "learning_rate": 1e-2, "dropout": 0.0, "validate_every": 150}
+    nats = {}
+    for kind, changes in (("gpt2", {}), ("gpt2-pointer", {**CHANGES, "pointer_rate": 5.0})):
+        training = make_training(
+            tmp_path / kind, kind, corpus=corpus, documents_per_step=8, **settings, **changes
+        )
+        training.run()
+        model = training.model.eval()
+        for layer in ("gold", "none"):
+            losses = score_corpus(model, give(test, layer), window=WINDOW, stride=WINDOW, batch=10)
+            nats[kind, layer] = losses[later].mean()
+    assert nats["gpt2", "gold"] == nats["gpt2", "none"] > 2.8  # ln 25 is 3.2
+    assert nats["gpt2-pointer", "none"] > 2.8
+    assert nats["gpt2-pointer", "gold"] < 1.2
+
+
+@pytest.mark.parametrize(
+    ("labels", "changes", "message"),
+    [
+        ("lagged", {}, "lags its labels itself: give gold"),
+        ("lagged-resolver:names", {}, "lags its labels itself: give resolver:names"),
+        ("gold", {"memory_life": "epochs"}, "memory_life epochs keeps no forms to copy"),
+        ("gold", {"entity_lag": 0}, "entity_lag"),
+        ("gold", {"pointer_rate": 0}, "pointer_rate"),
+    ],
+)
+def test_what_can_not_be_is_said(labels: str, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny_entry("gpt2e-pointer", labels, **changes)
