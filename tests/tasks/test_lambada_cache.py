@@ -20,7 +20,7 @@ from entity_transformers.tasks.lambada_cache import (
 )
 
 HOW = {"window": 8, "batch": 3}
-KINDS = ["gpt2", "gpt2e", "lstm", "transformer-xl", "xlnet"]
+KINDS = ["gpt2", "gpt2e", "gpt2-pointer", "lstm", "transformer-xl", "xlnet"]
 
 
 def make_passages(count: int = 12, seed: int = 0) -> list[Passage]:

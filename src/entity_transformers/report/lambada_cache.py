@@ -12,7 +12,7 @@ from entity_transformers.report.measures import Tree
 from entity_transformers.report.results import Results, write_scored
 
 STEP = "lambada_cache"
-UNITS = {"perplexity": "perplexity per passage", "accuracy": "fraction"}
+UNITS = {"last_word_perplexity": "perplexity per passage", "last_word_accuracy": "fraction"}
 TUNED = {
     "none": "no cache",
     "text": "chosen on running text",
@@ -28,7 +28,7 @@ def measure(tree: Tree) -> Iterator[Row]:
         for entry in found["caches"]:
             condition = write_condition(tuned=entry["tuned"])
             for name in UNITS:
-                count, value = entry["passages"], entry[name]
+                count, value = entry["passages"], entry[name.removeprefix("last_word_")]
                 if value is not None:
                     yield Row(STEP, name, value, SPLIT, condition, count, model, seed)
 
@@ -63,6 +63,6 @@ def _row(results: Results, model: ModelEntry, tuned: str) -> tuple[Cell, ...]:
     return (
         write_scored(model),
         TUNED[tuned],
-        show(results.statistic(model, at("perplexity")), 2),
-        show(results.statistic(model, at("accuracy")), 2, percent=True),
+        show(results.statistic(model, at("last_word_perplexity")), 2),
+        show(results.statistic(model, at("last_word_accuracy")), 2, percent=True),
     )

@@ -184,7 +184,7 @@ def score_heads(
     """
     model.show_attention()
     found: dict[Key, HeadScores] = {}
-    for entities in ("off", "on") if model.can("entities") else ("off",):
+    for entities in ("off", "on") if "entity" in model.attention_modules() else ("off",):
         kinds = ("self", "entity") if entities == "on" else ("self",)
         given = {kind: None if profiles is None else profiles[kind, entities] for kind in kinds}
         recorders = {
