@@ -3,13 +3,15 @@ memory of its command.
 
 A generated corpus at four sizes of each, the others as they are at the least. Seconds and megabytes
 per million words are the slopes of straight lines; the ratios are of seconds at the largest to the
-least size. The commands are the study's own. Each runs in a fork that has the libraries already, so
-that their import, which costs the same at any size, is no part of the seconds; of memory it is.
+least size. The commands are the study's own. Each runs in a fork of a process that has run them all
+once, so that the import of libraries, which costs the same at any size, is no part of the seconds;
+of memory it is.
 """
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import io
 import itertools
 import os
 import shlex
@@ -34,6 +36,8 @@ from entity_transformers.corpus.sample import generate_corpus
 
 sys.path.insert(0, str(ROOT / "workflow"))
 from commands import list_jobs
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not survive a fork
 
 COLUMNS = {
     "seconds": Column("time, least size", "s"),
@@ -68,8 +72,9 @@ class Cost:
     memory: float
 
 
-def write_size(folder: Path, size: Size) -> None:
+def write_size(folder: Path, size: Size, steps: Sequence[str], models: Sequence[str]) -> None:
     """The study and its corpus."""
+    folder.mkdir()
     text = folder / "text"
     for name, lines in generate_corpus(size.words, 1).items():
         path = text / name
@@ -81,12 +86,12 @@ def write_size(folder: Path, size: Size) -> None:
         write_json_lines(folder / "corpus" / f"{split}.jsonl", rows)
     values: dict[str, Any] = {
         "base": os.path.relpath(ROOT / "studies/sample/study.yaml", folder),
-        "study": {"steps": STEPS},
+        "study": {"steps": [*steps]},
         "corpus": {"format": "jsonl", "path": "corpus"},
         "tokenizer": {"vocabulary": 500},
         "lm": {"layers": 1, "heads": 2, "width": size.width, "window": size.window, "steps": 8,
                "documents_per_step": 2, "validate_every": 8, "warmup_steps": 1},
-        "models": {"lstm": None},
+        "models": {name: None for name in ("gpt2", "gpt2e", "lstm") if name not in models},
         "perplexity": {"stride": size.window},
         "memory": {"sizes": [8], "width": 8, "steps": 2, "joint_size": 8, "joint_steps": 1},
         "ner": {"hidden": 8, "epochs": 1},
@@ -112,22 +117,28 @@ def measure(folder: Path, words: Sequence[str]) -> Cost:
     """What a command costs in a process of its own."""
     child = os.fork()
     if not child:
-        os.chdir(folder)
-        log = os.open("log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        code = 1
         try:
-            cli.main(words)
-        except SystemExit as stop:
-            os._exit(stop.code if isinstance(stop.code, int) else 0)
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
+            call(folder, words)
+            code = 0
+        finally:
+            os._exit(code)
     _, status, usage = os.wait4(child, 0)
     if status:
-        told = (folder / "log.txt").read_text(encoding="utf-8")[-2000:]
-        raise RuntimeError(f"{' '.join(words)}: exit {os.waitstatus_to_exitcode(status)}: {told}")
+        raise RuntimeError(f"{' '.join(words)} failed at {folder}")
     return Cost(usage.ru_utime, usage.ru_maxrss / 1024)
+
+
+def call(folder: Path, words: Sequence[str]) -> None:
+    """Run a command in the study's folder; what it says is shown if it fails."""
+    log = io.StringIO()
+    try:
+        with contextlib.chdir(folder), contextlib.redirect_stderr(log):
+            cli.main(words)
+    except SystemExit as stop:
+        if stop.code:
+            print(log.getvalue()[-2000:], file=sys.stderr, flush=True)
+            raise
 
 
 def name_command(words: Sequence[str]) -> str:
@@ -160,10 +171,10 @@ def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__, __file__)
     parser.add_argument("--words", type=int, default=4_000, help="the least; default %(default)s")
+    parser.add_argument("--steps", nargs="+", default=STEPS, help="default %(default)s")
+    parser.add_argument("--models", nargs="+", default=["gpt2", "gpt2e"], help="%(default)s")
     options = parser.parse_args()
     options.threads = 1
-    for module in ("lm", "perplexity", "embeddings", "ner", "report", "memory", "probe", "cache"):
-        importlib.import_module(f"entity_transformers.cli.{module}")
     least = Size(options.words)
     longer = [replace(least, words=n * least.words) for n in GROWTH]
     others = {
@@ -172,17 +183,19 @@ def main() -> None:
         "window": [replace(longer[1], window=n * least.window) for n in GROWTH],
     }
     costs: dict[Size, dict[str, Cost]] = {}
-    todo: list[list[str]] = []
     with tempfile.TemporaryDirectory() as name:
+        first = Path(name) / "first"
+        write_size(first, least, options.steps, options.models)
+        todo = list_commands(first)
+        for words in todo:
+            call(first, words)
         for size in dict.fromkeys([*longer, *(one for sizes in others.values() for one in sizes)]):
             folder = Path(name) / f"{size.words}-{size.eighths}-{size.width}-{size.window}"
-            folder.mkdir()
-            write_size(folder, size)
-            todo = todo or list_commands(folder)
+            write_size(folder, size, options.steps, options.models)
             costs[size] = run_size(folder, size, todo if size in longer else choose(todo))
     millions = [size.words / 1e6 for size in longer]
     report = Report(__doc__, COLUMNS, options)
-    for what, first in costs[least].items():
+    for what, cost in costs[least].items():
         more = {
             key: costs[sizes[-1]][what].seconds / max(1e-3, costs[sizes[0]][what].seconds)
             for key, sizes in others.items()
@@ -190,10 +203,10 @@ def main() -> None:
         }
         report.row(
             what,
-            seconds=first.seconds,
+            seconds=cost.seconds,
             per_million=slope(millions, [costs[size][what].seconds for size in longer]),
             **more,
-            memory=first.memory,
+            memory=cost.memory,
             memory_per_million=slope(millions, [costs[size][what].memory for size in longer]),
         )
     report.write()
