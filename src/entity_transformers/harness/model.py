@@ -62,7 +62,8 @@ class EntityTransformer(TemplateLM):
         device: str | None = None,
     ) -> None:
         super().__init__()
-        mode = {True: "on", False: "off"}.get(entities, entities)  # type: ignore[call-overload]
+        # in a YAML file on and off are booleans
+        mode = entities if isinstance(entities, str) else "on" if entities else "off"
         if mode not in MODES:
             raise ValueError(f"entities is {entities!r}, expected one of {', '.join(MODES)}")
         if not str(batch_size or 1).isdecimal() or int(batch_size or 1) < 1:
