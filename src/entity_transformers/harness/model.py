@@ -124,9 +124,9 @@ class EntityTransformer(TemplateLM):
         self, requests: Sequence[tuple[tuple[str, str], list[int], list[int]]], **kwargs: Any
     ) -> list[tuple[float, bool]]:
         contexts = [context.rstrip() for (context, _), _, _ in requests]
-        known = self._find_entities(contexts)
+        known, bare = self._find_entities(contexts), [self.prefix_token_id]
         pairs = [
-            Pair(given, wanted, known.get(context) or [0] * len(given))
+            Pair(given or bare, wanted, known.get(context) or [0] * len(given or bare))
             for context, (_, given, wanted) in zip(contexts, requests, strict=True)
         ]
         scores = score_pairs(self.reader.model, pairs, window=self.max_length, batch=self.batch)
