@@ -16,7 +16,8 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
 
 # Nothing is built or installed that requirements*.txt has no SHA-256 of, but torch and its CUDA
-# libraries: which build is wanted, for which device and from where, is the machine's to say.
+# libraries: which build is wanted, for which device and from where, is the machine's to say. Python is
+# below 3.13 as in pyproject.toml, which says why.
 .venv/ready: pyproject.toml constraints.txt requirements-build.txt requirements.txt
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -1,9 +1,10 @@
 """Run README's Python where the wheel alone is installed, on a tiny GPT-2 in place of the hub's,
-and see that nothing but the package's own requirements came with it.
+and the demo on a tiny GPT2E, and see that nothing but the package's own requirements came with it.
 """
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +24,13 @@ from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 from entity_transformers.corpus.alignment import learn_tokenizer  # noqa: E402
 from entity_transformers.corpus.marked import read_marked  # noqa: E402
 
+
+def run(*words: str) -> str:
+    """What the command prints."""
+    command = [str(Path(sys.executable).with_name("entity-transformers")), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 assert blocks, "README has no Python"
 with tempfile.TemporaryDirectory() as folder:
@@ -34,4 +42,8 @@ with tempfile.TemporaryDirectory() as folder:
             'Tokenizer.from_pretrained("gpt2")', f"Tokenizer.from_file({encoder!r})"
         )
         exec(local.replace('"gpt2"', repr(folder)), {})
-print(f"{entity_transformers.__version__}: {len(blocks)} examples run")
+    entity_transformers.GPT2EForCausalLM.from_pretrained(folder).save_pretrained(folder)
+    shown = run("demo", "--model", folder)
+assert "nats per token: " in shown, shown
+assert run("--version").split()[-1] == entity_transformers.__version__
+print(f"{entity_transformers.__version__}: {len(blocks)} examples and the demo run")

@@ -159,6 +159,8 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     expected, found = (model.loglikelihood(requests) for model in (theirs, ours))
     assert [a[0] for a in found] == pytest.approx([a[0] for a in expected], rel=1e-5)
     assert [a[1] for a in found] == [a[1] for a in expected]
+    blank, none = (ours.loglikelihood([ask(*pair)]) for pair in ((" ", "Anna."), ("", " Anna.")))
+    assert blank == none  # of which theirs makes an AssertionError
     texts = [ask("Anna."), ask(long), ask(PASSAGES[3])]
     assert ours.loglikelihood_rolling(texts) == pytest.approx(
         theirs.loglikelihood_rolling(texts), rel=1e-5

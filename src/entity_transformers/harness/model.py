@@ -62,7 +62,8 @@ class EntityTransformer(TemplateLM):
         device: str | None = None,
     ) -> None:
         super().__init__()
-        mode = {True: "on", False: "off"}.get(entities, entities)  # type: ignore[call-overload]
+        # in a YAML file on and off are booleans
+        mode = entities if isinstance(entities, str) else "on" if entities else "off"
         if mode not in MODES:
             raise ValueError(f"entities is {entities!r}, expected one of {', '.join(MODES)}")
         if not str(batch_size or 1).isdecimal() or int(batch_size or 1) < 1:
@@ -123,9 +124,9 @@ class EntityTransformer(TemplateLM):
         self, requests: Sequence[tuple[tuple[str, str], list[int], list[int]]], **kwargs: Any
     ) -> list[tuple[float, bool]]:
         contexts = [context.rstrip() for (context, _), _, _ in requests]
-        known = self._find_entities(contexts)
+        known, bare = self._find_entities(contexts), [self.prefix_token_id]
         pairs = [
-            Pair(given, wanted, known.get(context) or [0] * len(given))
+            Pair(given or bare, wanted, known.get(context) or [0] * len(given or bare))
             for context, (_, given, wanted) in zip(contexts, requests, strict=True)
         ]
         scores = score_pairs(self.reader.model, pairs, window=self.max_length, batch=self.batch)
