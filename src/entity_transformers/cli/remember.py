@@ -68,7 +68,7 @@ def _make_reader(
     config = read_json(lm / "config.json") if (lm / "config.json").is_file() else {}
     kind, tokenizer = config.get("model_type"), results / "corpus" / "tokenizer.json"
     if config.get("entity_output") == "pointer":
-        loaded = load_model(lm, KINDS[kind], device)
+        loaded = load_model(lm, KINDS[str(kind)], device)
         own = EntityReader(
             cast(GPT2Pointer, loaded),
             read_tokenizer(tokenizer),

@@ -80,7 +80,10 @@ class PointerMemory:
         ``like`` [.., W], on its device and in its dtype, float32 at least.
         """
         latest, width = keep.lag + keep.tokens, like.shape[-1]
-        whose = {"device": like.device, "dtype": torch.promote_types(like.dtype, torch.float32)}
+        whose: Any = {
+            "device": like.device,
+            "dtype": torch.promote_types(like.dtype, torch.float32),
+        }
 
         def whole(*shape: int, value: int = 0) -> Tensor:
             return torch.full((rows, *shape), value, dtype=torch.int64)
@@ -117,7 +120,7 @@ class PointerMemory:
         """The same with the tensors of `tensors`."""
         base = {name: t for name, t in tensors.items() if not name.startswith(OWN)}
         like = self.own()
-        own = {k: tensors[f"{OWN}{k}"].to(like[k].device, copy=True) for k in like}
+        own: Any = {k: tensors[f"{OWN}{k}"].to(like[k].device, copy=True) for k in like}
         return replace(self, base=self.base.replace(base) if base else self.base, **own)
 
     def detach(self) -> PointerMemory:
@@ -129,7 +132,8 @@ class PointerMemory:
     def select(self, rows: Tensor | slice) -> PointerMemory:
         """The documents ``rows``: int64 indices, bool [B] or a slice."""
         there = rows.cpu() if isinstance(rows, Tensor) else rows
-        own = {k: v[rows if v.device == self.keys.device else there] for k, v in self.own().items()}
+        near = self.keys.device
+        own: Any = {k: v[rows if v.device == near else there] for k, v in self.own().items()}
         return replace(self, base=self.base.select(rows), **own)
 
     def expand(self, copies: int) -> PointerMemory:

@@ -167,7 +167,7 @@ class Pointed:
         return inputs
 
 
-class GPT2PointerForCausalLM(Pointed, EntityGeneration, GPT2LMHeadModel):
+class GPT2PointerForCausalLM(Pointed, EntityGeneration, GPT2LMHeadModel):  # type: ignore[misc]
     """GPT-2 whose output may copy forms of the entities of a `PointerMemory`."""
 
     config_class = GPT2PointerConfig
@@ -178,7 +178,7 @@ class GPT2PointerForCausalLM(Pointed, EntityGeneration, GPT2LMHeadModel):
         self.post_init()
 
 
-class GPT2EPointerForCausalLM(Pointed, GPT2EForCausalLM):
+class GPT2EPointerForCausalLM(Pointed, GPT2EForCausalLM):  # type: ignore[misc]
     """GPT2E whose output may copy forms of the entities of a `PointerMemory`."""
 
     _auto_class = None

@@ -99,7 +99,7 @@ class EntityPointer(nn.Module):
         query = self.query(states) / math.sqrt(self.key.out_features)
         about = self.rate * (
             self.seen[bucket(held.age, AGES)]
-            + self.count[bucket(held.count, COUNTS)]
+            + self.count[bucket(held.mentions, COUNTS)]
             + self.rank[held.rank]
         )
         scores = upcast(query @ self.key(keys).mT) + about[:, None]
@@ -126,14 +126,14 @@ class Held(NamedTuple):
 
     keys  float32 [B, F, W]  the state that stands for the form's entity
     forms int64 [B, F, L]    its tokens; -1 after the last, and where there is no form
-    age, count, rank  int64 [B, F]: tokens since its entity was mentioned, its mentions, and how
+    age, mentions, rank  int64 [B, F]: tokens since its entity was mentioned, its mentions, and how
                              many of its entity's forms are later ones
     """
 
     keys: Tensor
     forms: Tensor
     age: Tensor
-    count: Tensor
+    mentions: Tensor
     rank: Tensor
 
 

@@ -80,8 +80,8 @@ class GPT2EPointer(GPT2Pointer, gpt2e.GPT2E):
                     for (row, _), one in latest.items()
                 ]
             )
-            where = torch.tensor(list(latest), device=vectors.device).unbind(1)
-            base = base.put(*where, vectors.to(base.states.dtype))
+            rows, entities = torch.tensor(list(latest), device=vectors.device).unbind(1)
+            base = base.put(rows, entities, vectors.to(base.states.dtype))
         return replace(after, base=base)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:

@@ -78,8 +78,11 @@ class EntityReader(RememberingReader):
         return said.exp().float().cpu(), alone.float().softmax(-1).cpu()
 
     def _batch(self, start: int, end: int, labels: np.ndarray) -> Batch:
-        pair = (torch.from_numpy(array[start:end])[None] for array in (self.inputs, labels))
-        return Batch(*(part.to(self.model.device) for part in pair))
+        tokens, given = (
+            torch.from_numpy(array[start:end])[None].to(self.model.device)
+            for array in (self.inputs, labels)
+        )
+        return Batch(tokens, given)
 
     def _held(self) -> set[int]:
         """The first tokens of the mentions that the memory holds: all that have been known for as
