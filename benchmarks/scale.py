@@ -5,7 +5,7 @@ A generated corpus at four sizes of each, the others as they are at the least. S
 per million words are the slopes of straight lines; the ratios are of seconds at the largest to the
 least size. The commands are the study's own. Each runs in a fork of a process that has run them all
 once, so that the import of libraries, which costs the same at any size, is no part of the seconds;
-of memory it is.
+and memory is what the fork has at most beyond one that does nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,13 @@ class Size:
 
     words: int
     eighths: int = 8
-    width: int = 16
-    window: int = 32
+    width: int = 64
+    window: int = 64
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of the user, and the largest resident memory in MB."""
+    """CPU seconds of the user, and the largest resident memory in MB, less the parent's."""
 
     seconds: float
     memory: float
@@ -130,7 +130,9 @@ def measure(folder: Path, words: Sequence[str]) -> Cost:
 
 
 def call(folder: Path, words: Sequence[str]) -> None:
-    """Run a command in the study's folder; what it says is shown if it fails."""
+    """Run a command, if there is one, in the study's folder; what it says is shown if it fails."""
+    if not words:
+        return
     log = io.StringIO()
     try:
         with contextlib.chdir(folder), contextlib.redirect_stderr(log):
@@ -151,7 +153,8 @@ def run_size(folder: Path, size: Size, todo: Sequence[Sequence[str]]) -> dict[st
     """The cost of each command."""
     costs = {}
     for words in todo:
-        costs[name_command(words)] = measure(folder, words)
+        cost, nothing = measure(folder, words), measure(folder, [])
+        costs[name_command(words)] = replace(cost, memory=cost.memory - nothing.memory)
         print(f"{size} {name_command(words)}: {costs[name_command(words)]}", file=sys.stderr)
     return costs
 
@@ -170,7 +173,7 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__, __file__)
-    parser.add_argument("--words", type=int, default=4_000, help="the least; default %(default)s")
+    parser.add_argument("--words", type=int, default=50_000, help="the least; default %(default)s")
     parser.add_argument("--steps", nargs="+", default=STEPS, help="default %(default)s")
     parser.add_argument("--models", nargs="+", default=["gpt2", "gpt2e"], help="%(default)s")
     options = parser.parse_args()
@@ -193,9 +196,20 @@ def main() -> None:
             folder = Path(name) / f"{size.words}-{size.eighths}-{size.width}-{size.window}"
             write_size(folder, size, options.steps, options.models)
             costs[size] = run_size(folder, size, todo if size in longer else choose(todo))
+    tell(Report(__doc__, COLUMNS, options), costs, longer, others)
+
+
+def tell(
+    report: Report,
+    costs: Mapping[Size, Mapping[str, Cost]],
+    longer: Sequence[Size],
+    others: Mapping[str, Sequence[Size]],
+) -> None:
+    """A row per command; ``longer`` are the sizes that differ in words, ``others`` those by column
+    that differ in something else.
+    """
     millions = [size.words / 1e6 for size in longer]
-    report = Report(__doc__, COLUMNS, options)
-    for what, cost in costs[least].items():
+    for what, cost in costs[longer[0]].items():
         more = {
             key: costs[sizes[-1]][what].seconds / max(1e-3, costs[sizes[0]][what].seconds)
             for key, sizes in others.items()
