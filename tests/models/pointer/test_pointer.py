@@ -259,7 +259,7 @@ def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_
 ) -> None:
     model, (tokens, labels) = lively(kind), draw_text(64, seed=5)
     _, expected = read(model, tokens, labels)
-    for t in range(0, 64, 5):
+    for t in range(3, 64, 12):
         other, named = tokens.clone(), labels.clone()
         other[:, t + 1 :] = other[:, t + 1 :] % 5 + 1
         named[:, t + 1 :] = (named[:, t + 1 :] + 1) % 5
