@@ -4,15 +4,15 @@ makes no number of it.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import safetensors.numpy
 import yaml
-from safetensors import SafetensorError
 
 from entity_transformers.artifacts import DIGESTS, read_json
 from entity_transformers.cli import main
@@ -154,9 +154,9 @@ def test_a_full_disk_in_align_corpus_is_one_line(
     study: Path, fail: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as of a file without a name
 
-    monkeypatch.setattr(safetensors.numpy, "save_file", full)
+    monkeypatch.setattr("entity_transformers.streamed.ArrayWriter.append", full)
     told = fail("align-corpus")
     assert told.startswith("entity-transformers align-corpus: results/corpus/train.safetensors: ")
     assert "No space left on device" in told

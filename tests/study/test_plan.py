@@ -32,6 +32,7 @@ def read_study() -> dict[str, Any]:
     """A study with all steps, a model matched to another one and one with a value of its own."""
     values = read_values(STUDY)
     values["models"]["slow"] = {"kind": "gpt2e", "labels": "gold", "learning_rate": 1e-4}
+    values["models"]["pointer"] = {"kind": "gpt2e-pointer", "labels": "gold"}
     values["models"] |= {kind: {"kind": kind} for kind in ("word2vec", "fasttext", "glove")}
     values["study"]["steps"].insert(-1, "analogies")
     values["analogies"] = {"most_frequent": 30_000}

@@ -88,6 +88,7 @@ def test_every_number_s_code_is_of_some_step() -> None:
         "encode.document",
         "encode.watched",
         "tasks.demo",
+        "tasks.memory.entity_reader",
         "tasks.memory.remember",
         "train.trainer",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import count
 
 from markupsafe import Markup
 
@@ -54,13 +55,14 @@ def place_steps(links: Graph) -> dict[str, tuple[int, int]]:
         readers = [other for other in links if name in links[other]]
         if readers and all(STEPS[reader].summary for reader in readers):
             columns[name] = last - 1
-    nearest = {name: max((columns[o] for o in links[name]), default=-1) for name in links}
-    rows: dict[int, int] = {}
+    sources = {name: [columns[other] for other in links[name]] or [-1] for name in links}
+    taken: set[tuple[int, int]] = set()
     places = {}
-    for name in sorted(links, key=lambda one: -nearest[one]):
-        row = rows.setdefault(columns[name], 0)
+    for name in sorted(links, key=lambda one: -max(sources[one])):
+        passed = range(min(min(sources[name]) + 1, columns[name]), columns[name] + 1)
+        row = next(row for row in count() if not taken & {(one, row) for one in passed})
+        taken |= {(one, row) for one in passed}
         places[name] = columns[name], row
-        rows[columns[name]] += 1
     return {name: places[name] for name in links}
 
 
