@@ -6,36 +6,8 @@ out: results/report/: measures.csv (every number), pictures.json, tables/, figur
 `snakemake --report FILE.html` shows the tables and figures with captions, in the categories of the page.
 """
 
-import re
-
-from entity_transformers.report.catalogue import CATALOGUE, list_captions
-
 MEASURED = PLAN.measured()
 RECORDS = [file for file in MEASURED if file.endswith((".csv", "manifest.json"))]
-CATEGORIES = {
-    name: shown.title
-    for shown in CATALOGUE.values()
-    for name in (*shown.tables, *shown.figures)
-}
-
-
-def categorise(wildcards):
-    """The heading of a table or figure on the page."""
-    return CATEGORIES.get(wildcards.name, "What holds and what does not")
-
-
-def write_caption(kind, name):
-    """What stands beside a table, or below a figure, as reStructuredText."""
-    if kind == "figures":
-        found = [list_captions().get(name, "")]
-    else:
-        parts = Path(f"results/report/tables/{name}.md").read_text().split("\n\n")
-        found = [part for part in parts if not part.startswith("|")]
-    marks = re.compile(r"([\\*`|_])")
-    return "\n\n".join(marks.sub(r"\\\1", part.strip().lstrip("# ")) for part in found)
-
-
-config["write_caption"] = write_caption  # all of the workflow that a caption can see
 
 
 rule collect_measures:
