@@ -31,7 +31,7 @@ from entity_transformers.train.loop import Training
 
 LONG = pytest.mark.skipif(
     "ENTITY_TRANSFORMERS_LONG" not in os.environ,
-    reason="a minute and a half more, of what the other rows show: set ENTITY_TRANSFORMERS_LONG",
+    reason="minutes more: set ENTITY_TRANSFORMERS_LONG to have them run",
 )
 FULL = load(ROOT / "params.yaml").recall
 OF_KIND = load(ROOT / "params.yaml").kinds
@@ -172,7 +172,7 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
 @pytest.mark.parametrize(
     ("name", "low", "high"),
     [
-        ("gpt2", 0.05, 0.15),
+        pytest.param("gpt2", 0.05, 0.15, marks=LONG),
         pytest.param("gpt2-document", 0.6, 0.95, marks=LONG),
         ("keys-detached", 0.05, 0.35),
         pytest.param("keys-gradient", 0.85, 1.0, marks=LONG),
