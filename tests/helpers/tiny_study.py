@@ -88,6 +88,16 @@ def planned(folder: Path, root: Path = ROOT) -> set[str]:
     return jobs - {"all"}
 
 
+def rules_of(*steps: str) -> set[str]:
+    """The rules of some steps."""
+    return {rule for step in steps for rule in STEPS[step].rules}
+
+
+def rules(jobs: set[str]) -> set[str]:
+    """The rules of some jobs."""
+    return {job.partition(" ")[0] for job in jobs}
+
+
 def stages_of_jobs(jobs: set[str]) -> set[str]:
     """The stages of DVC that the jobs are part of."""
     homes = {rule: step for step in STEPS.values() for rule in step.rules}
