@@ -30,6 +30,9 @@ MODELS = {
     "gpt2e-pointer": {
         "kind": "gpt2e-pointer", "role": "other", "labels": "resolver:names-causal"
     },
+    "gpt2-pointer-random": {
+        "kind": "gpt2-pointer", "role": "control", "labels": "random-resolver:names-causal"
+    },
 }  # fmt: skip
 
 
@@ -128,8 +131,12 @@ def test_studies_pointer_has_a_row_for_each_way_of_giving_labels() -> None:
     assert found == {
         "gpt2": ("gpt2", "none", 3),
         "gpt2-pointer": ("gpt2-pointer", names, 3),
+        **{
+            f"gpt2-pointer-{control}": ("gpt2-pointer", f"{control}-{names}", 3)
+            for control in ("shuffled", "surface", "random")
+        },
         "gpt2e-pointer": ("gpt2e-pointer", names, 3),
         "gpt2e-pointer-given": ("gpt2e-pointer", names, 3),
     }
     inputs = {e.name: getattr(e.lm, "entity_input", None) for e in params.entries()}
-    assert [inputs[name] for name in found] == [None, None, "lagged", "given"]
+    assert [inputs[name] for name in found] == [*[None] * 5, "lagged", "given"]

@@ -13,15 +13,17 @@ from tiny import tiny_corpus
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import (
+    CHANGED,
     LAG,
     LAYERS,
     first_mentions,
     give,
+    place_spans,
     shuffle_given,
     shuffle_labels,
 )
-from entity_transformers.kinds import LABELS
-from entity_transformers.tasks.memory.entries import NEVER, find_mentions
+from entity_transformers.corpus.layers import CHANGES, LABELS
+from entity_transformers.tasks.memory.entries import NEVER, find_mentions, name_by_form
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
 
@@ -45,6 +47,7 @@ def one_document(gold: list[int], mentions: list[int]) -> AlignedCorpus:
 
 def test_a_study_can_name_every_layer() -> None:
     assert tuple(LAYERS) == LABELS
+    assert {*CHANGED} == {*CHANGES}
 
 
 @CORPORA
@@ -83,7 +86,7 @@ def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
         ValueError,
         match=(
             rf"split 'train' has no labels '{layer}', it has gold, none, shuffled, first-only,"
-            r" lagged, resolver:names$"
+            r" lagged, surface, random, nouns, resolver:names$"
         ),
     ):
         give(corpus, layer)
@@ -187,7 +190,7 @@ def test_what_comes_later_changes_no_lagged_label_before(corpus: AlignedCorpus) 
 
 
 @CORPORA
-def test_a_resolver_s_labels_are_lagged_and_shuffled_by_its_own_mentions(
+def test_a_resolver_s_labels_are_changed_by_its_own_mentions(
     corpus: AlignedCorpus,
 ) -> None:
     """The gold ones under another name, with gold chains and mentions that are something else."""
@@ -198,8 +201,9 @@ def test_a_resolver_s_labels_are_lagged_and_shuffled_by_its_own_mentions(
         mentions=np.full_like(corpus.mentions, -1),
         layers=layers,
     )
-    for gold, named in (("lagged", "lagged-resolver:names"), ("gold", "resolver:names")):
-        one, other = give(corpus, gold), give(empty, named)
+    changed = [(change, f"{change}-resolver:names") for change in CHANGES]
+    for gold, named in (*changed, ("gold", "resolver:names")):
+        one, other = give(corpus, gold, 5), give(empty, named, 5)
         np.testing.assert_array_equal(one.given, other.given)
         np.testing.assert_array_equal(shuffle_given(one, 3).given, shuffle_given(other, 3).given)
     with pytest.raises(ValueError, match="has no labels 'lagged-resolver:other'"):
@@ -217,3 +221,76 @@ def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) 
     for d in range(len(corpus)):
         part = corpus.document(d)
         assert sorted(shuffled[part]) == sorted(lagged.given[part])
+
+
+@CORPORA
+def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) -> None:
+    """Document by document as step memory's control has it, numbered by first appearance."""
+    given = give(corpus, "surface").given
+    assert given is not None
+    np.testing.assert_array_equal(given > 0, corpus.gold > 0)
+    for d in range(len(corpus)):
+        part = slice(corpus.document(d).start + 1, corpus.document(d).stop)
+        columns = (corpus.gold, corpus.mentions, corpus.words, corpus.tokens)
+        found = name_by_form(find_mentions(*(column[part] for column in columns)))
+        expected = np.zeros(part.stop - part.start, int)
+        for mention in found:
+            expected[mention.start : mention.end] = mention.entity + 1
+        np.testing.assert_array_equal(given[part], expected)
+
+
+@CORPORA
+def test_random_spans_are_as_many_and_as_long_as_the_mentions(corpus: AlignedCorpus) -> None:
+    one, again, other = (give(corpus, "random", seed).given for seed in (1, 1, 2))
+    assert one is not None
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        assert one[part][0] == 0  # <|endoftext|>
+        assert (one[part] > 0).sum() == (corpus.gold[part] > 0).sum()
+    head = give(corpus.head(1), "random", 1).given
+    np.testing.assert_array_equal(head, one[: corpus.offsets[1]])
+
+
+def test_spans_lie_anywhere_and_none_over_another() -> None:
+    """A span of one token and one of two are drawn in all the twelve ways that five have."""
+    drawn = {
+        tuple(place_spans(np.array([1, 2]), 5, np.random.default_rng(seed)).tolist())
+        for seed in range(400)
+    }
+    assert len(drawn) == 12
+    assert place_spans(np.array([2, 3]), 5, np.random.default_rng(0)).min() == 0
+    assert (place_spans(np.array([], int), 3, np.random.default_rng(0)) == -1).all()
+    sizes = np.array([1, 4, 2, 2])
+    for seed in range(50):
+        spans = place_spans(sizes, 11, np.random.default_rng(seed))
+        assert sorted(np.unique(spans[spans >= 0], return_counts=True)[1]) == sorted(sizes)
+
+
+def test_without_parts_of_speech_there_are_no_nouns() -> None:
+    with pytest.raises(ValueError, match="has no parts of speech, so no labels 'nouns'"):
+        give(one_document([0, 1], [-1, 0]), "nouns")
+
+
+@CORPORA
+def test_nouns_are_entities_by_their_spelling(corpus: AlignedCorpus) -> None:
+    tags = np.array([name.startswith("NN") for name in corpus.tag_names])[corpus.tags]
+    assert tags.any()
+    given = give(corpus, "nouns")
+    assert given.given is not None
+    np.testing.assert_array_equal(given.given > 0, tags & (corpus.words >= 0))
+    shuffled = shuffle_given(given, 1).given
+    assert shuffled is not None
+    np.testing.assert_array_equal(shuffled > 0, given.given > 0)
+    assert not np.array_equal(shuffled, given.given)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        forms: dict[int, set[tuple[int, ...]]] = {}
+        for word in np.unique(corpus.words[part][given.given[part] > 0]):
+            own = corpus.words[part] == word
+            form = tuple(corpus.tokens[part][own].tolist())
+            forms.setdefault(int(given.given[part][own][0]), set()).add(form)
+        spelt = [form for several in forms.values() for form in several]
+        assert len(spelt) == len(set(spelt)) == len(forms)
+        assert sorted(forms) == list(range(1, len(forms) + 1))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tiny import SAMPLE, tiny_entry, tiny_params
 
+from entity_transformers.corpus.layers import CHANGES, EXPECTED, LABELS
 from entity_transformers.kinds import (
     CAPABILITIES,
     KINDS,
-    LABELS,
     ROLES,
     Kind,
     KindError,
@@ -65,7 +65,7 @@ def test_role_and_labels_may_be_left_out_and_are_no_params() -> None:
     assert (bare.name, bare.kind.name, bare.role, bare.labels) == ("a", "gpt2e", "other", "none")
     for role in ROLES:
         assert resolve_entry({"a": {"kind": "gpt2", "role": role}}).role == role
-    for labels in (*LABELS, "resolver:names"):
+    for labels in (*LABELS, "resolver:names", *(f"{c}-resolver:names" for c in CHANGES)):
         assert resolve_entry({"a": {"kind": "gpt2e", "labels": labels}}).labels == labels
 
 
@@ -90,7 +90,7 @@ def test_a_kind_can_what_it_says() -> None:
 
 
 KNOWN = ", ".join(KINDS)
-LAYERS = "gold, none, shuffled, first-only, lagged, resolver:NAME, lagged-resolver:NAME"
+LAYERS = ", ".join(EXPECTED)
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, f"models.a.kind: None, expected one of {KNOWN}"),
     ({"kind": "gpt3"}, f"models.a.kind: 'gpt3', expected one of {KNOWN}"),

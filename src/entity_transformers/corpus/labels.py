@@ -6,41 +6,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.layers import RESOLVER, split_layer
 
 LAG = 2
 """Words after a mention's last one, of which the last must have begun before the mention counts as
 known: a causal resolver may have looked at the first.
 """
-LAGGED = "lagged"
 
 
 def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
-    """The split with the labels of ``layer`` for a model to read: gold, none, shuffled (by
-    ``seed``), first-only, lagged, or a resolver's by its name, with lagged- before it lagged.
+    """The split with the labels of ``layer`` (`layers.LABELS`, or a resolver's by its name, as it
+    is or changed) for a model to read; ``seed`` is of those that are drawn.
 
-    A resolver that has not annotated this split raises ValueError.
+    A resolver that has not annotated this split raises ValueError, and so do nouns where the corpus
+    has no parts of speech.
     """
     if layer in LAYERS:
         return replace(corpus, given=LAYERS[layer](corpus, seed), layer=layer)
-    name = layer.removeprefix(f"{LAGGED}-")
-    if name not in corpus.layers:
+    change, base = split_layer(layer)
+    if base not in corpus.layers:
         found = ", ".join((*LAYERS, *corpus.layers))
         raise ValueError(f"split {corpus.split!r} has no labels {layer!r}, it has {found}")
-    given = corpus.layers[name]
-    if name != layer:
-        given = lag(corpus, given, find_spans(corpus, name))
+    given = corpus.layers[base]
+    if change is not None:
+        given = CHANGED[change](corpus, given, seed, find_spans(corpus, base))
     return replace(corpus, given=given, layer=layer)
 
 
 def find_spans(corpus: AlignedCorpus, layer: str) -> np.ndarray:
-    """The mentions that the labels of a layer belong to, int32 [N]: of a resolver its own; -1:
-    none.
+    """The mentions that the labels of an unchanged layer belong to, int32 [N]: of a resolver its
+    own; -1: none.
     """
-    return corpus.layers.get(layer.replace("resolver:", "mentions:"), corpus.mentions)
+    return corpus.layers.get(layer.replace(RESOLVER, "mentions:"), corpus.mentions)
 
 
 def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndarray:
@@ -61,13 +64,17 @@ def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndar
 
 def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
     """The split with the labels that it is given permuted among each document's mentions."""
-    assert corpus.given is not None
-    if corpus.layer.startswith(LAGGED):
-        named = [corpus.given[corpus.document(d)] > 0 for d in range(len(corpus))]
-        spans = np.concatenate([np.where(own, np.cumsum(own) - 1, -1) for own in named])
+    given = corpus.given
+    assert given is not None
+    change, base = split_layer(corpus.layer)
+    if change in ("lagged", "random") or base == "nouns":  # on other tokens than the mentions
+        named = given > 0
+        begun = named if change == "lagged" else named & (np.diff(given, prepend=0) != 0)
+        parts = map(corpus.document, range(len(corpus)))
+        spans = np.concatenate([np.where(named[p], np.cumsum(begun[p]) - 1, -1) for p in parts])
     else:
-        spans = find_spans(corpus, corpus.layer)
-    shuffled = shuffle_labels(corpus, corpus.given, seed, spans)
+        spans = find_spans(corpus, base)
+    shuffled = shuffle_labels(corpus, given, seed, spans)
     return replace(corpus, given=shuffled, layer=f"{corpus.layer}, shuffled")
 
 
@@ -95,6 +102,63 @@ def _permute(
     return np.where(inside, generator.permutation(entity_of)[np.maximum(mentions, 0)], 0)
 
 
+def name_by_spelling(corpus: AlignedCorpus, spans: np.ndarray) -> np.ndarray:
+    """Labels by which whatever is spelt the same in a document is one entity, whatever is not is
+    another: spans without chains, int32 [N]. Entities are numbered by first appearance.
+    """
+    labels = np.zeros_like(corpus.gold)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        own, tokens, numbers = spans[part], corpus.tokens[part], dict[bytes, int]()
+        edges = np.flatnonzero(np.diff(own, prepend=-1, append=-1)).tolist()
+        for start, end in pairwise(edges):
+            if own[start] >= 0:
+                number = numbers.setdefault(tokens[start:end].tobytes(), len(numbers) + 1)
+                labels[part.start + start : part.start + end] = number
+    return labels
+
+
+def place_spans(sizes: np.ndarray, length: int, generator: np.random.Generator) -> np.ndarray:
+    """Spans of ``sizes`` tokens each, in any order and at any place of ``length`` tokens, none over
+    another: the number of a token's span, or -1, int64 [length].
+    """
+    sizes = generator.permutation(sizes).astype(np.int64)
+    gaps = np.sort(generator.integers(0, length - sizes.sum() + 1, len(sizes)))
+    starts = gaps + np.cumsum(sizes) - sizes
+    spans = np.full(length, -1)
+    for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+        spans[start : start + size] = number
+    return spans
+
+
+def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarray:
+    """Labels of as many spans of as many tokens as the mentions are, anywhere in the document; each
+    spelling is one entity, int32 [N].
+    """
+    drawn = np.full_like(spans, -1)
+    for d in range(len(corpus)):
+        part = slice(corpus.document(d).start + 1, corpus.document(d).stop)  # <|endoftext|> is none
+        sizes = np.unique(spans[part][spans[part] >= 0], return_counts=True)[1]
+        drawn[part] = place_spans(sizes, part.stop - part.start, np.random.default_rng([seed, d]))
+    return name_by_spelling(corpus, drawn)
+
+
+def find_nouns(corpus: AlignedCorpus) -> np.ndarray | None:
+    """Which tokens are of a noun, bool [N]; None where the corpus has no parts of speech."""
+    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
+    return np.isin(corpus.tags, tags) & (corpus.words >= 0) if tags else None
+
+
+def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
+    """Labels of every noun, an entity for each spelling, int32 [N]; ValueError where the corpus has
+    no parts of speech.
+    """
+    nouns = find_nouns(corpus)
+    if nouns is None:
+        raise ValueError(f"split {corpus.split!r} has no parts of speech, so no labels 'nouns'")
+    return name_by_spelling(corpus, np.where(nouns, corpus.words, -1))
+
+
 def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
     """Is the token in the first mention of its entity in the document: bool [N]."""
     first = np.zeros(len(corpus.tokens), bool)
@@ -107,12 +171,28 @@ def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
     return first
 
 
+CHANGED: dict[str, Callable[[AlignedCorpus, np.ndarray, int, np.ndarray], np.ndarray]] = {
+    "shuffled": shuffle_labels,
+    "lagged": lambda corpus, labels, seed, spans: lag(corpus, labels, spans),
+    "surface": lambda corpus, labels, seed, spans: name_by_spelling(corpus, spans),
+    "random": lambda corpus, labels, seed, spans: draw_labels(corpus, spans, seed),
+}
+"""The labels int32 [N] of each of `layers.CHANGES`, by corpus, labels, seed and spans."""
+
+
+def _change_gold(change: str, corpus: AlignedCorpus, seed: int) -> np.ndarray:
+    return CHANGED[change](corpus, corpus.gold, seed, corpus.mentions)
+
+
 LAYERS: dict[str, Callable[[AlignedCorpus, int], np.ndarray | None]] = {
     "gold": lambda corpus, seed: corpus.gold,
     "none": lambda corpus, seed: None,
-    "shuffled": lambda corpus, seed: shuffle_labels(corpus, corpus.gold, seed, corpus.mentions),
+    "shuffled": partial(_change_gold, "shuffled"),
     # no label on the first mention of each entity, so that no label announces a return
     "first-only": lambda corpus, seed: np.where(first_mentions(corpus), 0, corpus.gold),
-    "lagged": lambda corpus, seed: lag(corpus, corpus.gold, corpus.mentions),
+    "lagged": partial(_change_gold, "lagged"),
+    "surface": partial(_change_gold, "surface"),
+    "random": partial(_change_gold, "random"),
+    "nouns": lambda corpus, seed: label_nouns(corpus),
 }
 """The labels int32 [N] of each layer that needs no resolver, by corpus and seed."""

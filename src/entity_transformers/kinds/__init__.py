@@ -8,7 +8,6 @@ from importlib import import_module
 from entity_transformers.kinds.base import (
     CAPABILITIES,
     ERAS,
-    LABELS,
     ROLES,
     Kind,
     LmParams,
@@ -20,7 +19,6 @@ __all__ = [
     "CAPABILITIES",
     "ERAS",
     "KINDS",
-    "LABELS",
     "ROLES",
     "Kind",
     "KindError",

@@ -33,9 +33,6 @@ from entity_transformers.study.sections import (
 Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
 ERAS = ("static vectors", "recurrent", "transformer", "memory")
-LABELS = ("gold", "none", "shuffled", "first-only", "lagged")
-RESOLVER = "resolver:"
-LAGGED = "lagged-"
 CAPABILITIES = {
     "encode": "vectors of words and mentions (tables 4 and 5)",
     "causal": "nats per token from the past alone (tables 2 and 3)",

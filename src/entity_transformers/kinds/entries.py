@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from entity_transformers.kinds.base import LABELS, LAGGED, RESOLVER, ROLES, Kind, ModelEntry
+from entity_transformers.corpus.layers import EXPECTED, is_layer, split_layer
+from entity_transformers.kinds.base import ROLES, Kind, ModelEntry
 
 
 class KindError(ValueError):
@@ -35,10 +36,8 @@ def resolve(
     if role not in ROLES:
         raise KindError(f"models.{name}.role: {role!r}, expected one of {', '.join(ROLES)}")
     labels = entry.pop("labels", "none")
-    of = str(labels).removeprefix(LAGGED)
-    if labels not in LABELS and not (of.startswith(RESOLVER) and of != RESOLVER):
-        expected = ", ".join((*LABELS, f"{RESOLVER}NAME", f"{LAGGED}{RESOLVER}NAME"))
-        raise KindError(f"models.{name}.labels: {labels!r}, expected one of {expected}")
+    if not is_layer(labels):
+        raise KindError(f"models.{name}.labels: {labels!r}, expected one of {', '.join(EXPECTED)}")
     shared = {key: value for key, value in lm.items() if key in kind.params.model_fields}
     try:
         params = kind.params.model_validate({**shared, **of_kind.get(kind_name, {}), **entry})
@@ -54,10 +53,11 @@ def resolve(
             f"models.{name}.labels: {labels!r}, but kind {kind_name} reads no entities: leave it"
             " out"
         )
-    if labels != "none" and labels.startswith(LAGGED[:-1]) and hasattr(params, "entity_lag"):
+    change, base = split_layer(labels)
+    if change == "lagged" and hasattr(params, "entity_lag"):
         raise KindError(
             f"models.{name}.labels: {labels!r}, but kind {kind_name} lags its labels itself: give"
-            f" {'gold' if of == labels else of}"
+            f" {base}"
         )
     if labels == "none" and "guided" in kind.can:
         raise KindError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entity_transformers.corpus.labels import LAGGED
+from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.differences import MARGIN, OPEN
 from entity_transformers.report.results import Results, has_entities, write_label
@@ -30,6 +30,15 @@ LABELS = {
     "shuffled": "is given the chains shuffled among a document's mentions",
     "first-only": "is given the labels of first mentions alone",
     "lagged": "is given the corpus' chains after a mention has ended",
+    "surface": "is given the corpus' mentions, an entity for each spelling",
+    "random": "is given spans drawn anywhere, as many and as long as the mentions",
+    "nouns": "is given every noun, an entity for each spelling",
+}
+CHANGES = {
+    "shuffled": "shuffled among a document's mentions",
+    "lagged": "after a mention has ended",
+    "surface": "its mentions alone, an entity for each spelling",
+    "random": "spans drawn anywhere instead, as many and as long as its mentions",
 }
 
 
@@ -72,6 +81,6 @@ def _describe(results: Results, entry: ModelEntry) -> str:
 def _describe_labels(labels: str) -> str:
     if labels in LABELS:
         return LABELS[labels]
-    late = labels.startswith(f"{LAGGED}-")
-    name = labels.removeprefix(f"{LAGGED}-").removeprefix("resolver:")
-    return f"is given chains found by {name}{' after a mention has ended' if late else ''}"
+    change, base = split_layer(labels)
+    found = f"is given chains found by {base.removeprefix(RESOLVER)}"
+    return found if change is None else f"{found}, {CHANGES[change]}"

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any, Literal, Protocol, cast, get_args
 
 from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
 from entity_transformers.corpus.mentions import Nesting, flatten
-from entity_transformers.kinds.base import LAGGED, RESOLVER
 
 Overlaps = Literal["outermost", "innermost", "drop", "keep", "refuse"]
 """What is done about spans that share words: the project's nesting policies, or ``keep`` all of
@@ -240,13 +240,13 @@ def check_layer(key: str, labels: str, resolvers: Sequence[str]) -> None:
     """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or
     lagged ones of a resolver that reads on.
     """
-    whose = labels.removeprefix(LAGGED)
-    resolver = whose.removeprefix(RESOLVER)
-    if resolver != whose and resolver not in resolvers:
+    change, base = split_layer(labels)
+    resolver = base.removeprefix(RESOLVER)
+    if is_resolver(base) and resolver not in resolvers:
         raise ValueError(
             f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it there"
         )
-    if whose != labels:
+    if change == "lagged":
         check_causal(labels, resolver)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.kinds.base import RESOLVER
+from entity_transformers.corpus.layers import RESOLVER
 from entity_transformers.resolve.base import check_causal
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Integer, Number, PositiveInt, Section, Size

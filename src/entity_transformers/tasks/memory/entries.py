@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from entity_transformers.corpus.labels import LAG
+from entity_transformers.corpus.labels import LAG, place_spans
 
 NEVER = int(np.iinfo(np.int64).max)
 
@@ -213,13 +213,8 @@ def draw_spans(
     """As many spans of as many tokens anywhere in the document, none over another; each spelling is
     one entity, known as late as mentions are.
     """
-    generator = np.random.default_rng(seed)
-    sizes = generator.permutation([m.end - m.start for m in mentions]).astype(np.int64)
-    gaps = np.sort(generator.integers(0, len(tokens) - sizes.sum() + 1, len(sizes)))
-    starts = gaps + np.cumsum(sizes) - sizes
-    spans = np.full(len(tokens), -1)
-    for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-        spans[start : start + size] = number
+    sizes = np.array([m.end - m.start for m in mentions], np.int64)
+    spans = place_spans(sizes, len(tokens), np.random.default_rng(seed))
     return name_by_form(find_mentions(spans, spans, words, tokens))
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import get_cosine_schedule_with_warmup
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
-from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.labels import find_nouns, give
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import read_documents
@@ -62,8 +62,7 @@ def read_texts(
     mentions are those of ``layer``, ``gold`` or ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
-    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
-    nouns = np.isin(corpus.tags, tags) & (corpus.words >= 0) if tags else None
+    nouns = find_nouns(corpus)
     found = []
     reads = {"window": window, "stride": window, "batch": 1}
     documents = read_documents(model, give(corpus, "none"), **reads)
