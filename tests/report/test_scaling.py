@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,10 @@ CHINCHILLA = Line(1.69, 406.4, 0.34, 410.7, 0.28)
 WIDTHS, TOKENS = (128, 256, 384), [2**power for power in range(20, 26)]
 
 
-def study(line: Line, noise: float = 0.0, seeds: tuple[int, ...] = (1,)) -> Results:
-    """Models of the paper's study at these widths and tokens, whose losses lie on a line."""
+def study(line: Line, noise: float = 0.0, seeds: tuple[int, ...] = (1,), high: str = "") -> Results:
+    """Models of the paper's study at these widths and tokens, whose losses lie on a line, but
+    ``high``'s, which lies 0.1 above.
+    """
     base, random = load(ROOT / "params.yaml"), np.random.default_rng(0)
     entries: list[ModelEntry] = []
     rows: list[Row] = []
@@ -42,6 +45,7 @@ def study(line: Line, noise: float = 0.0, seeds: tuple[int, ...] = (1,)) -> Resu
             weights = 12 * 6 * width**2
             for seed in seeds:
                 loss = line.predict(weights, tokens) * np.exp(noise * random.standard_normal())
+                loss += 0.1 if name == high else 0.0
                 scored = {"condition": OFF, "model": name, "seed": seed}
                 for measure in ("loss", "bits_per_byte", "perplexity_word"):
                     rows.append(Row("perplexity", measure, float(loss), SPLIT, **scored))
@@ -83,7 +87,15 @@ def test_the_table_has_a_row_per_model_and_says_what_the_line_is() -> None:
         assert str(row[loss]).split(" ")[0] == str(row[line])
     assert "Hoffmann et al. 2022, equation 10" in table.note
     assert "Fitted without the models of 33,554,432 tokens it predicts" in table.note
+    assert "tell no floor" not in table.note
     assert draw_scaling(study(CHINCHILLA)) is not None
+
+
+def test_the_note_says_where_the_line_is_off_and_that_there_is_no_floor() -> None:
+    """A line without one; one model is a tenth of a nat above it."""
+    note = build_scaling(study(Line(0.0, 1e-6, 0.3, 16.0, 0.07), high="gpt2-384-8388608")).note
+    assert re.search(r"misses GPT2 384-8388608 the most, by \+0\.(09|10)", note)
+    assert "tell no floor" in note
 
 
 def test_a_study_without_such_models_has_neither_table_nor_figure() -> None:
