@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,9 +21,10 @@ from entity_transformers.report.differences import (
 )
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.headline import write_headline
+from entity_transformers.report.page import render
 from entity_transformers.report.records import Documents, Spans
 from entity_transformers.report.results import Results, Run
-from entity_transformers.report.tables import build_all
+from entity_transformers.report.tables import build_all, say_missing
 from entity_transformers.report.verdict import ABSENT, FAILS, HOLDS, OPEN, judge, judge_entities
 
 Study = Callable[..., Any]
@@ -321,8 +323,11 @@ def test_findings_follow_the_numbers(full: Results, small: Results) -> None:
     assert "one seed" in single["GPT2E has the lower perplexity on LAMBADA."].ours
 
 
-def test_without_a_proposed_model_nothing_is_found(study: Study) -> None:
-    findings = judge_claims(study(("gpt2",)))
+def test_of_a_model_that_is_not_measured_yet_nothing_is_found(study: Study) -> None:
+    both = study(("gpt2", "gpt2e"))
+    own = Frame(row for row in both.frame if row.model != "gpt2e")
+    runs = tuple(run for run in both.runs if run.model != "gpt2e")
+    findings = judge_claims(replace(both, frame=own, runs=runs))
     assert {finding.status for finding in findings} == {ABSENT}
 
 
@@ -348,3 +353,22 @@ def test_the_headline_is_written_from_the_numbers(small: Any) -> None:
     assert f"GPT2 {small.json('lambada', 'gpt2')['last_word']['perplexity']:,.2f}" in headline
     f1 = small.json("ner", "gpt2e")["test"]["span"]["micro"]["f1"]
     assert f"GPT2E {100 * f1:.2f}" in headline
+
+
+def test_a_study_without_a_model_under_test_judges_no_claim(study: Study) -> None:
+    """Its lowest and highest numbers instead, and nothing is said to be missing of the paper's."""
+    results = study(ALL, shift={"gpt2": -0.5})
+    entries = tuple(replace(entry, role="other") for entry in results.entries)
+    other = replace(results, entries=entries)
+    assert judge_claims(other) == ()
+    assert "claims" not in build_all(other)
+    said = write_headline(other)[0]
+    split = judged_split(other)
+    assert said.startswith(f"Perplexity per token on {split}: GPT2 ")
+    values = [float(number) for number in re.findall(r"\d+\.\d\d", said)]
+    assert len(values) == 2
+    assert values[0] < values[1]
+    assert "step anomalies" not in say_missing(other)
+    page = render(other, build_all(other), {})
+    assert "What holds and what does not" not in page
+    assert "What holds and what does not" in render(results, build_all(results), {})

@@ -56,8 +56,10 @@ Judge = Callable[[Results], Finding]
 
 def judge_claims(results: Results) -> tuple[Finding, ...]:
     """Every claim of the paper whose step this study ran, in the paper's order, with what the
-    numbers say.
+    numbers say; none in a study without a model under test.
     """
+    if not results.tests_a_model:
+        return ()
     return tuple(build(results) for step, build in CLAIMS if results.ran(step))
 
 

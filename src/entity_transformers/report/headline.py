@@ -14,8 +14,10 @@ from entity_transformers.report.verdict import judge_entities, weigh
 
 def write_headline(results: Results) -> tuple[str, ...]:
     """The sentences that open the report, each made from the numbers: perplexity, the verdict on
-    entities, LAMBADA, NER.
+    entities, LAMBADA, NER; of a study without a model under test, its lowest and highest ones.
     """
+    if not results.tests_a_model:
+        return _say_range(results)
     word = lambada.at("last_word_perplexity")
     words = [(model, results.statistic(model, word).mean) for model in results.pair]
     scores = [(model, ner.read_scores(results, model, ner.F1)) for model in results.pair]
@@ -27,6 +29,23 @@ def write_headline(results: Results) -> tuple[str, ...]:
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
     )
     return tuple(sentence for sentence in sentences if sentence)
+
+
+def _say_range(results: Results) -> tuple[str, ...]:
+    split = judged_split(results) or ""
+    right = f"Last words of {lambada.name_passages(results)} that are right, in percent"
+    asked = (
+        (f"Perplexity per token on {split}", perplexity.at(split, "off", "perplexity"), 1),
+        (right, lambada.at("last_word_accuracy"), 100),
+    )
+    sentences = []
+    for what, key, factor in asked:
+        means = {model: results.statistic(model, key).mean for model in results.trained}
+        found = {model: factor * mean for model, mean in means.items() if mean is not None}
+        ends = sorted(found, key=found.__getitem__)[:: max(1, len(found) - 1)]
+        said = " to ".join(f"{write_label(model)} {found[model]:.2f}" for model in ends)
+        sentences += [f"{what}: {said}."] if said else []
+    return tuple(sentences) or ("Nothing has been measured yet.",)
 
 
 def _say_perplexity(results: Results) -> str:

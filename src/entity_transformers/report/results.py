@@ -146,6 +146,13 @@ class Results:
         """The first measured model with role proposed: the paper's GPT2E."""
         return self._first("proposed")
 
+    @property
+    def tests_a_model(self) -> bool:
+        """Has the study a model with role proposed, measured or not: one that the paper's claims
+        are about.
+        """
+        return any(entry.role == "proposed" for entry in self.entries)
+
     def _first(self, role: str) -> ModelEntry | None:
         return next((entry for entry in self.trained if entry.role == role), None)
 

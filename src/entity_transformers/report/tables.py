@@ -87,10 +87,11 @@ def say_missing(results: Results) -> str:
     """What the report has nothing to say about: steps of the method, and others that the study
     names; models and seeds of a step that is not done; "" where all of it ran.
     """
+    method = METHOD if results.tests_a_model else ()
     missing = [
         f"{shown.title} (step {step})"
         for step, shown in CATALOGUE.items()
-        if shown.measure and step in (*METHOD, *results.steps) and not results.ran(step)
+        if shown.measure and step in (*method, *results.steps) and not results.ran(step)
     ]
     unfinished = [found for step in results.shown if (found := _find_unfinished(results, step))]
     said = [f"Not part of this study: {'; '.join(missing)}."] if missing else []
