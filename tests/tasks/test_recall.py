@@ -174,7 +174,7 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
     [
         pytest.param("gpt2", 0.05, 0.15, marks=LONG),
         pytest.param("gpt2-document", 0.6, 0.95, marks=LONG),
-        ("keys-detached", 0.05, 0.35),
+        pytest.param("keys-detached", 0.05, 0.35, marks=LONG),
         pytest.param("keys-gradient", 0.85, 1.0, marks=LONG),
         ("keys-values-gradient", 0.95, 1.0),
     ],
