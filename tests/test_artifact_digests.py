@@ -32,7 +32,7 @@ from entity_transformers.artifacts import (
     write_text,
     write_with,
 )
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import Documents
 
 
 def write_tokenizer(path: Path) -> None:
@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Reader]] = {
     ),
     "documents": (
         lambda path: write_json_lines(path, [{"a": 1}]),
-        lambda path: list(read_documents(path)),
+        lambda path: list(Documents(path)),
     ),
     "text": (lambda path: write_text(path, "step,loss\n1,5.25\n"), read_text),
 }

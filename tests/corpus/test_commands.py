@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from written import write_documents
 
 from entity_transformers import digests
 from entity_transformers.artifacts import read_json, write_json_lines
 from entity_transformers.cli.corpus import download_corpus, prepare_corpus
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.rows import to_row
@@ -85,7 +87,7 @@ def test_the_pipelines_own_files_come_back_as_the_reader_gave_them(
     for format, path, exclude in corpora:
         documents = list(read_corpus(format, path, exclude=exclude, bad_documents="skip"))
         write_json_lines(tmp_path / "train.jsonl", map(to_row, documents))
-        assert load_documents(tmp_path / "train.jsonl") == documents
+        assert list(Documents(tmp_path / "train.jsonl")) == documents
         assert list(read_corpus("jsonl", tmp_path / "train.jsonl")) == documents
 
 
@@ -101,4 +103,16 @@ def test_a_damaged_file_of_the_pipeline_is_named(tmp_path: Path, line: str) -> N
         CorpusError,
         match=r"train.jsonl, line 2: no document as prepare-corpus writes them .*: run prepare-cor",
     ):
-        load_documents(path)
+        list(Documents(path))
+
+
+def test_documents_are_read_one_by_one_and_out_of_order(tmp_path: Path) -> None:
+    whole = [replace(d, name=f"{d.name} \u2028é") for d in write_documents(4, 30, 5)]
+    write_json_lines(tmp_path / "train.jsonl", map(to_row, whole))
+    documents = Documents(tmp_path / "train.jsonl")
+    assert list(documents) == whole
+    assert [documents[i] for i in (3, 0, -1, -1, 2)] == [whole[i] for i in (3, 0, 3, 3, 2)]
+    assert documents[1:3] == whole[1:3]
+    assert len(documents) == 4
+    with pytest.raises(IndexError):
+        documents[4]

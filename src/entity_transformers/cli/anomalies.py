@@ -46,7 +46,7 @@ def try_anomaly(
 
 
 def _gather(params: Params, corpus: Path, folder: Path) -> Material:
-    from entity_transformers.cli.documents import load_documents
+    from entity_transformers.cli.documents import Documents
     from entity_transformers.corpus.alignment import AlignedCorpus
     from entity_transformers.corpus.encoding import END
     from entity_transformers.tasks.anomalies.trials import Material
@@ -56,7 +56,7 @@ def _gather(params: Params, corpus: Path, folder: Path) -> Material:
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     train, dev = (AlignedCorpus.load(corpus / f"{split}.safetensors") for split in ("train", "dev"))
     starts = {
-        split: [d.sentence_starts for d in load_documents(corpus / f"{split}.jsonl")]
+        split: [d.sentence_starts for d in Documents(corpus / f"{split}.jsonl")]
         for split in ("train", "dev")
     }
     return Material(

@@ -20,7 +20,7 @@ from entity_transformers.artifacts import (
     write_json,
     write_with,
 )
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.sources import (
     find_evaluated,
@@ -139,7 +139,7 @@ def train_tokenizer(
     """tokenizer.json: learnt, GPT-2's own, or another study's."""
     path = user_path(params.tokenizer.path)
     if params.tokenizer.kind == "trained":
-        documents = read_documents(corpus / "train.jsonl")
+        documents = Documents(corpus / "train.jsonl")
         tokenizer = learn_tokenizer(documents, params.tokenizer.vocabulary, params.corpus.spacing)
     elif params.tokenizer.kind == "study" and path is not None:
         tokenizer = read_tokenizer(path)
@@ -175,7 +175,7 @@ def _align_split(
     found = {name: Summary() for name in resolvers}
     counts: Counter[str] = Counter()
     with arrays_writer(output / f"{split}.safetensors") as writer:
-        for documents in split_parts(read_documents(corpus / f"{split}.jsonl")):
+        for documents in split_parts(Documents(corpus / f"{split}.jsonl")):
             part = align_split(
                 documents,
                 tokenizer,

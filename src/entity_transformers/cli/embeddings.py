@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_tokenizer, write_arrays
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS
@@ -29,7 +29,7 @@ def extract_embeddings(
         "batch": section.batch,
     }
     splits: dict[str, Any] = {
-        s: (load_documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors"))
+        s: (Documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors"))
         for s in SPLITS
     }
     filled = {split: pair for split, pair in splits.items() if pair[0]}

@@ -10,7 +10,7 @@ import numpy as np
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences, list_labels
@@ -146,9 +146,7 @@ def _read_sentences(
 ) -> tuple[tuple[np.ndarray, np.ndarray | None], list[TaggedSentences]]:
     """The words' vectors, those that a tagger reads later if there are any, and the sentences."""
     arrays, _ = read_arrays(embeddings / "words.safetensors")
-    documents: dict[str, Any] = {
-        split: load_documents(corpus / f"{split}.jsonl") for split in splits
-    }
+    documents = {split: Documents(corpus / f"{split}.jsonl") for split in splits}
     known = list_labels(documents[splits[0]]) if labels is None else tuple(labels)
     return (arrays["vectors"], arrays.get("later")), [
         build_sentences(documents[split], arrays[split], known) for split in splits

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from entity_transformers.artifacts import read_json, read_json_lines, write_json, write_json_lines
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.sources import find_listed, user_path, write_sample
 from entity_transformers.corpus.download import locate
@@ -71,7 +71,7 @@ def tag_lambada(
 ) -> None:
     """Parts of speech of the passages' target words, and how well the tagger does on dev."""
     rows = list(read_json_lines(passages / "lambada.jsonl"))
-    train, dev = (load_documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))
+    train, dev = (Documents(corpus / f"{split}.jsonl") for split in ("train", "dev"))
     tags = {"text": params.lambada.text, **tag_targets(train, dev, rows)}
     write_json(output, tags)
     log.info(

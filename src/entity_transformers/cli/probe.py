@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import write_csv, write_json
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
@@ -35,7 +35,7 @@ def probe_attention(
         AlignedCorpus.load(corpus / f"{split}.safetensors").head(section.documents)
         for split in (section.choose, section.report)
     ]
-    texts = [load_documents(corpus / f"{split.split}.jsonl")[: section.documents] for split in gold]
+    texts = [Documents(corpus / f"{split.split}.jsonl")[: section.documents] for split in gold]
     asked = [
         ask(text, split, section.groups, window=window, tokens=section.tokens)
         for text, split in zip(texts, gold, strict=True)

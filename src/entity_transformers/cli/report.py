@@ -22,10 +22,9 @@ from entity_transformers.artifacts import (
     read_tokenizer,
     write_text,
 )
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.excerpts import cut
 from entity_transformers.report import figures, page, readme, tables, vector
 from entity_transformers.report.catalogue import CATALOGUE, list_figures
@@ -276,7 +275,8 @@ def _read_excerpts(params: Params, results: Path) -> Excerpts | None:
         return None
     documents, corpus = _read_split(results / "corpus", facts["split"])
     tokenizer = read_tokenizer(results / "corpus/tokenizer.json")
-    kept, named = cut(corpus), {document.id: document for document in documents}
+    kept = cut(corpus)
+    named = {document.id: document for document in documents if document.id in kept.names}
     return gather_excerpts(kept, [named[name] for name in kept.names], tokenizer.decode, runs)
 
 
@@ -293,8 +293,8 @@ def _read_vectors(params: Params, results: Path) -> dict[str, tuple[str, Mention
     return found
 
 
-def _read_split(corpus: Path, split: str) -> tuple[list[Document], AlignedCorpus]:
-    documents = load_documents(corpus / f"{split}.jsonl")
+def _read_split(corpus: Path, split: str) -> tuple[Documents, AlignedCorpus]:
+    documents = Documents(corpus / f"{split}.jsonl")
     return documents, AlignedCorpus.load(corpus / f"{split}.safetensors")
 
 

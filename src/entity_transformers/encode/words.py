@@ -27,12 +27,12 @@ def index_words(
     """
     vocabulary: dict[str, int] = {}
     places = {
-        split: np.array(
-            [
+        split: np.fromiter(
+            (
                 vocabulary.setdefault(word, len(vocabulary))
                 for document in documents
                 for word in document.words
-            ],
+            ),
             np.int32,
         )
         for split, documents in splits.items()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from entity_transformers.artifacts import write_arrays
-from entity_transformers.cli.documents import load_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.static import require
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.document import SPLITS, Document
+from entity_transformers.corpus.document import SPLITS
 from entity_transformers.encode import join_mentions
 from entity_transformers.encode.static import embed_mentions, embed_splits
 from entity_transformers.study.params import Params
@@ -22,9 +22,7 @@ def extract_embeddings(
     """
     entry = require(params, model)
     vectors = entry.kind.module().load(lm)
-    documents: dict[str, list[Document]] = {
-        split: load_documents(corpus / f"{split}.jsonl") for split in SPLITS
-    }
+    documents: dict[str, Documents] = {s: Documents(corpus / f"{s}.jsonl") for s in SPLITS}
     filled = {split: found for split, found in documents.items() if found}
     groups = params.similarity.groups
     parts = (

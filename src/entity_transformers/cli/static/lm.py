@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json
 from entity_transformers.cli.curve import Board, show
-from entity_transformers.cli.documents import read_documents
+from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.pretraining import read_cost
 from entity_transformers.cli.state import finish, hold, is_whole
 from entity_transformers.cli.static import require
@@ -122,7 +123,8 @@ def _train(
 
 
 def _learn(entry: ModelEntry, corpus: Path, seed: int, note: Note) -> Trained:
-    texts = [document.words for document in read_documents(corpus / "train.jsonl")]
+    documents = Documents(corpus / "train.jsonl")
+    texts = [tuple(map(sys.intern, document.words)) for document in documents]  # 8 bytes a word
     log.info("%s, seed %d: %s words on cpu", entry.name, seed, f"{sum(map(len, texts)):,}")
     learnt: Trained = entry.kind.module().train(texts, entry.lm, seed, note)
     return learnt
