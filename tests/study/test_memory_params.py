@@ -59,3 +59,17 @@ def test_lagged_labels_that_would_tell_what_comes_are_refused(
     values["models"]["gpt2e"]["labels"] = labels
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")
+
+
+@pytest.mark.parametrize("change", ["", "shuffled-", "surface-", "random-"])
+def test_a_pointer_takes_no_labels_of_a_resolver_that_reads_on(change: str) -> None:
+    values = read_values(SAMPLE)
+    values["corpus"]["resolvers"] = ["names", "names-causal"]
+    values["models"]["pointer"] = {
+        "kind": "gpt2-pointer",
+        "labels": f"{change}resolver:names-causal",
+    }
+    parse(values, "x")
+    values["models"]["pointer"]["labels"] = f"{change}resolver:names"
+    with pytest.raises(ParamsError, match="names reads on before it decides"):
+        parse(values, "x")

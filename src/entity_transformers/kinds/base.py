@@ -259,6 +259,11 @@ class ModelEntry:
         found: str | None = getattr(self.lm, "initial_weights", None)
         return found
 
+    @property
+    def lags(self) -> bool:
+        """Does the model itself hold labels back until their mentions have ended?"""
+        return hasattr(self.lm, "entity_lag")
+
     def can(self, needs: frozenset[str] | set[str]) -> bool:
         """Does its kind have all these capabilities?"""
         return self.kind.can.issuperset(needs)

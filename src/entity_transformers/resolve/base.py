@@ -236,9 +236,9 @@ def make_resolver(name: str, **options: Any) -> Resolver:
     return REGISTRY[name].make(name, options)
 
 
-def check_layer(key: str, labels: str, resolvers: Sequence[str]) -> None:
-    """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or
-    lagged ones of a resolver that reads on.
+def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:
+    """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or of
+    one that reads on where labels lag: lagged ones, and those that the model will ``lag`` itself.
     """
     change, base = split_layer(labels)
     resolver = base.removeprefix(RESOLVER)
@@ -246,7 +246,7 @@ def check_layer(key: str, labels: str, resolvers: Sequence[str]) -> None:
         raise ValueError(
             f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it there"
         )
-    if change == "lagged":
+    if lag or change == "lagged":
         check_causal(labels, resolver)
 
 

@@ -163,11 +163,11 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Params:
-        given = {f"models.{name}.labels": self.model(name).labels for name in self.models}
+        for entry in self.entries():
+            key = f"models.{entry.name}.labels"
+            check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
         for section in filter(self.has, ("memory", "decisions")):
-            given[f"{section}.labels"] = getattr(self, section).labels
-        for key, labels in given.items():
-            check_layer(key, labels, self.corpus.resolvers)
+            check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
             for key in keys if self.has(section) else ():
