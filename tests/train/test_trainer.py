@@ -164,3 +164,9 @@ def test_documents_as_tokens_are_the_windows_of_the_split() -> None:
             assert (array == theirs.arrays[name]).all()
     with pytest.raises(ValueError, match="document 1: 2 tokens and 1 entity ids"):
         EntityStreams([([0, 1], [0, 0]), ([0, 1], [0])], streams=1, window=4, windows=1)
+
+
+def test_a_pointer_is_refused_before_anything_runs() -> None:
+    model = lively_model("gpt2-pointer", VOCABULARY, window=WINDOW).module
+    with pytest.raises(ValueError, match="GPT2PointerForCausalLM has an entity pointer"):
+        CarriedMemory(model)

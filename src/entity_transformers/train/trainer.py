@@ -109,11 +109,17 @@ class CarriedMemory(TrainerCallback):
     It works from when it is made until `remove`, in training and in evaluation with a memory each,
     on batches with ``entity_ids`` and ``fresh`` (`collate_streams`); other calls of the model are
     left alone. As a callback of Trainer it also keeps the memory in checkpoints. ``write``: "last"
-    or "mean", by default what the model's config says.
+    or "mean", by default what the model's config says. ValueError for a model with an entity
+    pointer, whose memory keeps more: those are trained by `train-lm`.
     """
 
     def __init__(self, model: Any, write: str | None = None) -> None:
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        if getattr(base, "entity_pointer", None) is not None:
+            raise ValueError(
+                f"{type(base).__name__} has an entity pointer, whose memory keeps forms that"
+                " CarriedMemory does not know: train it with entity-transformers train-lm"
+            )
         self.write = str(write or getattr(base.config, "memory_write", "last"))
         self.width = base.config.get_text_config(decoder=True).hidden_size
         self.memories: dict[bool, EntityMemory] = {}
