@@ -114,6 +114,7 @@ def test_every_rule_is_one_command_with_log_and_benchmark() -> None:
     for rule in rules:
         assert all(part in rule for part in ("log:", "benchmark:", "shell:", "digest="))
     assert not re.search(r"^\s*(run|script):", text, flags=re.MULTILINE)
+    assert not re.search(r"^[^#\n]*workflow\.cores", text, flags=re.MULTILINE)  # none on a cluster
     assert len((ROOT / "Snakefile").read_text().splitlines()) <= 40
 
 

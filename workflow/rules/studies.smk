@@ -17,9 +17,10 @@ for (study, part), files in PLAN.studies().items():
             [update(str(home / file)) for file in files],
         log:
             f"logs/studies/{study}_{part}.log",
-        threads: workflow.cores
+        threads: ALONE
         resources:
             gpu=1,
+            runtime=1440,
         params:
             digest=PLAN.digest_study(study, part),
             home=str(home),
