@@ -31,3 +31,4 @@ def test_the_profile_runs_a_study_where_there_is_no_number_of_cores(tmp_path: Pa
     assert (tmp_path / "results/lm/gpt2e/1/model.safetensors").is_file()
     assert "6 of 6 steps (100%) done" in said
     assert "Group job corpus" in said  # its four rules
+    assert "threads:" not in said  # a job was given one of the cores that it sees

@@ -22,8 +22,9 @@ if MISSING := PLAN.missing_library():
 RUN = "{model}/{seed}"
 BIN = Path(sys.executable).parent
 # Threads of what reads a text that may be missing or bad: it stops the study before all else begins.
-# On a cluster there is no number of cores (workflow.cores raises there)
-ALONE = workflow.resource_settings.cores or 1
+# On a cluster there is no number of cores (workflow.cores raises there), and its jobs see a node's,
+# of which they were given one
+ALONE = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
 
 for warning in [*find_stale(Path(), Path(workflow.basedir)), *list_leftovers(Path())]:
     print(f"snakemake: {warning}", file=sys.stderr)
