@@ -36,11 +36,13 @@ sample: STUDY = sample
 sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
 
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
+	@test -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
 	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
 report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
+	@test -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
 	cd studies/$(STUDY) && { test -f results/report/measures.csv || ../../$(BIN)/entity-transformers collect-measures --results results --output results/report --partial; }
 	cd studies/$(STUDY) && ../../$(BIN)/entity-transformers build-report --results results --output results/report
 	$(BIN)/entity-transformers write-index studies
@@ -48,6 +50,7 @@ report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from wh
 
 site: .venv/ready  ## the pages of all studies and index.html, in site/
 	$(BIN)/entity-transformers write-site studies --output site
+	@echo "Site: $(CURDIR)/site/index.html"
 
 generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
 	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done
@@ -93,5 +96,6 @@ push: .venv/ready  ## copy the large files of studies/$(STUDY) to the remote, th
 pull: .venv/ready  ## fetch them from the remote; then nothing of studies/$(STUDY) re-runs in either tool
 	$(BIN)/python workflow/publish.py pull studies/$(STUDY)
 
-clean:  ## remove what git does not keep of studies/$(STUDY): state, logs, tensors
-	git clean -fdXq studies/$(STUDY)
+clean:  ## remove what git does not keep of studies/$(STUDY): state, logs, tensors; not its own corpus
+	@test -n "$(STUDY)" && test -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)' in studies/: make clean STUDY=NAME"; exit 2; }
+	git clean -fdXq -e '!corpus.jsonl' studies/$(STUDY)

@@ -102,12 +102,13 @@ def test_controls_are_known_by_what_they_are_and_not_by_their_names(study: Study
     assert verdict.text.endswith("the controls GPT2 parameter-matched were not run.")
 
 
-def test_one_document_gives_no_interval_and_no_claim(study: Study) -> None:
+@pytest.mark.parametrize("few", [1, 2, 4])
+def test_few_documents_give_no_interval_and_no_claim(study: Study, few: int) -> None:
     results = study(ALL)
     runs = []
     for run in results.runs:
         assert run.documents is not None
-        kept = np.flatnonzero(run.documents.split == "test")[:1]
+        kept = np.flatnonzero(run.documents.split == "test")[:few]
         cut = {name: getattr(run.documents, name)[kept] for name in ("split", "document", "tokens")}
         nll = {given: values[kept] for given, values in run.documents.nll.items()}
         runs.append(replace(run, documents=Documents(**cut, nll=nll)))

@@ -4,6 +4,7 @@ of params.yaml and on every digest of code.
 
 from __future__ import annotations
 
+import base64
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from tiny_study import expand_stages
 
+from entity_transformers.artifacts import write_json
 from entity_transformers.kinds import KINDS
 from entity_transformers.study import plan as plans
 from entity_transformers.study.code import digest_modules, reach
@@ -274,3 +276,33 @@ def test_a_row_is_there_exactly_where_the_model_can(monkeypatch: pytest.MonkeyPa
         match=r"models\.static: kind blind can encode, but step perplexity needs causal \(nats",
     ):
         params.require("static", "perplexity")
+
+
+def test_a_clone_finds_what_was_made_with_other_values(tmp_path: Path) -> None:
+    """By the report's values.json, but for files of which Snakemake has records of its own."""
+    values = read_study()
+    values["study"]["seeds"] = [1]
+    plan = Plan(parse(values, "x"), tmp_path)
+    for step in plan.steps:
+        for run in [(None, None)] if step.needs is None else plan.runs(step):
+            for file in plans.outputs(step, *run):
+                (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / file).touch()
+    (tmp_path / plans.RECORDED).unlink()
+    assert plan.outdated() == []  # nothing is recorded
+    write_json(tmp_path / plans.RECORDED, plan.recorded())
+    assert plan.outdated() == []
+    values["models"]["slow"]["learning_rate"] = 2e-4
+    values["perplexity"]["stride"] = 7
+    changed = Plan(parse(values, "x"), tmp_path).outdated()
+    trained = plans.outputs(STEPS["lm"], "slow", 1)
+    runs = plan.runs(STEPS["perplexity"])
+    scored = {plans.outputs(STEPS["perplexity"], *run)[0] for run in runs}
+    assert {trained[0], *scored} <= {*changed}
+    assert not any("/gpt2/" in file for file in changed if file.startswith("results/lm"))
+    for file in trained:
+        record = tmp_path / ".snakemake/metadata" / base64.b64encode(file.encode()).decode()
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.touch()
+    again = Plan(parse(values, "x"), tmp_path).outdated()
+    assert {*changed} - {*again} == {trained[0]}

@@ -1,6 +1,7 @@
 """What all rules share: the study's values and plan, and what each rule depends on besides files."""
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -25,6 +26,18 @@ BIN = Path(sys.executable).parent
 # On a cluster there is no number of cores (workflow.cores raises there), and its jobs see a node's,
 # of which they were given one
 ALONE = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
+
+# Snakemake knows by its own records which values a file was made with. A clone has none, and would
+# take the files as they are
+FORCED = {"--forcerun", "-R", "--forceall", "-F", "--touch", "-t"} & {*sys.argv}
+if not (FORCED or workflow.remote_exec or workflow.subprocess_exec) and (
+    old := PLAN.outdated()
+):
+    sys.exit(
+        f"snakemake: {old[0]} was made with other values than params.yaml has, of which Snakemake has"
+        " no record (a clone, or after make clean): bring the values back, or make anew what they"
+        f" change, with --forcerun {shlex.join(old)}"
+    )
 
 for warning in [*find_stale(Path(), Path(workflow.basedir)), *list_leftovers(Path())]:
     print(f"snakemake: {warning}", file=sys.stderr)

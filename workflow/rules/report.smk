@@ -1,7 +1,7 @@
 """Step report: every table and figure of the paper, the paper's number beside ours.
 
 in:  what every other step left behind; all but collect_measures read only what git keeps
-out: results/report/: measures.csv (every number), pictures.json, tables/, figures/, metrics/, README.md,
+out: results/report/: measures.csv (every number), pictures.json, values.json, tables/, figures/, metrics/, README.md,
      report.html
 `snakemake --report FILE.html` shows the tables and figures with captions, in the categories of the page.
 """
@@ -22,6 +22,7 @@ rule collect_measures:
             labels={"name": "measures", "what": "numbers"},
         ),
         "results/report/pictures.json",
+        "results/report/values.json",
     log:
         "logs/report/collect_measures.log",
     benchmark:

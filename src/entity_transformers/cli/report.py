@@ -1,7 +1,7 @@
 """Opens the files of collect-measures, build-report and show-tables.
 
-The first makes measures.csv and pictures.json from what the steps left; the second reads only these
-two, manifest.json and the CSV files, all of which are committed with a study.
+The first makes measures.csv, pictures.json and values.json from what the steps left; the second
+reads only the first two, manifest.json and the CSV files, all of which are committed with a study.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from entity_transformers.artifacts import (
     read_json,
     read_text,
     read_tokenizer,
+    write_json,
     write_text,
 )
 from entity_transformers.cli.documents import Documents
@@ -50,6 +51,7 @@ from entity_transformers.report.results import Results, Run, write_label
 from entity_transformers.report.spans import Example, name_entities, take_example
 from entity_transformers.report.summary import summarise_models
 from entity_transformers.study.params import Params, load
+from entity_transformers.study.plan import RECORDED, Plan
 from entity_transformers.study.stages import render_shown
 
 Parsed = TypeVar("Parsed")
@@ -63,13 +65,16 @@ def collect_measures(
         bool, Flag("of a study that is not done: leave out what is missing")
     ] = False,
 ) -> None:
-    """Every number of the study in one table, and the coordinates of its pictures."""
+    """Every number of the study in one table, the coordinates of its pictures, and digests of the
+    values that all of it was made with.
+    """
     runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
     frame = collect(Tree(results, runs, partial), list_steps(params))
     write_text(output / "measures.csv", frame.render())
     pictures = write_pictures(_collect_pictures(params, results, output))
     text = json.dumps(pictures, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     write_text(output / "pictures.json", text + "\n")
+    write_json(output / RECORDED.name, Plan(params).recorded())
 
 
 def build_report(params: Params, results: Path, output: Path) -> None:
@@ -164,7 +169,13 @@ def show_tables(
     tables: Path, all: Annotated[bool, Flag("every table of the report, however wide")] = False
 ) -> None:
     """Print the verdict and the tables that fit 100 columns, or all."""
-    print(read_text(tables / ("tables.txt" if all else "summary.txt")), end="")
+    path = tables / ("tables.txt" if all else "summary.txt")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path}: no tables there yet: make study STUDY=NAME runs a study, make report"
+            " STUDY=NAME makes the tables of one whose results git has"
+        )
+    print(read_text(path), end="")
 
 
 def list_steps(params: Params) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from entity_transformers.report.results import Results, Transform, has_entities
 Interval = tuple[float, float]
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
+FEWEST = 5  # documents below which resampling them says nothing of others: no interval, no verdict
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
 OPEN = "not shown"
 
@@ -185,6 +186,8 @@ def compare(
     )
     if found["difference"] is None:
         return None
+    if found["documents"] < FEWEST:
+        found |= {"interval": None, "p": None}
     low, high = found["interval"] or (None, None)
     gaps = [_gap(scored[0][seed], scored[1][seed]) for seed in seeds]
     sides = (model, condition, against, against_condition)

@@ -28,7 +28,7 @@ LABELS = {
     "gold": "is given the corpus' chains",
     "none": "is given no labels",
     "shuffled": "is given the chains shuffled among a document's mentions",
-    "first-only": "is given the labels of first mentions alone",
+    "first-only": "is given the chains, but none on an entity's first mention",
     "lagged": "is given the corpus' chains after a mention has ended",
     "surface": "is given the corpus' mentions, an entity for each spelling",
     "random": "is given spans drawn anywhere, as many and as long as the mentions",

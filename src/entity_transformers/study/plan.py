@@ -4,6 +4,8 @@ stages.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -11,6 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from entity_transformers.artifacts import read_json
 from entity_transformers.digests import file_digests
 from entity_transformers.kinds import KINDS, param_keys
 from entity_transformers.provenance import list_files
@@ -25,6 +28,7 @@ from entity_transformers.study.origin import (
 from entity_transformers.study.params import PATHS, Params, load
 from entity_transformers.study.steps import STEPS, Step
 
+RECORDED = Path("results/report/values.json")
 WORK = Path("work")  # of the study; digests of its user's files are kept there
 
 
@@ -124,6 +128,43 @@ class Plan:
         if without:
             values[step.name] = _leave_out(values[step.name], without)
         return self._text(self.code_keys(step, model), values)
+
+    def recorded(self) -> dict[str, str]:
+        """values.json: a digest of the values of each step but the summary, for one that runs per
+        model of each STEP/MODEL.
+        """
+        found = {}
+        for step in self.steps:
+            runs = [None] if step.needs is None else dict.fromkeys(m for m, _ in self.runs(step))
+            for model in () if step.summary else runs:
+                values = {key: self._value(key) for key in self.value_keys(step, model)}
+                text = json.dumps(values, sort_keys=True).encode()
+                name = step.name if model is None else f"{step.name}/{model}"
+                found[name] = hashlib.sha256(text).hexdigest()[:16]
+        return found
+
+    def outdated(self) -> list[str]:
+        """Files that are there, made with other values by what values.json records, of which
+        Snakemake has no record of its own, by which it would know: in a clone, or after `make
+        clean`. One of each run is enough to make it anew.
+        """
+        path = self.home / RECORDED
+        if not path.is_file():
+            return []
+        before, now = read_json(path), self.recorded()
+        changed = {name for name in now if before.get(name, now[name]) != now[name]}
+        files = []
+        for step in self.steps:
+            for model, seed in [(None, None)] if step.needs is None else self.runs(step):
+                if (step.name if model is None else f"{step.name}/{model}") in changed:
+                    old = [file for file in outputs(step, model, seed) if self._is_unknown(file)]
+                    files += old if model is None else old[:1]
+        return files
+
+    def _is_unknown(self, file: str) -> bool:
+        name = base64.b64encode(file.encode()).decode()  # as Snakemake names its records
+        record = self.home / ".snakemake/metadata" / name
+        return (self.home / file).exists() and not record.exists()
 
     def digest_entry(self, step: Step, model: str) -> str:
         """`digest` for one of a step's own entries, which further ones do not change."""

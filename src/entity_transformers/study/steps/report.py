@@ -46,7 +46,15 @@ STEP = Step(
         "excerpts": ("excerpts.safetensors",),
     },
     large=("report.html",),
-    kept=("README.md", "measures.csv", "pictures.json", "tables", "figures", "metrics"),
+    kept=(
+        "README.md",
+        "measures.csv",
+        "values.json",
+        "pictures.json",
+        "tables",
+        "figures",
+        "metrics",
+    ),
     libraries=need("matplotlib", "jinja2", "scipy", "sklearn", "spacy", extra="report"),
     target="report.html",
 )
