@@ -151,7 +151,10 @@ class Plan:
         path = self.home / RECORDED
         if not path.is_file():
             return []
-        before, now = read_json(path), self.recorded()
+        try:
+            before, now = read_json(path), self.recorded()
+        except ValueError:
+            return []  # damaged: the commands that read the report's files, and verify, say so
         changed = {name for name in now if before.get(name, now[name]) != now[name]}
         files = []
         for step in self.steps:
