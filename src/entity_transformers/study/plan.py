@@ -154,7 +154,7 @@ class Plan:
         try:
             before, now = read_json(path), self.recorded()
         except ValueError:
-            return []  # damaged: the commands that read the report's files, and verify, say so
+            return []  # damaged, as verify says
         changed = {name for name in now if before.get(name, now[name]) != now[name]}
         files = []
         for step in self.steps:
