@@ -32,7 +32,7 @@ from entity_transformers.report.catalogue import CATALOGUE, list_figures
 from entity_transformers.report.clouds import CLOUDS
 from entity_transformers.report.excerpts import Excerpts, gather_excerpts
 from entity_transformers.report.frame import read_frame
-from entity_transformers.report.measures import Tree, collect
+from entity_transformers.report.measures import Tree, collect, missing
 from entity_transformers.report.pictures import (
     MentionVectors,
     Pictures,
@@ -70,8 +70,8 @@ def collect_measures(
     """
     runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
     frame = collect(Tree(results, runs, partial), list_steps(params))
-    write_text(output / "measures.csv", frame.render())
     pictures = write_pictures(_collect_pictures(params, results, output))
+    write_text(output / "measures.csv", frame.render())
     text = json.dumps(pictures, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     write_text(output / "pictures.json", text + "\n")
     write_json(output / RECORDED.name, Plan(params).recorded())
@@ -149,12 +149,17 @@ def _write_figures(
     """
     built = figures.build_all(gathered)
     output.mkdir(parents=True, exist_ok=True)
-    for name, figure in built.items():
+    drawn = {name: figures.render_png(figure) for name, figure in built.items()}
+    for name, image in drawn.items():
         with atomic(output / f"{name}.png") as temporary:
-            temporary.write_bytes(figures.render_png(figure))
+            temporary.write_bytes(image)
     _remove_others(output, [f"{name}.png" for name in (*built, *gathered.pictures.kept)])
     files = {name: output / f"{name}.png" for name in list_figures(gathered.shown)}
-    found = {name: check(file).read_bytes() for name, file in files.items() if file.is_file()}
+    found = {
+        name: drawn[name] if name in drawn else check(file).read_bytes()
+        for name, file in files.items()
+        if file.is_file()
+    }
     return found, {name: vector.draw(figure, name) for name, figure in built.items()}
 
 
@@ -310,6 +315,8 @@ def _read_split(corpus: Path, split: str) -> tuple[Documents, AlignedCorpus]:
 
 
 def _take_example(params: Params, corpus: Path) -> Example | None:
+    if not (corpus / "tokenizer.json").is_file():
+        raise missing(corpus / "tokenizer.json")
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     documents, aligned = _read_split(corpus, "dev")
     return take_example(

@@ -37,10 +37,7 @@ class Tree:
         if file.is_file():
             return read_json(file)
         if file.parent.is_dir() and not self.partial:
-            raise FileNotFoundError(
-                f"{file} is missing: run the step that writes it; of a fresh clone only the report"
-                " can be built, from its measures.csv"
-            )
+            raise missing(file)
         return None
 
     def each(self, step: str, name: str) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
@@ -49,6 +46,14 @@ class Tree:
             found = self.read(f"{step}/{model}/{seed}/{name}")
             if found is not None:
                 yield model, seed, found
+
+
+def missing(file: Path) -> FileNotFoundError:
+    """What to say of a step's file that is not there."""
+    return FileNotFoundError(
+        f"{file} is missing: run the step that writes it; of a fresh clone only the report can be"
+        " built, from its measures.csv"
+    )
 
 
 Measure = Callable[[Tree], Iterator[Row]]
