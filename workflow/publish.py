@@ -28,6 +28,7 @@ from entity_transformers.study.stages import find_stale
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[1]
+LAST = "report"  # the stage that no other reads: it may be of an older version, which git's is then
 LIMIT = "2G"  # what a release of GitHub takes as one file
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -118,8 +119,11 @@ def lock(part: Part) -> None:
             f"{part.name}: not what its values and code give now, so there is nothing to record:"
             f" {', '.join(rules)} would run again: snakemake --directory {part.name}"
         )
-    # links from the cache would be newer than what was made of these files: Snakemake goes by times
-    call(part, "dvc", "commit", "--force", "--no-relink", "--quiet", *(s.name for s in done))
+    # only what changed: DVC reads and writes the whole dvc.lock for every stage that it is given
+    changed = read_status(part).keys() & {stage.name for stage in done}
+    if changed:
+        # Snakemake goes by times: links from the cache would be newer than what was made of these
+        call(part, "dvc", "commit", "--force", "--no-relink", "--quiet", *sorted(changed))
     print(f"{part.name}/dvc.lock: {len(done)} stages of {len(part.stages)} recorded")
     if left := [stage.name for stage in part.stages if stage not in done]:
         print(f"not run, so not recorded: {', '.join(left)}")
@@ -149,29 +153,42 @@ def pull(part: Part) -> None:
     missing = {name: out for name, out in found.items() if not (part.home / name).exists()}
     print(f"{part.name}: {len(found) - len(missing)} of {len(found)} large files are there")
     list_missing(part, missing, "not on the remote")
-    check_status(part)
-    targets = [stage.target for stage in part.stages if (part.home / stage.target).exists()]
-    call(part, "snakemake", "--touch", "--forceall", "--quiet", "rules", "--", *targets)
-
-
-def check_status(part: Part) -> None:
-    """PublishError where DVC would run a stage again for more than files that are not there: to
-    touch the others would hide it from Snakemake.
-    """
-    printed = call(part, "dvc", "status", "--json", *(stage.name for stage in part.stages))
-    causes = [
-        f"{stage}: {file} {state}"
-        for stage, changes in json.loads(printed).items()
-        for change in changes
-        for files in (change.values() if isinstance(change, Mapping) else ())
-        for file, state in (files.items() if isinstance(files, Mapping) else ())
-        if state not in ("deleted", "not in cache")
-    ]
-    if causes:
+    changes = list_changes(part)
+    if causes := [cause for stage in changes if stage != LAST for cause in changes[stage]]:
         raise PublishError(
             f"{part.name}: not what dvc.lock records ({'; '.join(causes[:3])}), so it is not marked"
             " as up to date: git checkout the study, or run it"
         )
+    if LAST in changes:
+        print(f"{part.name}: the report will be made again ({'; '.join(changes[LAST][:3])})")
+    kept = (stage for stage in part.stages if stage.name not in changes)
+    targets = [stage.target for stage in kept if (part.home / stage.target).exists()]
+    call(part, "snakemake", "--touch", "--forceall", "--quiet", "rules", "--", *targets)
+
+
+def list_changes(part: Part) -> dict[str, list[str]]:
+    """By stage, for what DVC would run it again, but for files that are not there."""
+    found = read_status(part)
+    changes = {
+        stage.name: [
+            f"{stage.name}: {file} {state}"
+            for change in status
+            for files in (change.values() if isinstance(change, Mapping) else ())
+            for file, state in (files.items() if isinstance(files, Mapping) else ())
+            if state not in ("deleted", "not in cache")
+        ]
+        for stage in part.stages
+        if (status := found.get(stage.name))
+    }
+    return {stage: causes for stage, causes in changes.items() if causes}
+
+
+def read_status(part: Part) -> dict[str, list[Any]]:
+    """What DVC says of each stage that is not as dvc.lock has it. The whole dvc.yaml at once: DVC
+    reads dvc.lock anew for each target.
+    """
+    found: dict[str, list[Any]] = json.loads(call(part, "dvc", "status", "--json", "dvc.yaml"))
+    return found
 
 
 def require_remote() -> None:

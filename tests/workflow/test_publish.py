@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import configparser
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -240,6 +241,18 @@ class TestRemotes:
         made = {"embeddings@gpt2e-1"}
         assert stages_of_jobs(planned(home, clone)) == follow(stages, direct) | made
         assert "not what dvc.lock records" in publish(clone, "pull", NAME, check=False)
+
+    def test_a_report_of_an_earlier_version_is_made_again(
+        self, finished: Path, clone: Path, tmp_path: Path
+    ) -> None:
+        """Its code changes more often than a study is run; the rest is marked all the same."""
+        self.name_remote(finished, str(tmp_path / "remote"), clone)
+        publish(finished, "push", NAME)
+        code = json.loads((clone / "code.json").read_text())
+        (clone / "code.json").write_text(json.dumps(code | {"report": "0" * 16}))
+        told = publish(clone, "pull", NAME)
+        assert f"{NAME}: the report will be made again (report: " in told
+        assert stages_of_jobs(planned(clone / NAME, clone)) == {"report"}
 
     def test_http(
         self, finished: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
