@@ -34,6 +34,8 @@ def test_a_signal_to_all_of_a_job_loses_no_line_of_its_log(tmp_path: Path, sent:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # a shell's background job ignores SIGINT, and what it starts does too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         end = time.monotonic() + 300
