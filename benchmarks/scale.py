@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=50_000, help="the least; default %(default)s")
     parser.add_argument("--steps", nargs="+", default=STEPS, help="default %(default)s")
     parser.add_argument("--models", nargs="+", default=["gpt2", "gpt2e"], help="%(default)s")
+    parser.add_argument("--only-words", action="store_true", help="no chains, widths and windows")
     options = parser.parse_args()
     options.threads = 1
     least = Size(options.words)
@@ -185,6 +186,8 @@ def main() -> None:
         "width": [replace(longer[1], width=n * least.width) for n in GROWTH],
         "window": [replace(longer[1], window=n * least.window) for n in GROWTH],
     }
+    if options.only_words:
+        others = {}
     costs: dict[Size, dict[str, Cost]] = {}
     with tempfile.TemporaryDirectory() as name:
         first = Path(name) / "first"
