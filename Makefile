@@ -36,8 +36,9 @@ sample: STUDY = sample
 sample: study  ## every table on the embedded corpus, in minutes on two CPU cores
 
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
-	@test -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
-	@STUDY_PANEL=1 PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
+	@test -f studies/$(STUDY)/study.yaml -o -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
+	@$(BIN)/entity-transformers write-study studies/$(STUDY)
+	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 

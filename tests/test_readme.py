@@ -114,7 +114,7 @@ def test_its_commands_run_in_their_order(checkout: Path) -> None:
     for line in "".join(blocks("bash")).splitlines():
         words = shlex.split(line, comments=True)
         if line.startswith("make study"):  # what init wrote, but shorter
-            values = checkout / "studies/novel/params.yaml"
+            values = checkout / "studies/novel/study.yaml"
             values.write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 8", values.read_text()))
         printed[" ".join(words)] = run(*words, folder=checkout, **source)
     sample = printed["make sample"]
