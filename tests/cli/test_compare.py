@@ -132,6 +132,9 @@ def test_other_test_sets_are_refused_and_it_is_said_why(
     assert "--models bert: study B has gpt2, gpt2e, lstm" in error
     empty = study("empty", [])
     assert "no scores by document in common" in fail(capsys, one, empty)
+    assert "none: no params.yaml in it, expected the folder of a study" in fail(
+        capsys, one, one.parent / "none"
+    )
     seeds = study("seeds", [[1.0, 2.0, 3.0]])
     (seeds / "results/perplexity/gpt2/1").rename(seeds / "results/perplexity/gpt2/2")
     assert "gpt2: A has seeds 1, B has 2: train one in common" in fail(capsys, one, seeds)
