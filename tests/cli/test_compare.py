@@ -69,7 +69,7 @@ def test_it_gives_what_the_report_says_of_two_models_of_a_study(
     printed = run(capsys, ONTOGUM, ONTOGUM, "--models", "gpt2e=gpt2", "--samples", "100")
     with (ONTOGUM / "results/report/tables/claims.csv").open() as file:
         claims = [row["Measured here"].replace("−", "-") for row in csv.DictReader(file)]
-    for split, claim in (("test", "test, GPT2E less GPT2"), ("lambada", "last word")):
+    for split, claim in (("test", "test, GPT2E minus GPT2"), ("lambada", "last word")):
         (told,) = (text for text in claims if claim in text and "GPT2E unl" not in text)
         line = next(row for row in printed.splitlines() if f"  {split} (" in row)
         difference, over_seeds = re.split(r"\s{2,}", line)[4], re.split(r"\s{2,}", line)[6]
@@ -93,7 +93,7 @@ def test_differences_by_hand(study: Study, capsys: pytest.CaptureFixture[str]) -
     )
     low, high = map(float, re.findall(r"[-+][\d.]+", documents))
     assert -0.31 <= low < gaps.mean() < high <= -0.14  # of documents that differ by 1.5 to 3 nats
-    assert verdict == "no difference shown"  # two seeds are too few
+    assert verdict == "not shown"  # two seeds are too few
     for seed in (one, other):
         (seed / "results/perplexity/gpt2/2/documents.csv").unlink()
     assert run(capsys, one, other).rstrip().endswith("A is better")

@@ -49,7 +49,7 @@ def compare(
     print(f"A: {one}\nB: {other}")
     for key, ours, theirs in told:
         print(f"  {key}: {ours} in A, {theirs} in B")
-    print(f"\nNats per token; negative: A is better. 95 % intervals.\n\n{render_gaps(gaps)}")
+    print(f"\nNats per token; difference: A minus B. 95 % intervals.\n\n{render_gaps(gaps)}")
 
 
 def _pair(models: tuple[str, ...], ours: Params, theirs: Params) -> list[tuple[str, str]]:
