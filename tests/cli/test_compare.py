@@ -75,6 +75,7 @@ def test_it_gives_what_the_report_says_of_two_models_of_a_study(
         difference, over_seeds = re.split(r"\s{2,}", line)[4], re.split(r"\s{2,}", line)[6]
         assert difference in told
         assert over_seeds in told
+        assert f": {re.split(r'\s{2,}', line)[7]}; " in told
 
 
 def test_differences_by_hand(study: Study, capsys: pytest.CaptureFixture[str]) -> None:

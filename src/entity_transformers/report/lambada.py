@@ -109,7 +109,7 @@ def build_table3(results: Results) -> Table:
             f" accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap"
             f" over passages, else over seeds where there are several. {_nearest(results)}"
             f" {say_guess(results, models)}"
-        ),
+        ).rstrip(),
     )
 
 

@@ -13,6 +13,7 @@ from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
     LEVEL,
+    MARGIN,
     Interval,
     cover,
     name_difference,
@@ -57,7 +58,7 @@ class Gap:
         them: A is better, B is, not shown.
         """
         widest = None if self.interval is None else cover(self.interval, self.over_seeds)
-        word = name_difference(widest)
+        word = name_difference(widest, None if self.split == "lambada" else MARGIN)
         return word.replace("better", "A is better").replace("worse", "B is better")
 
 
