@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from entity_transformers.cli.study import write_study
+from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -75,6 +79,24 @@ def test_every_key_that_is_named_is_one_of_params_yaml(document: str) -> None:
 def test_every_link_leads_to_a_file(document: str) -> None:
     links = re.findall(r"\]\((?!https?://)([^)#\s]+)", (ROOT / document).read_text())
     assert [link for link in links if not (ROOT / document).parent.joinpath(link).exists()] == []
+
+
+def test_the_tutorial_s_study_is_one(tmp_path: Path) -> None:
+    """Before and after the model that is added to it."""
+    tutorial = (ROOT / "docs/tutorial.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", tutorial, re.DOTALL)
+    more = yaml.safe_load(re.search(r"`(gpt2e-bptt: .*?)`", tutorial, re.DOTALL)[1])
+    for name in ("params.yaml", "studies/sample/study.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    study = tmp_path / "studies/mine"
+    study.mkdir()
+    values = yaml.safe_load(text)
+    for models in (values["models"], values["models"] | more):
+        (study / "study.yaml").write_text(yaml.safe_dump(values | {"models": models}))
+        write_study(study)
+        wanted = {"gpt2", "gpt2e", *models} - {"lstm"}
+        assert set(load(study / "params.yaml").models) == wanted
 
 
 def test_a_wrong_key_and_a_wrong_name_would_be_seen() -> None:

@@ -108,7 +108,7 @@ def list_stages(plan: Plan) -> Iterator[Stage]:
 def lock(part: Part) -> None:
     """dvc.lock of the stages that were run, as their files, values and code are now."""
     if stale := find_stale(part.home, ROOT):
-        raise PublishError(f"{part.name}: {'; '.join(stale)}")
+        raise PublishError(f"{part.name}: {'; '.join(stale.values())}")
     done = [s for s in part.stages if all((part.home / f).exists() for f in (*s.files, s.target))]
     if not done:
         raise PublishError(f"{part.name}: nothing was run: snakemake --directory {part.name}")

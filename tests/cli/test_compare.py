@@ -69,12 +69,13 @@ def test_it_gives_what_the_report_says_of_two_models_of_a_study(
     printed = run(capsys, ONTOGUM, ONTOGUM, "--models", "gpt2e=gpt2", "--samples", "100")
     with (ONTOGUM / "results/report/tables/claims.csv").open() as file:
         claims = [row["Measured here"].replace("−", "-") for row in csv.DictReader(file)]
-    for split, claim in (("test", "test, GPT2E less GPT2"), ("lambada", "last word")):
+    for split, claim in (("test", "test, GPT2E minus GPT2"), ("lambada", "last word")):
         (told,) = (text for text in claims if claim in text and "GPT2E unl" not in text)
         line = next(row for row in printed.splitlines() if f"  {split} (" in row)
-        difference, over_seeds = re.split(r"\s{2,}", line)[4], re.split(r"\s{2,}", line)[6]
+        *_, difference, _, over_seeds, verdict = re.split(r"\s{2,}", line)
         assert difference in told
         assert over_seeds in told
+        assert f": {verdict}; " in told
 
 
 def test_differences_by_hand(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +94,7 @@ def test_differences_by_hand(study: Study, capsys: pytest.CaptureFixture[str]) -
     )
     low, high = map(float, re.findall(r"[-+][\d.]+", documents))
     assert -0.31 <= low < gaps.mean() < high <= -0.14  # of documents that differ by 1.5 to 3 nats
-    assert verdict == "no difference shown"  # two seeds are too few
+    assert verdict == "not shown"  # two seeds are too few
     for seed in (one, other):
         (seed / "results/perplexity/gpt2/2/documents.csv").unlink()
     assert run(capsys, one, other).rstrip().endswith("A is better")
@@ -132,6 +133,9 @@ def test_other_test_sets_are_refused_and_it_is_said_why(
     assert "--models bert: study B has gpt2, gpt2e, lstm" in error
     empty = study("empty", [])
     assert "no scores by document in common" in fail(capsys, one, empty)
+    assert "none: no params.yaml in it, expected the folder of a study" in fail(
+        capsys, one, one.parent / "none"
+    )
     seeds = study("seeds", [[1.0, 2.0, 3.0]])
     (seeds / "results/perplexity/gpt2/1").rename(seeds / "results/perplexity/gpt2/2")
     assert "gpt2: A has seeds 1, B has 2: train one in common" in fail(capsys, one, seeds)

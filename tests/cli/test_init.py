@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,9 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     }  # fmt: skip
     assert values["lm"]["window"] == values["perplexity"]["stride"] == 128
     assert "read as text, since a file *.txt" in caplog.text
+    counts = [line for line in caplog.messages if line.startswith(("train: ", "dev: ", "test: "))]
+    assert len(counts) == 3
+    assert all(re.fullmatch(r"\w+: documents 1, words [\d,]+", line) for line in counts)
     assert "No table 5: some split has no named_entities." in caplog.text
     assert capsys.readouterr().out.endswith("next: make study STUDY=letters\n")
 
@@ -140,6 +144,13 @@ def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
     lambada = Path("lambada_test.txt")
     lambada.write_text("she saw him and he saw her\n" * 30)
     assert "format lambada has dev and test alone" in fail(lambada, capsys)
+    for name, content, told in (
+        ("empty.jsonl", b"\n", "empty.jsonl: nothing in this file, expected a text in UTF-8"),
+        ("empty.txt", b"", "empty.txt: nothing in this file, expected a text in UTF-8"),
+        ("a.png", b"\x89PNG\r\n\x1a\n\0\0", "a.png: a picture or another binary file, expected"),
+    ):
+        Path(name).write_bytes(content)
+        assert told in fail(Path(name), capsys)
     assert not Path("studies").exists()
 
 

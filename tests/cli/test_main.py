@@ -39,6 +39,14 @@ def test_help_lists_every_command_in_the_papers_order(capsys: pytest.CaptureFixt
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_no_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 2
+    text = capsys.readouterr().err
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+
+
 def test_every_command_describes_all_its_flags() -> None:
     """Imports every module of the command line: each command has its function."""
     parser = make_parser(list(COMMANDS))

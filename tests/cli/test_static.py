@@ -152,8 +152,10 @@ def test_vectors_of_words_and_mentions_are_written(study: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["glove", "word2vec"])
-def test_exported_vectors_are_read_by_gensim(study: Path, model: str) -> None:
-    """As the card says."""
+def test_exported_vectors_are_read_by_gensim(
+    study: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the card says; where they went is told."""
     pytest.importorskip("gensim", reason="needs gensim, extra vectors")
     train(study, model)
     results = study / "results"
@@ -163,6 +165,9 @@ def test_exported_vectors_are_read_by_gensim(study: Path, model: str) -> None:
         "export-model", "--params", str(study / "params.yaml"), "--results", str(results),
         "--model", model, "--seed", "1", "--output", str(study / "shared"),
     ])  # fmt: skip
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        f"{study / 'shared'}: {model}, seed 1; README.md there says how it is used"
+    )
     names = {path.name for path in (study / "shared").iterdir()}
     assert names == {"README.md", "config.json", "model.safetensors", "vectors.txt"}
     card = (study / "shared" / "README.md").read_text()

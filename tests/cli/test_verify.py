@@ -114,6 +114,21 @@ def test_without_the_metrics_their_table_is_not_checked(study: Path, verify: Ver
     assert "what results/report/measures.csv is made of" in lines[1]
 
 
+def test_without_results_there_is_nothing_to_verify(
+    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder, told in (
+        (root / "studies/books-gpu", "nothing to verify: it has no results yet: make study"),
+        (tmp_path / "none", "no params.yaml in it, expected the folder of a study"),
+        (root / "studies/books/params.yaml", "no params.yaml in it, expected the folder of a"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(["verify", str(folder)])
+        assert stop.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"entity-transformers verify: {folder}: {told}")
+
+
 def test_what_has_no_digest_is_told(study: Path, verify: Verify) -> None:
     (study / "results/ner/gpt2/1" / DIGESTS).unlink()
     code, lines = verify()
@@ -196,10 +211,3 @@ def test_a_manifest_is_compared_with_digests_where_the_file_is_not_there(
     code, lines = verify()
     assert code == 1
     assert lines[0].startswith(f"wrong: {CORPUS}/{DIGESTS}: train.safetensors: sha256 000")
-
-
-def test_what_is_no_study_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["verify", str(tmp_path)])
-    assert stop.value.code == 2
-    assert "params.yaml: No such file or directory" in capsys.readouterr().err

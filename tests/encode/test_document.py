@@ -108,6 +108,12 @@ def test_losses_are_those_of_the_study(kind: str) -> None:
         )
 
 
+@pytest.mark.parametrize("window", [0, -1, WINDOW + 1])
+def test_a_window_that_is_none_is_refused(window: int) -> None:
+    with pytest.raises(ValueError, match=f"^window is {window}, "):
+        DocumentReader(lively_model("gpt2e", VOCABULARY, window=WINDOW), window=window)
+
+
 def test_a_model_with_entity_attention_reads_as_gpt2e_with_its_weights() -> None:
     reader = make_reader(stride=4)
     plain = lively_model("gpt2", VOCABULARY, window=WINDOW).module

@@ -240,7 +240,8 @@ def test_a_wrong_value_is_named_where_it_stands() -> None:
 def test_params_name_file_and_entry(section: str, values: Any, message: str) -> None:
     with pytest.raises(ParamsError) as error:
         parse(PARAMS.model_dump(mode="json") | {section: values}, "my/params.yaml")
-    assert str(error.value).startswith("my/params.yaml: 1 bad parameter(s)\n")
+    assert str(error.value).startswith("my/params.yaml: ")
+    assert "\n" not in str(error.value)
     assert message in str(error.value)
 
 

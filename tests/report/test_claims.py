@@ -41,7 +41,7 @@ def test_entities_help_when_every_control_is_beaten(study: Study) -> None:
     verdict = judge_entities(study(ALL))
     assert verdict.status == HOLDS
     assert verdict.text.startswith(
-        "Entity information helps: on test GPT2E beats GPT2E unlabelled (difference −"
+        "That entity information helps holds: on test GPT2E beats GPT2E unlabelled (difference −"
     )
     assert {difference.against.name for difference in verdict.differences} == set(CONTROLS)
     assert all(
@@ -61,9 +61,9 @@ def test_one_unbeaten_control_is_enough_to_say_that_entities_do_not_help(
     verdict = judge_entities(results)
     assert verdict.status == status
     assert verdict.text.startswith(
-        "Entity information does not help beyond the interval: on test GPT2E does not beat "
+        f"That entity information helps is {status}: on test GPT2E does not beat "
     )
-    assert "Entity information helps" not in " ".join(write_headline(results))
+    assert verdict.text in write_headline(results)
 
 
 @pytest.mark.parametrize("missing", CONTROLS)

@@ -14,7 +14,14 @@ from threadpoolctl import threadpool_limits
 
 from entity_transformers.report.catalogue import CATALOGUE
 from entity_transformers.report.classes import draw_classes
-from entity_transformers.report.clouds import BASELINE, BOTH, CLOUDS, PROPOSED, draw_both
+from entity_transformers.report.clouds import (
+    BASELINE,
+    BOTH,
+    CLOUDS,
+    PROPOSED,
+    draw_both,
+    number_names,
+)
 from entity_transformers.report.colours import PALETTE, choose_colours
 from entity_transformers.report.curves import draw_training, draw_validation, spread
 from entity_transformers.report.figures import build_all, render_png
@@ -159,6 +166,11 @@ def test_a_cloud_s_legend_names_entities_and_models(small: Results) -> None:
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == [*cloud.names, "GPT2E", "GPT2"]
     assert {*small.pictures.clouds} == {PROPOSED, BASELINE, BOTH}
+
+
+def test_entities_of_one_name_are_numbered() -> None:
+    names = ("I", "Anna", "I", "you", "I")
+    assert number_names(names) == ("I (1)", "Anna", "I (2)", "you", "I (3)")
 
 
 def test_the_most_mentioned_entities_are_pictured() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from entity_transformers.kinds import ERAS, KINDS
 from entity_transformers.report.cells import MISSING, Number
+from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.differences import seed_interval
 from entity_transformers.report.frame import Frame, Row
 from entity_transformers.report.lm import build_models
@@ -22,7 +24,7 @@ from entity_transformers.report.overview import (
     read_f1,
 )
 from entity_transformers.report.records import Spans
-from entity_transformers.report.results import Results
+from entity_transformers.report.results import Results, write_label
 
 KIND_OF = {"gpt2-matched": "lstm", "gpt2e-shuffled": "glove", "gpt2e-first-only": "transformer-xl"}
 
@@ -64,7 +66,16 @@ def test_bits_and_pictures_are_of_the_same_systems(systems: Results) -> None:
     table = build_overview(systems)
     assert "GloVe" in table.note.partition("no perplexity")[0]
     assert "GPT2," not in table.note
-    assert draw_overview(systems) is not None
+    figure = draw_overview(systems)
+    assert figure is not None
+    colours = choose_colours(systems)
+    for axes in figure.axes:
+        drawn = {one.get_label(): to_hex(one.lines[0].get_color()) for one in axes.containers}
+        assert drawn == {
+            write_label(entry): colours[entry.name]
+            for entry in systems.entries
+            if write_label(entry) in drawn
+        }
 
 
 def test_a_pretraining_that_is_not_counted_is_named(systems: Results) -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from entity_transformers.artifacts import write_text
+from entity_transformers.cli import main
 from entity_transformers.cli.report import list_studies
 from entity_transformers.report.catalogue import list_captions
+from entity_transformers.report.page import MARKS
 from entity_transformers.report.readme import Listed, write_index, write_readme
 from entity_transformers.report.results import Results
+from entity_transformers.report.site import render_site
 from entity_transformers.report.tables import SHOWN, build_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,3 +81,24 @@ def test_results_that_git_ignores_are_not_listed(tmp_path: Path) -> None:
     write_text(tmp_path / ".gitignore", "studies/sample/results/\n")
     found = {name: study.verdicts for name, study in list_studies(tmp_path / "studies").items()}
     assert found == {"mine": ("holds", "not shown"), "new": None, "sample": None}
+    every = list_studies(tmp_path / "studies", ignored=True)  # as on the site of this machine
+    assert every["sample"].verdicts == ("holds", "not shown")
+
+
+def test_an_index_that_changes_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params = (ROOT / "studies/sample/params.yaml").read_text("utf8")
+    write_text(tmp_path / ".gitignore", "")
+    for name in ("one", "two"):
+        write_text(tmp_path / "studies" / name / "params.yaml", params)
+        main(["write-index", str(tmp_path / "studies")])
+        main(["write-index", str(tmp_path / "studies")])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{tmp_path / 'studies/README.md'} is written anew")
+
+
+def test_the_site_has_no_count_for_a_study_that_judges_nothing() -> None:
+    listed = {"a": Listed("First", ("holds",)), "b": Listed("Second", ())}
+    first, second = render_site(listed, {"a": "a.html", "b": "b.html"}).split("Second")
+    assert 'data-value="1">1<' in first
+    assert "data-value" not in second
+    assert second.count(">–</td>") == len(MARKS)

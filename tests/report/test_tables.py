@@ -14,9 +14,11 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.report import paper
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.catalogue import CATALOGUE, list_tables
-from entity_transformers.report.cells import Number
+from entity_transformers.report.cells import MISSING, Number
+from entity_transformers.report.claims import judge_claims
 from entity_transformers.report.differences import BOOTSTRAP_SEED
 from entity_transformers.report.frame import Frame
+from entity_transformers.report.headline import write_headline
 from entity_transformers.report.ner import build_ner_overall
 from entity_transformers.report.records import Documents, Spans
 from entity_transformers.report.results import Results, write_label
@@ -227,6 +229,36 @@ def test_table_3_names_the_measure_nearest_to_the_paper(small: Any) -> None:
     }
     nearest = min(values, key=lambda name: max(values[name] / 196.81, 196.81 / values[name]))
     assert f"“{nearest}” ({values[nearest]:,.2f}) comes nearest" in build_all(small)["table3"].note
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "tokens", "worse"),
+    [(4, 6000, "both"), (300, 9000, "last token"), (9999, 6000, "")],
+)
+def test_what_is_no_better_than_a_uniform_guess_is_said(
+    small: Any, vocabulary: int, tokens: int, worse: str
+) -> None:
+    """Last words of ``tokens`` / 5,153 tokens cost 7.1 nats each, last tokens 6.1."""
+
+    def edit(files: dict[str, Any]) -> None:
+        files["corpus/alignment.json"]["tokenizer"]["tokens"] = vocabulary
+        for name in (name for name in files if name.endswith("lambada.json")):
+            files[name]["last_word"]["tokens"] = tokens
+
+    known = small.again(edit)
+    note = build_all(known)["table3"].note
+    claim = next(f for f in judge_claims(known) if "LAMBADA" in f.claim).ours
+    headline = next(line for line in write_headline(known) if line.startswith("Last-word"))
+    guess = Number(vocabulary ** (tokens / 5153))
+    said = {
+        "both": f"(last word, {guess}: GPT2, GPT2E; last token, 4: GPT2, GPT2E)",
+        "last token": "(last token, 300: GPT2, GPT2E)",
+    }
+    start = "No better than a uniform guess among all tokens"
+    if worse:
+        assert f"{start} {said[worse]}." in note
+    assert (start in note) == (start in claim) == bool(worse)
+    assert headline.endswith(f"A uniform guess has {guess}.") == (worse == "both")
 
 
 def test_table_4_has_three_columns_and_the_papers_four_rows_first(small: Any) -> None:
@@ -524,10 +556,11 @@ def test_the_ner_difference_is_that_of_the_summed_spans(small: Results) -> None:
     one, other = (
         2 * c.sum() / (p.sum() + gold.sum()) for c, p in zip(correct, predicted, strict=True)
     )
-    assert row[0] == "GPT2E − GPT2"
-    assert isinstance(row[1], Number)
-    assert row[1].value == pytest.approx(one - other)
-    assert row[1].low < row[1].value < row[1].high
+    assert row[:2] == ("GPT2E − GPT2", MISSING)  # the paper's column comes before ours
+    difference = row[2]
+    assert isinstance(difference, Number)
+    assert difference.value == pytest.approx(one - other)
+    assert difference.low < difference.value < difference.high
 
 
 def test_spans_of_other_documents_are_refused(small: Results) -> None:

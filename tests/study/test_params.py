@@ -69,7 +69,7 @@ def test_no_number_is_a_truth_value_and_no_truth_value_a_text(values: dict[str, 
             with pytest.raises(
                 ParamsError,
                 match=(
-                    rf"x: 1 bad parameter\(s\)\n  {section}\.{key}: .*(true is not a number|valid"
+                    rf"x: {section}\.{key}: .*(true is not a number|valid"
                     r" boolean)"
                 ),
             ):
@@ -230,10 +230,10 @@ def test_a_step_that_no_model_can_do_is_named(
     [
         ("a: [", "not YAML"),
         ("- 1", "holds no sections"),
-        ("lm: {a: 1}\nrun: {}\nlm: {b: 2}", r"(?s)not YAML: lm is given twice.*line 3"),
+        ("lm: {a: 1}\nrun: {}\nlm: {b: 2}", r"not YAML: lm is given twice \(line 3, column 1\)$"),
         ("lm: {a: 1, a: 2}", "a is given twice"),
         ("lm: " + "[" * 20_000, "not YAML: more than 20 levels deep"),
-        (BOMB, r"(?s)not YAML: an alias: write the value itself.*line 2"),
+        (BOMB, r"not YAML: an alias: write the value itself \(line 2, "),
         ("lm: &all {a: 1}\nrun: {<<: *all}", "an alias: write the value itself"),
     ],
 )

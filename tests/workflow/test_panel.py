@@ -36,10 +36,13 @@ def panel(monkeypatch: pytest.MonkeyPatch):
 
 
 def follow(folder: Path, *targets: str, check: bool = True) -> str:
-    (folder / "Snakefile").write_text(RULES)
+    if not (folder / "Snakefile").exists():
+        (folder / "Snakefile").write_text(RULES)
     paths = os.pathsep.join(filter(None, [str(PLUGIN), os.environ.get("PYTHONPATH")]))
     command = ("snakemake", *targets, "--cores", "2", "--logger", "panel")
-    return run(*command, folder=folder, check=check, PYTHONPATH=paths, STUDY_PANEL="1")
+    return run(
+        *command, folder=folder, check=check, PYTHONPATH=paths, STUDY_PANEL="make study STUDY=x"
+    )
 
 
 def test_without_a_terminal_there_is_one_line_per_job(tmp_path: Path) -> None:
@@ -59,6 +62,17 @@ def test_a_job_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
     assert "    40" in said
     assert "    3\n" not in said
     assert not (tmp_path / "bad").exists()
+
+
+def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Path) -> None:
+    last = "signal 2: saved at step 7 of 9; run again to go on"
+    rules = RULES.replace("echo why; exit 3", f"echo '{last}'; exit 75")
+    (tmp_path / "Snakefile").write_text(rules)
+    said = follow(tmp_path, "bad", check=False).splitlines()
+    assert said == [
+        "stopped: bad (signal 2: saved at step 7 of 9)",
+        "What was done or saved is kept; make study STUDY=x goes on from there.",
+    ]
 
 
 def test_the_panel_shows_how_far_a_job_is(panel, tmp_path: Path) -> None:

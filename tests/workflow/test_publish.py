@@ -296,3 +296,13 @@ def test_a_study_that_is_none_is_an_error(
 ) -> None:
     assert script.main(["lock", str(tmp_path)]) == 1
     assert "no study, which is a folder with a params.yaml" in capsys.readouterr().err
+
+
+def test_a_study_whose_params_are_older_than_its_study_yaml_is_not_recorded(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    sample = ROOT / "studies/sample"
+    shutil.copy(sample / "params.yaml", tmp_path)
+    (tmp_path / "study.yaml").write_text(f"base: {sample / 'study.yaml'}\nlm: {{layers: 1}}\n")
+    with pytest.raises(script.PublishError, match=r"params\.yaml is not what study\.yaml comes to"):
+        script.lock(script.Part(tmp_path, ()))

@@ -13,9 +13,19 @@ from entity_transformers.study.stages import find_stale
 from entity_transformers.study.steps import STEPS
 
 try:
+    STALE = find_stale(Path(), Path(workflow.basedir))
     PARAMS = parameters.load(Path("params.yaml"))
 except parameters.ParamsError as error:
     sys.exit(f"snakemake: {error}")
+
+# The process that was called, not those that run its jobs
+FIRST = not (workflow.remote_exec or workflow.subprocess_exec)
+FORCED = {"--forcerun", "-R", "--forceall", "-F", "--touch", "-t"} & {*sys.argv}
+# DVC's experiments change params.yaml alone; its stages name the rules that they run, and what it
+# has made is touched
+BY_DVC = {"--allowed-rules", "--touch", "-t"} & {*sys.argv}
+if "params.yaml" in STALE and FIRST and not BY_DVC:
+    sys.exit(f"snakemake: {STALE['params.yaml']}")
 
 PLAN = Plan(PARAMS)
 if MISSING := PLAN.missing_library():
@@ -29,17 +39,14 @@ ALONE = 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
 
 # Snakemake knows by its own records which values a file was made with. A clone has none, and would
 # take the files as they are
-FORCED = {"--forcerun", "-R", "--forceall", "-F", "--touch", "-t"} & {*sys.argv}
-if not (FORCED or workflow.remote_exec or workflow.subprocess_exec) and (
-    old := PLAN.outdated()
-):
+if FIRST and not FORCED and (old := PLAN.outdated()):
     sys.exit(
         f"snakemake: {old[0]} was made with other values than params.yaml has, of which Snakemake has"
         " no record (a clone, or after make clean): bring the values back, or make anew what they"
         f" change, with --forcerun {shlex.join(old)}"
     )
 
-for warning in [*find_stale(Path(), Path(workflow.basedir)), *list_leftovers(Path())]:
+for warning in [*STALE.values(), *list_leftovers(Path())]:
     print(f"snakemake: {warning}", file=sys.stderr)
 
 

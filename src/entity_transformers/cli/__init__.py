@@ -125,7 +125,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # threads that wait by spinning make two jobs on two cores five times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = sys.argv[1:] if argv is None else list(argv)
-    name = words[0] if words else ""
+    if not words:
+        make_parser(()).print_help(sys.stderr)
+        sys.exit(2)
+    name = words[0]
     try:
         arguments = vars(make_parser(words[:1]).parse_args(words))
         name = arguments.pop("command")

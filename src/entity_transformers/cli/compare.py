@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from entity_transformers.artifacts import read_json, read_text
 from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.study import load_study
 from entity_transformers.report.records import parse_documents
 from entity_transformers.report.two_studies import (
     CompareError,
@@ -16,7 +17,7 @@ from entity_transformers.report.two_studies import (
     compare_scores,
     render_gaps,
 )
-from entity_transformers.study.params import Params, load
+from entity_transformers.study.params import Params
 
 FILES = {"perplexity": "documents.csv", "lambada": "passages.csv"}
 COUNTED = ("documents", "sentences", "words")
@@ -35,7 +36,7 @@ def compare(
     """Print how much better or worse the models of one study are than those of another on the same
     test set; other test sets are refused.
     """
-    params = load(one / "params.yaml"), load(other / "params.yaml")
+    params = load_study(one), load_study(other)
     pairs = _pair(models, *params)
     values = [side.model_dump(mode="json") for side in params]
     told = list(_differences(values[0], values[1]))
@@ -48,7 +49,7 @@ def compare(
     print(f"A: {one}\nB: {other}")
     for key, ours, theirs in told:
         print(f"  {key}: {ours} in A, {theirs} in B")
-    print(f"\nNats per token; negative: A is better. 95 % intervals.\n\n{render_gaps(gaps)}")
+    print(f"\nNats per token; difference: A minus B. 95 % intervals.\n\n{render_gaps(gaps)}")
 
 
 def _pair(models: tuple[str, ...], ours: Params, theirs: Params) -> list[tuple[str, str]]:

@@ -27,6 +27,11 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     """A folder to share: weights, tokenizer, the model's code for trust_remote_code where it has
     any, and a card with its scores; of static vectors also their text, which gensim reads.
     """
+    _export(params, results, model, seed, output)
+    print(f"{output}: {model}, seed {seed}; README.md there says how it is used")
+
+
+def _export(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
     entry, folder = params.model(model), results / "lm" / model / str(seed)
     if entry.can({"static"}):
         _export_vectors(params, entry, results, seed, output)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from entity_transformers.artifacts import write_json_lines, write_text
 from entity_transformers.cli.flags import Flag
@@ -15,8 +16,8 @@ from entity_transformers.corpus.document import CorpusError, Split
 from entity_transformers.corpus.held_out import hold_out
 from entity_transformers.corpus.readers import detect_format, find_reader, names, read_corpus
 from entity_transformers.corpus.rows import to_row
-from entity_transformers.corpus.statistics import describe, format_table
-from entity_transformers.study.new import plan_study
+from entity_transformers.corpus.statistics import describe
+from entity_transformers.study.new import NEEDED, plan_study
 
 log = logging.getLogger(__name__)
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
@@ -31,7 +32,7 @@ def init(
     """Write a study of your own corpus: the steps that its text can fill, a model of its size."""
     study = _find_home(name)
     if format == "auto":
-        format, why = detect_format(corpus)
+        format, why = _detect(corpus)
         log.info("read as %s, since %s (--format names another)", format, why)
     if format not in names():
         raise CorpusError(
@@ -51,7 +52,8 @@ def init(
         log.info("no %s in it: taken from train, all of it is now in corpus.jsonl of the study",
                  " and no ".join(missing))  # fmt: skip
         format, path = "jsonl", "corpus.jsonl"
-    log.info("%s", format_table(statistics))
+    for split in NEEDED:
+        log.info("%s: %s", split, _count(statistics["splits"][split]))
     base = os.path.relpath(PARAMS, study)
     new = plan_study(statistics, format, path, base, f"E.T.: Entity-Transformers on {name}")
     study.mkdir(parents=True, exist_ok=True)
@@ -60,6 +62,30 @@ def init(
     for line in new.left_out:
         log.info("%s", line)
     print(f"{study}/study.yaml is written; next: make study STUDY={name}")
+
+
+def _detect(corpus: Path) -> tuple[str, str]:
+    """The format of a corpus, and why; CorpusError for a file that holds no text at all."""
+    start = b"?"
+    if corpus.is_file():
+        with corpus.open("rb") as file:
+            start = file.read(4096)
+    form = "expected a text in UTF-8 (*.txt) or JSON lines: docs/own-corpus.md"
+    if not start.strip():
+        raise CorpusError(f"{corpus}: nothing in this file, {form}")
+    try:
+        return detect_format(corpus)
+    except CorpusError:
+        if b"\0" in start:
+            raise CorpusError(f"{corpus}: a picture or another binary file, {form}") from None
+        raise
+
+
+def _count(split: Mapping[str, Any]) -> str:
+    """What a split has, in a line."""
+    counts = {name: split[name] for name in ("documents", "words", "chains", "mentions")}
+    counts["named entities"] = sum(split["ne_spans"].values())
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
 
 
 def _find_home(name: str) -> Path:

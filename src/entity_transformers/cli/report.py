@@ -96,17 +96,24 @@ def build_report(params: Params, results: Path, output: Path) -> None:
 def write_index(
     studies: Annotated[Path, Flag("the folder of studies", "FOLDER", positional=True)],
 ) -> None:
-    """README.md of the studies: the title of each, and its verdicts where git keeps its results."""
-    write_text(studies / "README.md", readme.write_index(list_studies(studies)))
+    """README.md of the studies: the title of each, and its verdicts where git keeps its results; it
+    is told where that is not what it was.
+    """
+    path, text = studies / "README.md", readme.write_index(list_studies(studies))
+    if path.is_file() and path.read_text(encoding="utf-8") != text:
+        print(f"{path} is written anew: it lists every study here with its verdicts")
+    write_text(path, text)
 
 
-def list_studies(studies: Path) -> dict[str, readme.Listed]:
-    """What the index says of each folder with a params.yaml."""
-    ignored = read_text(studies.parent / ".gitignore").splitlines()
+def list_studies(studies: Path, ignored: bool = False) -> dict[str, readme.Listed]:
+    """What the index says of each folder with a params.yaml; ``ignored``: also of the results that
+    git ignores, if they are here.
+    """
+    rules = [] if ignored else read_text(studies.parent / ".gitignore").splitlines()
     found = {}
     for params in sorted(studies.glob("*/params.yaml")):
         name, report, verdicts = params.parent.name, params.parent / "results/report", None
-        kept = f"{studies.name}/{name}/results/" not in ignored
+        kept = f"{studies.name}/{name}/results/" not in rules
         if kept and (report / "measures.csv").is_file():
             claims = report / "tables/claims.csv"
             rows = csv.DictReader(read_text(claims).splitlines()) if claims.is_file() else ()

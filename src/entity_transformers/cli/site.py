@@ -16,8 +16,8 @@ def write_site(
     studies: Annotated[Path, Flag("the folder of studies", "FOLDER", positional=True)],
     output: Annotated[Path, Flag("the folder of the pages", "FOLDER")],
 ) -> None:
-    """The page of every study whose results git keeps, made again from them, and index.html."""
-    listed, pages = list_studies(studies), {}
+    """The page of every study whose results are here, made again from them, and index.html."""
+    listed, pages = list_studies(studies, ignored=True), {}
     for name, study in listed.items():
         if study.verdicts is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,18 @@ from entity_transformers.study.resolve import DIFFERENCES
 from entity_transformers.study.resolve import resolve_study as resolve
 from entity_transformers.study.stages import render_code, render_stages
 
+log = logging.getLogger(__name__)
+
+
+def load_study(folder: Path) -> Params:
+    """The params of a study's folder; FileNotFoundError where it is none."""
+    path = folder / "params.yaml"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder}: no params.yaml in it, expected the folder of a study, as studies/ontogum"
+        )
+    return load(path)
+
 
 def check_params(params: Params) -> None:
     """Print the params as JSON, every value typed."""
@@ -19,8 +32,13 @@ def check_params(params: Params) -> None:
 
 
 def resolve_study(study: Path) -> None:
-    """params.yaml of a study, from its study.yaml and what that is based on."""
-    write_text(study / "params.yaml", resolve(study))
+    """params.yaml of a study, from its study.yaml and what that is based on; it is told where that
+    is not what it was.
+    """
+    path, text = study / "params.yaml", resolve(study)
+    if path.is_file() and path.read_text(encoding="utf-8") != text:
+        log.info("%s is written anew from %s", path, DIFFERENCES)
+    write_text(path, text)
 
 
 def write_study(study: Path) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 from entity_transformers.artifacts import DIGESTS, read_json
 from entity_transformers.cli.report import gather, list_steps, render_metrics, render_tables
+from entity_transformers.cli.study import load_study
 from entity_transformers.digests import file_digest
 from entity_transformers.report import tables
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.study.origin import place
-from entity_transformers.study.params import Params, load
+from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, folder
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
@@ -70,9 +71,14 @@ class Findings:
 def verify(study: Path) -> None:
     """Compare a study's results with all that says what they should be: the digests beside them,
     the inputs in manifests, dvc.lock, and measures.csv and tables made again from what is below
-    them. Exit code 1 where something differs; what is not there is told.
+    them. Exit code 1 where something differs; what is not there is told. A study without results
+    raises FileNotFoundError.
     """
-    params, found = load(study / "params.yaml"), Findings(study)
+    params, found = load_study(study), Findings(study)
+    if not any(path.is_file() for path in study.glob("results/**/*")):
+        raise FileNotFoundError(
+            f"{study}: nothing to verify: it has no results yet: make study STUDY={study.name}"
+        )
     check_digests(found)
     check_manifests(params, found)
     check_lock(found)

@@ -84,9 +84,11 @@ class DocumentReader:
         self.model: LanguageModel = wrap(model).eval()
         self.tokenizer: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", tokenizer)
         longest = self.model.context
-        self.window = window or longest or 1024
+        self.window = (longest or 1024) if window is None else window
         self.stride = self.window if stride is None else stride
         self.entities = entities
+        if self.window < 1:
+            raise ValueError(f"window is {self.window}, expected 1 or more tokens")
         if longest is not None and self.window > longest:
             raise ValueError(
                 f"window is {self.window}, but the model reads at most {longest} tokens at once"

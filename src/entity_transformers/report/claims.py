@@ -122,7 +122,7 @@ def _perplexity(results: Results) -> Finding:
     if difference is None or ours is None:
         return Finding(claim, source, ABSENT, "not measured")
     text = (
-        f"on {split}, {write_label(ours)} less {write_label(difference.against)}"
+        f"on {split}, {write_label(ours)} minus {write_label(difference.against)}"
         f" {weigh(difference)}; indistinguishable would be within ±{MARGIN}"
     )
     return Finding(claim, source, judge(difference.widest, 0), text)
@@ -195,6 +195,8 @@ def _lambada(results: Results) -> Finding:
     if word is not None:
         status = judge(word.widest, -1)
         text = f"last word {weigh(word, 'passage')}; {text}"
+    if (guess := lambada.say_guess(results, results.pair)) and text != "not measured":
+        text += f". {guess}"
     if results.passages == GENERATED:
         status, text = ABSENT, f"not measured: these passages are generated; there {text}"
     return Finding("GPT2E has the lower perplexity on LAMBADA.", "section 5, table 3", status, text)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -38,6 +42,7 @@ def draw_cloud(results: Results, name: str) -> Figure | None:
     cloud = results.pictures.clouds.get(name)
     if cloud is None:
         return None
+    cloud = replace(cloud, names=number_names(cloud.names))
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     panels = figure.subplots(1, len(cloud.places))
     for axes, (title, places) in zip(panels, cloud.places.items(), strict=True):
@@ -50,6 +55,16 @@ def draw_cloud(results: Results, name: str) -> Figure | None:
         handletextpad=0.3,
     )
     return figure
+
+
+def number_names(names: Sequence[str]) -> tuple[str, ...]:
+    """``names`` with those of several entities numbered: I (1), I (2)."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        seen[name] += 1
+        numbered.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
+    return tuple(numbered)
 
 
 def _draw_points(axes: Axes, title: str, cloud: Cloud, places: np.ndarray) -> None:

@@ -18,14 +18,14 @@ def write_headline(results: Results) -> tuple[str, ...]:
     """
     if not results.tests_a_model:
         return _say_range(results)
-    word = lambada.at("last_word_perplexity")
-    words = [(model, results.statistic(model, word).mean) for model in results.pair]
+    words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]
     scores = [(model, ner.read_scores(results, model, ner.F1)) for model in results.pair]
     points = [(m, summarise(100 * f1 for f1 in found.values()).mean) for m, found in scores]
     sentences = (
         _say_perplexity(results),
         judge_entities(results).text,
-        _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words),
+        _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words)
+        + _say_guess(results),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
     )
     return tuple(sentence for sentence in sentences if sentence)
@@ -66,6 +66,13 @@ def _say_perplexity(results: Results) -> str:
     difference = compare(results, split, results.proposed, "on", results.baseline, "off")
     tail = "" if difference is None else f" The difference is {weigh(difference)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
+
+
+def _say_guess(results: Results) -> str:
+    """Where one of the two is no better than a uniform guess at the last word, what that has."""
+    if not any(lambada.is_guessing(results, model, lambada.LAST_WORD) for model in results.pair):
+        return ""
+    return f" A uniform guess has {Number(lambada.guess(results, lambada.LAST_WORD))}."
 
 
 def _say_pair(what: str, means: Sequence[tuple[ModelEntry, float | None]]) -> str:

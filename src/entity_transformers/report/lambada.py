@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -12,7 +12,13 @@ from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.differences import LEVEL, compare, pair_seeds, seed_interval
 from entity_transformers.report.frame import Key, Row, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import GENERATED, Results, write_pair, write_scored
+from entity_transformers.report.results import (
+    GENERATED,
+    Results,
+    write_label,
+    write_pair,
+    write_scored,
+)
 
 UNITS = {
     "perplexity": "perplexity per token",
@@ -65,8 +71,9 @@ def at(measure: str) -> Key:
     return Key(STEP, measure, SPLIT, OFF)
 
 
+LAST_WORD, VOCABULARY = at("last_word_perplexity"), Key("corpus", "vocabulary")
 _COLUMNS: tuple[tuple[str, Key, str], ...] = (
-    ("Last word PPL", at("last_word_perplexity"), "perplexity"),
+    ("Last word PPL", LAST_WORD, "perplexity"),
     ("Last word accuracy", at("last_word_accuracy"), "fraction"),
     ("Last token PPL", at("last_token_perplexity"), "perplexity"),
     ("Last token accuracy", at("last_token_accuracy"), "fraction"),
@@ -101,7 +108,8 @@ def build_table3(results: Results) -> Table:
             " row is the difference of the logarithms, GPT2E minus GPT2 (of the fractions, for"
             f" accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap"
             f" over passages, else over seeds where there are several. {_nearest(results)}"
-        ),
+            f" {say_guess(results, models)}"
+        ).rstrip(),
     )
 
 
@@ -156,6 +164,41 @@ def lambada_perplexities(results: Results, model: ModelEntry | None) -> dict[str
         if kind == "perplexity"
     }
     return {label: mean for label, mean in found.items() if mean}
+
+
+def guess(results: Results, key: Key) -> float | None:
+    """The perplexity that a uniform guess among all tokens would have by the last word's measure or
+    by one per token; None where the tokens are not known.
+    """
+    vocabulary = next(iter(results.frame.runs(VOCABULARY).values()), None)
+    if vocabulary is None or not vocabulary.value:
+        return None
+    if key != LAST_WORD:
+        return vocabulary.value
+    nats = next(iter(results.frame.runs(at("last_word_nll")).values()), None)
+    passages = next(iter(results.frame.runs(Key(STEP, "passages", SPLIT)).values()), None)
+    if nats is None or nats.count is None or passages is None or not passages.value:
+        return None
+    return math.exp(nats.count / passages.value * math.log(vocabulary.value))
+
+
+def is_guessing(results: Results, model: ModelEntry | None, key: Key) -> bool:
+    """Is a model's perplexity, the mean over its seeds, no better than a uniform guess?"""
+    mean, chance = results.statistic(model, key).mean, guess(results, key)
+    return mean is not None and chance is not None and mean >= chance
+
+
+def say_guess(results: Results, models: Iterable[ModelEntry]) -> str:
+    """What a uniform guess would have, and which models are no better; "" where all are."""
+    said, models = [], tuple(models)
+    measures = (("last word", LAST_WORD, 2), ("last token", at("last_token_perplexity"), 0))
+    for label, key, digits in measures:
+        names = [write_label(model) for model in models if is_guessing(results, model, key)]
+        if names:
+            said.append(f"{label}, {Number(guess(results, key), digits)}: {', '.join(names)}")
+    if not said:
+        return ""
+    return f"No better than a uniform guess among all tokens ({'; '.join(said)})."
 
 
 def _nearest(results: Results) -> str:

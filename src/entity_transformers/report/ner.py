@@ -7,7 +7,7 @@ from typing import Any
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
-from entity_transformers.report.cells import Cell, Number, Table, show
+from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.differences import compare_spans
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
@@ -222,7 +222,7 @@ def build_ner_overall(results: Results) -> Table:
         )
         printed = paper.TABLE5.get((results.printed(model), paper.OVERALL))
         f1 = Number(printed.f1 if printed else None, 1, percent=True)
-        return (write_label(model), *scores, f1)
+        return (write_label(model), f1, *scores)
 
     rows = [row(model) for model in results.measured(STEP)]
     ours, theirs = results.proposed, results.baseline
@@ -230,12 +230,12 @@ def build_ner_overall(results: Results) -> Table:
     if ours and theirs and found is not None and found["difference"] is not None:
         low, high = found["interval"] or (None, None)
         difference = Number(found["difference"], 1, percent=True, low=low, high=high, signed=True)
-        dashes = (Number(None, 1) for _ in headings)
-        rows.append((write_pair(ours, theirs), difference, *dashes))
+        dashes = (Number(None, 1) for _ in headings[1:])
+        rows.append((write_pair(ours, theirs), MISSING, difference, *dashes))
     return Table(
         name="ner_overall",
         title="Table 5, every model: overall scores",
-        columns=("Model", *headings, "Paper F1"),
+        columns=("Model", "Paper F1", *headings),
         rows=tuple(rows),
         measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
         note=(

@@ -12,7 +12,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Cell, Number, Table, show
-from entity_transformers.report.colours import INK, PALETTE
+from entity_transformers.report.colours import INK, choose_colours
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
     LEVEL,
@@ -208,7 +208,7 @@ def draw_overview(results: Results) -> Figure | None:
     if not found:
         return None
     figure = Figure(figsize=(8, 4.4 * len(found)), layout="constrained")
-    colours = {model.name: PALETTE[i % len(PALETTE)] for i, model in enumerate(systems)}
+    colours = choose_colours(results)
     every = figure.subplots(len(found), squeeze=False)[:, 0]
     for axes, (title, scale, points) in zip(every, found, strict=True):
         for model, number in points:

@@ -13,8 +13,10 @@ from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
     LEVEL,
+    MARGIN,
     Interval,
     cover,
+    name_difference,
     seed_interval,
 )
 from entity_transformers.report.records import Documents
@@ -52,11 +54,12 @@ class Gap:
 
     @property
     def verdict(self) -> str:
-        """Which is better beyond the interval over documents and, with several seeds, over them."""
-        if self.interval is None:
-            return "one document"
-        low, high = cover(self.interval, self.over_seeds)
-        return "A is better" if high < 0 else "B is better" if low > 0 else "no difference shown"
+        """The report's word for it, by the interval over documents and, with several seeds, over
+        them: A is better, B is, not shown.
+        """
+        widest = None if self.interval is None else cover(self.interval, self.over_seeds)
+        word = name_difference(widest, None if self.split == "lambada" else MARGIN)
+        return word.replace("better", "A is better").replace("worse", "B is better")
 
 
 def compare_scores(
@@ -139,7 +142,7 @@ def _check_same(
 
 def render_gaps(gaps: list[Gap]) -> str:
     """A line per gap, in columns."""
-    head = ("model", "split", "A", "B", "A - B", "over documents", "over seeds", "verdict")
+    head = ("model", "split", "A", "B", "difference", "over documents", "over seeds", "verdict")
     rows = [
         (
             gap.model,

@@ -41,7 +41,7 @@ def judge_entities(results: Results) -> Verdict:
         name = "GPT2E" if ours is None else write_label(ours)
         return Verdict(
             ABSENT,
-            f"Whether entity information helps was not tested: {name} has no scores per document.",
+            f"{_say(ABSENT)}: {name} has no scores per document.",
             (),
         )
     needed = {entry.name for entries in needed_controls(results).values() for entry in entries}
@@ -49,28 +49,26 @@ def judge_entities(results: Results) -> Verdict:
     unbeaten = [d for d in differences if not d.beats]
     missing = list_missing_controls(results, differences)
     if unbeaten:
+        worse = any(d.widest is not None and d.widest[0] > 0 for d in unbeaten)
+        status = FAILS if worse else OPEN
         text = (
-            f"Entity information does not help beyond the interval: on {split} {write_label(ours)}"
-            f" does not beat {_list(map(describe, unbeaten))}."
+            f"{_say(status)}: on {split} {write_label(ours)} does not beat"
+            f" {_list(map(describe, unbeaten))}."
         )
         text += f" Not run: {_list(missing)}." if missing else ""
-        return Verdict(
-            FAILS if any(d.widest is not None and d.widest[0] > 0 for d in unbeaten) else OPEN,
-            text,
-            differences,
-        )
+        return Verdict(status, text, differences)
     if missing:
-        text = (
-            f"Whether entity information helps is not decided: the controls {_list(missing)} were"
-            " not run."
-        )
+        text = f"{_say(ABSENT)}: the controls {_list(missing)} were not run."
         return Verdict(ABSENT, text, differences)
     return Verdict(
         HOLDS,
-        f"Entity information helps: on {split} {write_label(ours)} beats"
-        f" {_list(map(describe, differences))}.",
+        f"{_say(HOLDS)}: on {split} {write_label(ours)} beats {_list(map(describe, differences))}.",
         differences,
     )
+
+
+def _say(status: str) -> str:
+    return f"That entity information helps {'' if status == HOLDS else 'is '}{status}"
 
 
 def judge(interval: tuple[float, float] | None, expected: int) -> str:

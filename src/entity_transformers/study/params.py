@@ -265,8 +265,9 @@ def parse(values: Any, source: str) -> Params:
     try:
         return _fitting(values).model_validate(values)
     except ValidationError as error:
-        lines = [f"  {_told(problem)}" for problem in error.errors()]
-        raise ParamsError("\n".join([f"{source}: {len(lines)} bad parameter(s)", *lines])) from None
+        told = [_told(problem) for problem in error.errors()]
+        many = "" if len(told) == 1 else f"{len(told)} bad parameters\n  "
+        raise ParamsError(f"{source}: {many}" + "\n  ".join(told)) from None
 
 
 def _told(problem: Any) -> str:

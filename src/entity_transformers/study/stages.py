@@ -61,17 +61,20 @@ def render_code() -> str:
     return json.dumps(list_code(), indent=1, sort_keys=True) + "\n"
 
 
-def find_stale(study: Path, root: Path) -> list[str]:
+def find_stale(study: Path, root: Path) -> dict[str, str]:
     """A line for each generated file of a study, and of the checkout, that is not what it would be
-    if it were written now. Snakemake goes by params.yaml and by the code itself, DVC by both files.
+    if it were written now: params.yaml, by which Snakemake goes, and code.json, by which DVC does.
+    Anything wrong with study.yaml raises ParamsError.
     """
-    found = []
+    found = {}
     if (study / DIFFERENCES).is_file() and _differs(
         study / "params.yaml", lambda: resolve_study(study)
     ):
-        found.append(f"params.yaml is not what {DIFFERENCES} comes to: make generate")
+        found["params.yaml"] = (
+            f"params.yaml is not what {DIFFERENCES} comes to: `make generate` writes it anew"
+        )
     if _differs(root / "code.json", render_code):
-        found.append(
+        found["code.json"] = (
             "code.json is older than the code, so DVC would re-run too little: make generate"
         )
     return found

@@ -37,10 +37,19 @@ def read_values(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except yaml.YAMLError as error:
-        raise ParamsError(f"{path}: not YAML: {error}") from None
+        raise ParamsError(f"{path}: not YAML: {_tell(error)}") from None
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: holds no sections: copy one of the studies' params.yaml")
     return values
+
+
+def _tell(error: yaml.YAMLError) -> str:
+    """What is wrong, and where, in one line."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    problem = getattr(error, "problem", None)
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
 class _Loader(yaml.SafeLoader):

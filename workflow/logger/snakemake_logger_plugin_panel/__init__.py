@@ -1,12 +1,15 @@
 """What `make sample` shows of a run: how many jobs are done, and of each running one its name, its
 time and the last line of its log. Plain lines, one per job that ended, where there is no terminal.
 
-A logger plugin of Snakemake: ``PYTHONPATH=workflow/logger snakemake --logger panel``.
+A logger plugin of Snakemake: ``PYTHONPATH=workflow/logger snakemake --logger panel``. STUDY_PANEL
+is the command that goes on after a stop.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +28,13 @@ TAIL = 4096
 """Bytes of a log that are read for its last line."""
 SHOWN = 20
 """Last lines of the log of a job that failed."""
+STOPPED = re.compile(r"saved at step .*; run again to go on|: interrupted$|^KeyboardInterrupt$")
+"""What the log of a job says that did not fail: Ctrl-C, a signal or run.max_minutes stopped it."""
+FAILED = re.compile(
+    r"RuleException:\nCalledProcessError|WorkflowError:\nAt least one job did not"
+    r"|Exiting because a job"
+)
+"""Snakemake's messages of a failed job, of which the panel says name and log itself."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class Board:
     total: int = 0
     jobs: dict[int, Job] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
+    stopped: list[str] = field(default_factory=list)
 
     def begin(self, number: int, job: Job) -> None:
         """A job was handed out."""
@@ -84,6 +95,12 @@ def last_line(logs: tuple[Path, ...]) -> str:
         if found:
             return found.strip()
     return ""
+
+
+def list_last_lines(logs: tuple[Path, ...]) -> list[str]:
+    """The last `SHOWN` lines of each of a job's logs."""
+    found = [log.read_text("utf8", "replace").splitlines() for log in logs if log.is_file()]
+    return [line for lines in found for line in lines[-SHOWN:]]
 
 
 def draw(board: Board, now: float, width: int) -> Group:
@@ -150,7 +167,7 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.JOB_ERROR:
             self._fail(board.end(given.jobid), given)
         elif event == LogEvent.ERROR or (event is None and record.levelno >= logging.WARNING):
-            for line in _lines(record):
+            for line in () if FAILED.match(record.getMessage()) else _lines(record):
                 self._print(line, "yellow" if record.levelno < logging.ERROR else "red")
 
     def _finish(self, job: Job | None) -> None:
@@ -163,11 +180,13 @@ class LogHandler(LogHandlerBase):
     def _fail(self, job: Job | None, given: Any) -> None:
         logs = tuple(Path(log) for log in given.log or ()) or (job.logs if job else ())
         name = job.name if job else given.rule_name
+        lines = list_last_lines(logs)
+        if why := next((line for line in reversed(lines) if STOPPED.search(line)), ""):
+            self.board.stopped.append(f"{name} ({why.partition(';')[0]})")
+            return
         self._print(f"failed: {name}; its log: {', '.join(map(str, logs)) or 'none'}", "red")
-        for log in logs:
-            if log.is_file():
-                for line in log.read_text("utf8", "replace").splitlines()[-SHOWN:]:
-                    self._print(f"    {line}")
+        for line in lines:
+            self._print(f"    {line}")
 
     def _print(self, line: str, style: str = "") -> None:
         self.console.print(Text(line, style=style), soft_wrap=True)
@@ -175,6 +194,12 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         if self.live is not None:
             self.live.stop()
+        for job in self.board.stopped:
+            self._print(f"stopped: {job}")
+        if self.board.stopped:
+            again = os.environ.get("STUDY_PANEL") or "the same command"
+            self._print(f"What was done or saved is kept; {again} goes on from there.")
+            self.board.stopped.clear()
         super().close()
 
     @property

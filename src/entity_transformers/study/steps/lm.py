@@ -31,14 +31,15 @@ STEP = Step(
                 "report.curves:draw_training",
                 (
                     "Figure 2: training loss, the mean in nats per token since the previous "
-                    "point, with dropout on."
+                    "point, with dropout on; lines are means over the seeds, the bands of the "
+                    "paper's two models reach from the lowest seed to the highest."
                 ),
             ),
             "figure3": (
                 "report.curves:draw_validation",
                 (
                     "Figure 3: validation loss in nats per token; dashed: the same model "
-                    "without entities."
+                    "without entities. Lines and bands as in figure 2."
                 ),
             ),
             "overview": (

@@ -53,7 +53,8 @@ STEP = Step(
                 "report.classes:draw_classes",
                 (
                     "Perplexity of the tokens outside mentions, in an entity's first mention "
-                    "and in later ones."
+                    "and in later ones: means over the seeds; pale: the same model without "
+                    "entities."
                 ),
             ),
             "scaling": (
