@@ -216,7 +216,7 @@ def tell(
         more = {
             key: costs[sizes[-1]][what].seconds / max(1e-3, costs[sizes[0]][what].seconds)
             for key, sizes in others.items()
-            if what in costs[sizes[-1]]
+            if what in costs[sizes[0]] and what in costs[sizes[-1]]
         }
         report.row(
             what,
