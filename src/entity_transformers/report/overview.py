@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Cell, Number, Table, show
-from entity_transformers.report.colours import INK, choose_colours
+from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
     LEVEL,
@@ -32,6 +34,7 @@ from entity_transformers.report.lm import (
 from entity_transformers.report.results import Results, sort_by_era, summarise, write_label
 
 SPLIT, OFF = "test", "off"
+MARKERS = "osD^vP*X<>"
 FEWEST = 3
 """Kinds of models from which on a study compares systems."""
 
@@ -210,28 +213,42 @@ def draw_overview(results: Results) -> Figure | None:
     figure = Figure(figsize=(8, 4.4 * len(found)), layout="constrained")
     colours = choose_colours(results)
     every = figure.subplots(len(found), squeeze=False)[:, 0]
+    markers = {model.name: mark for model, mark in zip(systems, cycle(MARKERS), strict=False)}
     for axes, (title, scale, points) in zip(every, found, strict=True):
         for model, number in points:
             seconds = count_seconds(results, model).mean
             if seconds:
-                _draw_point(axes, model, seconds, number, scale, colours[model.name])
+                style = colours[model.name], markers[model.name]
+                _draw_point(axes, model, seconds, number, scale, style)
         axes.set_xscale("log")
-        axes.margins(x=0.2)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.margins(x=0.1)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         axes.set_xlabel("Seconds of training")
         axes.set_ylabel(title)
     return figure
 
 
 def _draw_point(
-    axes: Axes, model: ModelEntry, seconds: float, number: Number, scale: float, colour: str
+    axes: Axes,
+    model: ModelEntry,
+    seconds: float,
+    number: Number,
+    scale: float,
+    style: tuple[str, str],
 ) -> None:
     assert number.value is not None
     value, error = number.value * scale, None
     if number.low is not None and number.high is not None:
         error = [[value - number.low * scale], [number.high * scale - value]]
     axes.errorbar(
-        [seconds], [value], error, marker="o", capsize=3, color=colour, label=write_label(model)
-    )
-    axes.annotate(
-        write_label(model), (seconds, value), (7, 4), textcoords="offset points", color=INK
+        [seconds],
+        [value],
+        error,
+        capsize=3,
+        label=write_label(model),
+        color=style[0],
+        marker=style[1],
     )
