@@ -1,6 +1,6 @@
 # Every target sets up .venv by itself. `make sample` and `make test` are all a newcomer needs.
 PYTHON ?= $(shell command -v python3.12 >/dev/null 2>&1 && python3.12 -c '' 2>/dev/null && echo python3.12 || echo python3)
-BIN := .venv/bin
+override BIN := .venv/bin
 # what builds the few releases that have no wheel
 BUILD := packaging|setuptools|setuptools-scm|vcs-versioning
 HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header

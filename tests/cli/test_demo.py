@@ -126,6 +126,16 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str])
     error = fail(capsys, "Anna", "--window", "99", *model)
     assert "--window is 99, but the model reads at most 12 tokens" in error
     assert "no model there" in fail(capsys, "Anna", "--model", str(folder / "absent"))
+    for text in ("", " \n"):
+        assert "no words in it" in fail(capsys, text, *model)
+    absent = ("--model", str(folder / "absent"))  # the text is looked at first
+    assert "the bracket ] closes no mention" in fail(capsys, "Anna] met Bob.", *absent)
+    assert "the bracket [ is never closed" in fail(capsys, "[1 Anna met", *absent)
+
+
+def test_a_model_s_folder_may_lie_at_the_root(folder: Path) -> None:
+    assert find_tokenizer(Path("/model")) == Path("/model/tokenizer.json")
+    assert find_tokenizer(folder).is_file()
 
 
 def test_the_sample_s_model_is_found_or_it_is_said_how_to_get_it(

@@ -105,7 +105,7 @@ TOOLS = {
     "write-site": Command(
         "site", "the pages of all studies whose results are here, and index.html", group=_STUDIES
     ),
-    "show-tables": Command("report", "print the tables in the terminal", group=_STUDIES),
+    "show-tables": Command("show", "print the tables in the terminal", group=_STUDIES),
 }
 COMMANDS = {
     rule.replace("_", "-"): Command(

@@ -12,6 +12,7 @@ from pydantic import PositiveInt
 from transformers.utils import logging
 
 from entity_transformers.cli.flags import Flag
+from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.tasks.demo import Demo, compare
 
@@ -40,6 +41,7 @@ def demo(
 ) -> None:
     """Print what a model expects of each word of a text, with its memory and without."""
     logging.disable_progress_bar()
+    check_text(text)
     folder = find_model(model)
     reader = DocumentReader.load(folder, find_tokenizer(folder))
     source = reader.encode(text, resolver)
@@ -59,6 +61,13 @@ def demo(
         print(line)
 
 
+def check_text(text: str) -> None:
+    """ValueError for a text without words or with half a mark, before any model is looked for."""
+    before, closed, _ = text.partition("]")
+    if not text.strip() or has_marks(text) or (closed and "[" not in before):
+        read_marked(text)
+
+
 def find_model(folder: Path | None) -> Path:
     """The folder, or that of the sample's GPT2E, here or in the checkout; FileNotFoundError where
     neither was trained.
@@ -75,7 +84,8 @@ def find_model(folder: Path | None) -> Path:
 
 def find_tokenizer(folder: Path) -> Path:
     """The tokenizer.json of a model's folder, or of the study that it lies in."""
-    own, study = folder / "tokenizer.json", folder.resolve().parents[2] / "corpus/tokenizer.json"
+    own, above = folder / "tokenizer.json", folder.resolve().parents
+    study = above[2] / "corpus/tokenizer.json" if len(above) > 2 else own
     return study if not own.is_file() and study.is_file() else own
 
 

@@ -1,4 +1,4 @@
-"""Opens the files of collect-measures, build-report and show-tables.
+"""Opens the files of collect-measures and build-report.
 
 The first makes measures.csv, pictures.json and values.json from what the steps left; the second
 reads only the first two, manifest.json and the CSV files, all of which are committed with a study.
@@ -175,19 +175,6 @@ def _remove_others(folder: Path, names: Iterable[str]) -> None:
     for file in folder.iterdir():
         if file.suffix in (".md", ".csv", ".txt", ".png", ".json") and file.name not in kept:
             file.unlink()
-
-
-def show_tables(
-    tables: Path, all: Annotated[bool, Flag("every table of the report, however wide")] = False
-) -> None:
-    """Print the verdict and the tables that fit 100 columns, or all."""
-    path = tables / ("tables.txt" if all else "summary.txt")
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path}: no tables there yet: make study STUDY=NAME runs a study, make report"
-            " STUDY=NAME makes the tables of one whose results git has"
-        )
-    print(read_text(path), end="")
 
 
 def list_steps(params: Params) -> tuple[str, ...]:

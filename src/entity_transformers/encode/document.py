@@ -265,8 +265,8 @@ def _load_model(folder: Path) -> Any:
 
 
 def _read_text(text: str, resolver: str | Resolver | None) -> Document:
-    if has_marks(text) or resolver is None:
-        return read_marked(text)
+    if has_marks(text) or resolver is None or not text.strip():
+        return read_marked(text)  # which says that it has no words
     # resolvers were made for words as spaCy splits them
     require("spacy", "annotate")
     from entity_transformers.corpus.splitting import WordSplitter
