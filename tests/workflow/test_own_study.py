@@ -13,6 +13,7 @@ import pytest
 import yaml
 from tiny_study import ROOT, copy_checkout, make_study, planned, rules, rules_of, run, snakemake
 
+from entity_transformers.study.params import load
 from entity_transformers.study.steps import STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -107,8 +108,10 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "entity_transformers", "init", "mine")
     run(*command, "--corpus", str(tmp_path / "book.txt"), folder=root)
     study = root / "studies/mine"
-    text = (study / "params.yaml").read_text()
-    (study / "params.yaml").write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 8", text))
+    text = (study / "study.yaml").read_text()
+    (study / "study.yaml").write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 8", text))
+    run(*command[:-2], "write-study", "studies/mine", folder=root)
+    assert load(study / "params.yaml").lm.steps == 8
     run("dvc", "init", "--no-scm", "--quiet", folder=study)
     run("dvc", "repro", "--quiet", folder=study, PYTHONPATH=str(root / "src"))
     assert "Nothing to be done" in snakemake(study, "--dry-run", root=root)

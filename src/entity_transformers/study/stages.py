@@ -72,6 +72,7 @@ def find_stale(study: Path, root: Path) -> dict[str, str]:
     ):
         found["params.yaml"] = (
             f"params.yaml is not what {DIFFERENCES} comes to: `make generate` writes it anew"
+            f" (a value of your own belongs in {DIFFERENCES})"
         )
     if _differs(root / "code.json", render_code):
         found["code.json"] = (
