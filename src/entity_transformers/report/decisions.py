@@ -47,7 +47,7 @@ def measure(tree: Tree) -> Iterator[Row]:
         tokens, words = (sum(one[unit] for one in documents) for unit in ("tokens", "words"))
         for about, nats in _list_parts(found):
             condition = write_condition(**about)
-            total = sum(nats)
+            total = math.fsum(nats)
             yield Row(STEP, "loss", total / tokens, condition=condition, count=tokens, **run)
             if about["part"] not in GIVEN[1:]:
                 value = math.exp(total / words)
@@ -70,16 +70,16 @@ def _list_parts(found: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list
     nats = found["nats"]
     for name in (PLAIN, SHIFT, *GIVEN):
         yield {"part": name}, nats[name]
-    yield {"part": JOINT}, [sum(parts) for parts in zip(*map(nats.get, GIVEN), strict=True)]
+    yield {"part": JOINT}, [math.fsum(parts) for parts in zip(*map(nats.get, GIVEN), strict=True)]
     for one in found["marginal"]:
         yield {"part": "marginal", "group": one["group"]}, one["nats"]
 
 
 def _judge_estimate(one: Mapping[str, Any], words: int) -> dict[str, float]:
     """The standard error of the perplexity per word, and how many groups the estimate rests on."""
-    error = math.sqrt(sum(value**2 for value in one["error"]))
+    error = math.sqrt(math.fsum(value**2 for value in one["error"]))
     return {
-        "perplexity_word_error": math.exp(sum(one["nats"]) / words) * error / words,
+        "perplexity_word_error": math.exp(math.fsum(one["nats"]) / words) * error / words,
         "effective_groups": float(np.mean(one["effective"])),
         "groups": one["samples"] // one["group"],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import fsum
 from typing import Any
 
 from entity_transformers.report import paper
@@ -78,7 +79,7 @@ def list_rows(results: Results, splits: int) -> list[tuple[Cell, ...]]:
     shares = _shares(results)
     for label, groups in _TARGETS if shares else ():
         noun = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == _NOUNS else MISSING
-        ours = Number(sum(shares[group] for group in groups), 1, percent=True)
+        ours = Number(fsum(shares[group] for group in groups), 1, percent=True)
         rows.append((f"{of} targets: {label}", *blank, ours, MISSING, noun))
     return rows
 

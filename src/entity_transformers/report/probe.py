@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -216,8 +217,9 @@ def count_documents(runs: Iterable[Run], kind: Kind, group: str) -> Counts:
 
 
 def _share(counts: Counts, name: str) -> Number:
-    n = sum(document["n"] for document in counts.values())
-    right = sum(document[name] for document in counts.values())
+    # fsum: from Python 3.12 on sum rounds otherwise than before
+    n = fsum(document["n"] for document in counts.values())
+    right = fsum(document[name] for document in counts.values())
     return Number(right / n if n else None, 1, percent=True)
 
 
