@@ -17,7 +17,7 @@ help:  ## list the targets
 
 # Nothing is built or installed that requirements*.txt has no SHA-256 of, but torch and its CUDA
 # libraries: which build is wanted, for which device and from where, is the machine's to say. Python is
-# below 3.13 as in pyproject.toml, which says why.
+# below 3.13, for which floret, that a test compares with, has no wheel; the package itself runs there.
 .venv/ready: pyproject.toml constraints.txt requirements-build.txt requirements.txt
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

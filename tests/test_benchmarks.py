@@ -158,7 +158,8 @@ def list_pairs(result: dict[str, Any]) -> list[int]:
 
 def test_the_gpu_benchmark_runs_on_a_cpu(tmp_path: Path) -> None:
     result = run_gpu(tmp_path / "gpu.json", "--peak-tflops", "0.5")
-    assert result["versions"]["torch"] == torch.__version__
+    # as the package's metadata has it, in some wheels without the name of the build
+    assert torch.__version__.startswith(result["versions"]["torch"])
     assert (result["settings"]["peak_tflops"], result["settings"]["width"]) == (0.5, 16)
     rows = get_values(result)
     assert list(rows) == [

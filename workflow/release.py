@@ -2,7 +2,7 @@
 an empty environment of each Python: what came with it, README's Python, `--version` and `demo`
 (.ci/installed.py).
 
-    python workflow/release.py python3.11 python3.12     # needs build and twine, and pip's index
+    python workflow/release.py python3.11 python3.12 python3.13  # needs build, twine, pip's index
     python workflow/release.py python3.12 --requirements FOLDER    # without an index: their folder
 """
 
