@@ -102,22 +102,24 @@ def test_validation_curves_skip_the_steps_without_validation_and_dash_entities_o
     np.testing.assert_array_equal(dashed[0].get_ydata(), curve["dev_loss_off"][known])
 
 
-def test_bars_show_the_perplexities(small: Any) -> None:
+def test_classes_show_differences_from_the_baseline(small: Any) -> None:
     figure = draw_classes(small)
     assert figure is not None
     for axes, name in zip(figure.axes, ("outside", "first", "later"), strict=True):
-        scores = [
+        off, *ours = [
             small.json("perplexity", model)["splits"]["test"]["by_class"][name][given]
             for model, given in (("gpt2", "off"), ("gpt2e", "on"), ("gpt2e", "off"))
         ]
-        assert [bar.get_width() for bar in axes.patches] == [
-            score["perplexity"] for score in scores
-        ]
+        lines = [line for line in axes.get_lines() if line.get_marker() == "o"]
+        shown = [float(np.asarray(line.get_xdata())[0]) for line in lines]
+        wanted = [one["loss"] - off["loss"] for one in ours]
+        np.testing.assert_allclose(shown, wanted, rtol=1e-12)
+        assert axes.get_title().endswith(f"GPT2: perplexity {off['perplexity']:,.1f}")
 
 
 def test_missing_things_leave_their_figures_out(study: Study, empty: Study) -> None:
     assert build_all(empty()) == {}
-    alone = {"figure2", "figure3", "perplexity_by_class", "embeddings_baseline", "probe"}
+    alone = {"figure2", "figure3", "embeddings_baseline", "probe"}  # no classes: nothing to compare
     assert set(build_all(study(("gpt2",)))) == alone
     results = study(("gpt2",), pictures=Pictures())
     assert set(build_all(results)) == alone - {"embeddings_baseline"}

@@ -39,7 +39,9 @@ def test_every_curve_tells_each_of_its_points(full: Results) -> None:
 def test_bars_and_cells_tell_theirs(full: Results) -> None:
     built = build_all(full)
     texts = [text for _, _, text in draw(built["perplexity_by_class"], "a").marks]
-    assert any(re.fullmatch(r"GPT2E, entities on, later mention: [\d.,]+", text) for text in texts)
+    assert any(
+        re.fullmatch(r"GPT2E, entities on, later mention: [+-][\d.]+.*", text) for text in texts
+    )
     cells = draw(built["probe"], "b")
     assert cells.paper
     assert all(re.search(r", layer \d+, head \d+: [\d.,]+%$", text) for _, _, text in cells.marks)
