@@ -1,8 +1,8 @@
 """Step report: every table and figure of the paper, the paper's number beside ours.
 
 in:  what every other step left behind; all but collect_measures read only what git keeps
-out: results/report/: measures.csv (every number), pictures.json, values.json, tables/, figures/, metrics/, README.md,
-     report.html
+out: results/report/: measures.csv (every number), pictures.json, values.json, tables/, figures/, metrics/,
+     README.md, report.html
 `snakemake --report FILE.html` shows the tables and figures with captions, in the categories of the page.
 """
 

@@ -45,8 +45,6 @@ def demo(
     folder = find_model(model)
     reader = DocumentReader.load(folder, find_tokenizer(folder))
     source = reader.encode(text, resolver)
-    if len(source.tokens) < 2:
-        raise ValueError("the text is empty: give one word at least")
     if (found := int(source.entity_ids.max())) > entities:
         raise ValueError(
             f"the text has {found} entities, the memory room for {entities}: raise --entities"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -71,7 +72,7 @@ def _draw_panel(
         gaps = [own[seed] - base[seed] for seed in own.keys() & base.keys()]
         if not gaps:
             continue
-        mean, over = sum(gaps) / len(gaps), seed_interval(gaps)
+        mean, over = float(np.mean(gaps)), seed_interval(gaps)
         told = "" if over is None else f" [{over[0]:+.4f}, {over[1]:+.4f}]"
         hollow = has_entities(model) and entities == "off"
         axes.errorbar(
