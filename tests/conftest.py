@@ -5,6 +5,9 @@ checkout has them beside it.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,3 +30,29 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the real corpora in {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket of a server that runs commands without the seconds of their imports."""
+    address = tmp_path_factory.mktemp("forks") / "socket"
+    program = Path(__file__).parent / "helpers/forks/server.py"
+    command = [sys.executable, str(program), str(address)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "listening\n"
+        yield address
+        server.communicate()
+
+
+@pytest.fixture(scope="module")
+def forked_commands(fork_server: Path) -> Iterator[None]:
+    """Every `entity-transformers` that the module's tests start, also by Snakemake and DVC, is a
+    fork of that server, unless its environment has an empty FORKS.
+    """
+    places = [str(Path(__file__).parent / "helpers/forks"), os.environ.get("PYTHONPATH", "")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FORKS", str(fork_server))
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
+        yield

@@ -61,11 +61,15 @@ def run(*command: str, folder: Path, check: bool = True, **environment: str) -> 
     return done.stdout + done.stderr
 
 
+def python_path(*places: Path) -> str:
+    """PYTHONPATH with some places before what it has."""
+    return os.pathsep.join(filter(None, [*map(str, places), os.environ.get("PYTHONPATH")]))
+
+
 def snakemake(folder: Path, *arguments: str, root: Path = ROOT, check: bool = True) -> str:
     """Run Snakemake on a study, with the rules and the package of the checkout ``root``."""
     command = ["snakemake", "--snakefile", str(root / "Snakefile"), "--cores", "2", *arguments]
-    paths = filter(None, [str(root / "src"), os.environ.get("PYTHONPATH")])
-    return run(*command, folder=folder, check=check, PYTHONPATH=os.pathsep.join(paths))
+    return run(*command, folder=folder, check=check, PYTHONPATH=python_path(root / "src"))
 
 
 def make_study(folder: Path, more: str = "") -> Path:

@@ -21,6 +21,7 @@ def change(study: Path, section: str, **values: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_commands")
 def test_a_changed_value_is_not_passed_over_there(tmp_path: Path) -> None:
     make_study(tmp_path, "study: {steps: [corpus, lm, perplexity, report]}\n" + MODELS)
     snakemake(tmp_path, "--quiet", "rules")

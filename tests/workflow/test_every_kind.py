@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_study import ROOT, run
+from tiny_study import ROOT, python_path, run
 
 from entity_transformers.cli.study import write_study
 from entity_transformers.kinds import KINDS
@@ -78,7 +78,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_study(folder)
     script = run(sys.executable, "workflow/commands.py", str(folder), folder=ROOT)
     (folder / "commands.sh").write_text(script)
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    path = python_path(ROOT / "src")
     one = str(ROOT / "tests/helpers/in_one_process.py")
     printed = run(sys.executable, one, "commands.sh", folder=folder, PYTHONPATH=path)
     assert f"{script.count('| tee logs/')} commands done" in printed

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 import yaml
-from tiny_study import ROOT, TINY, copy_checkout, run, snakemake
+from tiny_study import ROOT, TINY, copy_checkout, python_path, run, snakemake
 
 from entity_transformers.cli.study import write_study
 from entity_transformers.study.resolve import resolve_study
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("forked_commands"),
+]
 WHO = {
     f"GIT_{who}_{what}": "test@example.org"
     for who in ("AUTHOR", "COMMITTER")
@@ -62,7 +66,7 @@ def test_an_experiment_is_run_shown_and_compared(home: Path) -> None:
     metrics = home / "results/report/metrics/gpt2e.json"
     before = json.loads(metrics.read_text())
     assert list(before) == ["dev_loss", "perplexity"]
-    src = str((home if (home / "src").is_dir() else home.parents[1]) / "src")
+    src = python_path((home if (home / "src").is_dir() else home.parents[1]) / "src")
     printed = run(
         "dvc", "exp", "run", "-S", "lm.learning_rate=1e-5", folder=home, PYTHONPATH=src, **WHO
     )

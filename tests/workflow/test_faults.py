@@ -17,12 +17,16 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiny_study import BIN, LIMIT, ROOT, committed, make_study, planned, run, snakemake
+from tiny_study import BIN, LIMIT, ROOT, committed, make_study, planned, python_path, run, snakemake
 
 from entity_transformers.artifacts import DIGESTS
 from entity_transformers.cli import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("forked_commands"),
+]
 SMALL = """
 study: {steps: [corpus, lm, perplexity, report]}
 models: {gpt2: null, lstm: null}
@@ -292,13 +296,12 @@ class Run:
     """A tool that runs in a folder, in a process group of its own."""
 
     def __init__(self, folder: Path, *command: str) -> None:
-        paths = filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
         path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         self.output = folder / "printed"
         self.process = psutil.Popen(
             command,
             cwd=folder,
-            env=os.environ | {"PATH": path, "PYTHONPATH": os.pathsep.join(paths)},
+            env=os.environ | {"PATH": path, "PYTHONPATH": python_path(ROOT / "src"), "FORKS": ""},
             stdout=self.output.open("w"),
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -366,7 +369,7 @@ def test_killed_processes_of_snakemake(study: Path, finished: Path) -> None:
 def test_a_killed_dvc_leaves_nothing_that_stops_the_next(study: Path, finished: Path) -> None:
     shutil.rmtree(study / "results/lm")
     shutil.rmtree(study / "work/lm")
-    paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    paths = python_path(ROOT / "src")
     repro = ("dvc", "repro", "--force", "--single-item", "lm@gpt2e-1")  # not from its cache
     tool = Run(study, *repro)
     tool.wait_for_training()

@@ -13,7 +13,11 @@ from tiny_study import ROOT, TINY, copy_checkout, planned, run, snakemake
 from entity_transformers.cli.study import write_study
 from entity_transformers.study.resolve import resolve_study
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("forked_commands"),
+]
 FIRST = """
 study: {steps: [corpus, lm, perplexity, report]}
 models: {gpt2e: null, lstm: null}

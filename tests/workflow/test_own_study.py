@@ -11,12 +11,26 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_study import ROOT, copy_checkout, make_study, planned, rules, rules_of, run, snakemake
+from tiny_study import (
+    ROOT,
+    copy_checkout,
+    make_study,
+    planned,
+    python_path,
+    rules,
+    rules_of,
+    run,
+    snakemake,
+)
 
 from entity_transformers.study.params import load
 from entity_transformers.study.steps import STEPS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("forked_commands"),
+]
 
 
 def test_a_study_runs_the_steps_that_it_names(
@@ -113,7 +127,7 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     run(*command[:-2], "write-study", "studies/mine", folder=root)
     assert load(study / "params.yaml").lm.steps == 8
     run("dvc", "init", "--no-scm", "--quiet", folder=study)
-    run("dvc", "repro", "--quiet", folder=study, PYTHONPATH=str(root / "src"))
+    run("dvc", "repro", "--quiet", folder=study, PYTHONPATH=python_path(root / "src"))
     assert "Nothing to be done" in snakemake(study, "--dry-run", root=root)
     table = (study / "results/report/tables/controls.md").read_text()
     assert "GPT2E unlabelled" in table

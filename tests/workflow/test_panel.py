@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tiny_study import ROOT, run
+from tiny_study import ROOT, python_path, run
 
 PLUGIN = ROOT / "workflow/logger"
 RULES = """\
@@ -38,7 +38,7 @@ def panel(monkeypatch: pytest.MonkeyPatch):
 def follow(folder: Path, *targets: str, check: bool = True) -> str:
     if not (folder / "Snakefile").exists():
         (folder / "Snakefile").write_text(RULES)
-    paths = os.pathsep.join(filter(None, [str(PLUGIN), os.environ.get("PYTHONPATH")]))
+    paths = python_path(PLUGIN)
     command = ("snakemake", *targets, "--cores", "2", "--logger", "panel")
     return run(
         *command, folder=folder, check=check, PYTHONPATH=paths, STUDY_PANEL="make study STUDY=x"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import configparser
 import importlib.util
 import json
-import os
 import re
 import shutil
 import sys
@@ -25,6 +24,7 @@ from tiny_study import (
     expand_stages,
     follow,
     planned,
+    python_path,
     run,
     snakemake,
     stages_of_jobs,
@@ -37,7 +37,11 @@ from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
 from entity_transformers.study.resolve import resolve_study
 
-slow = [pytest.mark.slow, pytest.mark.timeout(3600)]
+slow = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("forked_commands"),
+]
 STEPS = "study: {steps: [corpus, lm, embeddings, ner, report]}\n"
 NAME = "studies/tiny"
 WORDS = "results/embeddings/gpt2e/1/words.safetensors"
@@ -61,7 +65,7 @@ def script() -> ModuleType:
 
 def publish(root: Path, *arguments: str, check: bool = True, **environment: str) -> str:
     """The script of a checkout, run there."""
-    paths = os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH")]))
+    paths = python_path(root / "src")
     command = [sys.executable, "workflow/publish.py", *arguments]
     return run(*command, folder=root, check=check, PYTHONPATH=paths, **environment)
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_study import BIN, ROOT, make_study
+from tiny_study import BIN, ROOT, make_study, python_path
 
 pytestmark = pytest.mark.slow
 RULES = """\
@@ -26,11 +26,10 @@ def test_a_signal_to_all_of_a_job_loses_no_line_of_its_log(tmp_path: Path, sent:
     """As a cluster's at a job's limit, or Ctrl-C: tee gets it too."""
     folder = make_study(tmp_path)
     (folder / "Snakefile").write_text(RULES.format(root=ROOT))
-    paths = filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
     job = subprocess.Popen(
         [str(BIN / "snakemake"), "--cores", "1", "stop"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        env=os.environ | {"PYTHONPATH": python_path(ROOT / "src")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -41,13 +41,16 @@ from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
 from entity_transformers.study.steps import STEPS
 
-# one worker: the fixture takes a minute
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("study"), pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("forked_commands"),
+]
 Change = Callable[[str, Any], None]
 TWO_MODELS = "models: {lstm: null}\n"  # test_every_kind.py has the others
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study that Snakemake has finished and DVC has recorded."""
     folder = make_study(tmp_path_factory.mktemp("study"), TWO_MODELS)
@@ -238,7 +241,7 @@ ONE_CORE = (
     "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
     "os.execvp(sys.argv[1], sys.argv[1:])\n"
 )
-ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "POSIX", "PYTHONHASHSEED": "7"}
+ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "POSIX", "PYTHONHASHSEED": "7", "FORKS": ""}
 
 
 def test_the_same_seed_gives_the_same_bytes_under_dvc_and_elsewhere(
