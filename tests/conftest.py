@@ -33,26 +33,22 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a server that runs commands without the seconds of their imports."""
-    address = tmp_path_factory.mktemp("forks") / "socket"
-    program = Path(__file__).parent / "helpers/forks/server.py"
-    command = [sys.executable, str(program), str(address)]
+def fork_server() -> Iterator[str]:
+    """The address of a server of workflow/forks.py."""
+    waits = ["sh", "-c", "echo $ENTITY_TRANSFORMERS_FORKS; cat"]
+    command = [sys.executable, str(ROOT / "workflow/forks.py"), *waits]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
         assert server.stdout is not None
-        assert server.stdout.readline() == "listening\n"
-        yield address
+        yield server.stdout.readline().strip()
         server.communicate()
 
 
 @pytest.fixture(scope="module")
-def forked_commands(fork_server: Path) -> Iterator[None]:
+def forked_commands(fork_server: str) -> Iterator[None]:
     """Every `entity-transformers` that the module's tests start, also by Snakemake and DVC, is a
-    fork of that server, unless its environment has an empty FORKS.
+    fork, as under `make study`; tiny_study.ALONE is the environment without.
     """
-    places = [str(Path(__file__).parent / "helpers/forks"), os.environ.get("PYTHONPATH", "")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FORKS", str(fork_server))
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
+        patch.setenv("ENTITY_TRANSFORMERS_FORKS", fork_server)
         yield

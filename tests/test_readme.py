@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_study import BIN, ROOT, TINY, copy_checkout, run
+from tiny_study import BIN, ROOT, TINY, copy_checkout, python_path, run
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.cli.study import write_study
@@ -111,7 +111,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_its_commands_run_in_their_order(checkout: Path) -> None:
-    source = {"PYTHONPATH": str(checkout / "src")}
+    source = {"PYTHONPATH": python_path(checkout / "src")}
     printed = {}
     for line in "".join(blocks("bash")).splitlines():
         words = shlex.split(line, comments=True)

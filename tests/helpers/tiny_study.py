@@ -23,6 +23,8 @@ from entity_transformers.study.steps import STEPS
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 LIMIT = 1800  # seconds: only guards against hanging, on a busy or slow machine too
+ALONE = {"ENTITY_TRANSFORMERS_FORKS": ""}
+"""The environment of commands that are processes of their own."""
 TINY = """\
 base: {sample}
 corpus: {{sample_words: 6000}}

@@ -17,7 +17,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiny_study import BIN, LIMIT, ROOT, committed, make_study, planned, python_path, run, snakemake
+from tiny_study import (
+    ALONE,
+    BIN,
+    LIMIT,
+    ROOT,
+    committed,
+    make_study,
+    planned,
+    python_path,
+    run,
+    snakemake,
+)
 
 from entity_transformers.artifacts import DIGESTS
 from entity_transformers.cli import main
@@ -301,7 +312,7 @@ class Run:
         self.process = psutil.Popen(
             command,
             cwd=folder,
-            env=os.environ | {"PATH": path, "PYTHONPATH": python_path(ROOT / "src"), "FORKS": ""},
+            env=os.environ | {"PATH": path, "PYTHONPATH": python_path(ROOT / "src")} | ALONE,
             stdout=self.output.open("w"),
             stderr=subprocess.STDOUT,
             start_new_session=True,

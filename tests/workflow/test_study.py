@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from tiny_study import (
+    ALONE,
     ROOT,
     committed,
     copy_checkout,
@@ -241,7 +242,7 @@ ONE_CORE = (
     "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
     "os.execvp(sys.argv[1], sys.argv[1:])\n"
 )
-ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "POSIX", "PYTHONHASHSEED": "7", "FORKS": ""}
+ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "POSIX", "PYTHONHASHSEED": "7"} | ALONE
 
 
 def test_the_same_seed_gives_the_same_bytes_under_dvc_and_elsewhere(

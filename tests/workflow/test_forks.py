@@ -1,0 +1,127 @@
+"""workflow/forks.py: a forked command does what a process of its own does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from tiny_study import ALONE, BIN, LIMIT, ROOT, run
+
+FORKS = [sys.executable, str(ROOT / "workflow/forks.py")]
+pytestmark = pytest.mark.slow
+COMMAND = str(BIN / "entity-transformers")
+SLEEPS = """\
+import os, sys, time
+from pathlib import Path
+def main():
+    Path("begun").write_text(f"{os.getpid()} {os.getcwd()} {sys.argv[1:]} {os.environ.get('MORE')}")
+    try:
+        time.sleep({LIMIT})
+    except KeyboardInterrupt:
+        print("stopped")
+        sys.exit(75)
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder for PYTHONPATH, in which the package's command line only sleeps."""
+    home = tmp_path / "path/entity_transformers"
+    (home / "cli").mkdir(parents=True)
+    (home / "__init__.py").touch()
+    source = (ROOT / "src/entity_transformers/__main__.py").read_text()
+    (home / "__main__.py").write_text(source)
+    (home / "cli/__init__.py").write_text(SLEEPS.replace("{LIMIT}", str(LIMIT)))
+    return home.parent
+
+
+@dataclass
+class Running:
+    """A command that sleeps: what started it, its process and its fork."""
+
+    outer: subprocess.Popen[str]
+    client: psutil.Process
+    fork: psutil.Process
+
+    def is_gone(self) -> bool:
+        psutil.wait_procs([self.fork], LIMIT)
+        return not self.fork.is_running()
+
+
+@pytest.fixture
+def running(package: Path, tmp_path: Path) -> Iterator[Running]:
+    process = subprocess.Popen(
+        [*FORKS, COMMAND, "a b", "--c"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(package), "MORE": "yes"},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # a shell's background job ignores SIGINT, and what it starts does too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        end = time.monotonic() + LIMIT
+        while not (begun := tmp_path / "begun").exists() or not begun.read_text():
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        number, told = begun.read_text().split(" ", 1)
+        assert told == f"{tmp_path} ['a b', '--c'] yes"
+        others = psutil.Process(process.pid).children()
+        (client,) = (one for one in others if FORKS[1] not in one.cmdline())
+        yield Running(process, client, psutil.Process(int(number)))
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_ctrl_c_reaches_a_command_once(running: Running) -> None:
+    """The whole group gets it, as from a terminal."""
+    assert running.client.pid != running.fork.pid
+    os.killpg(running.outer.pid, signal.SIGINT)
+    assert running.outer.communicate(timeout=LIMIT)[0] == "stopped\n"
+    assert running.outer.returncode == 75
+    assert running.is_gone()
+
+
+def test_a_killed_command_takes_its_fork_with_it(running: Running) -> None:
+    running.client.kill()
+    assert running.outer.wait(LIMIT) == 128 + signal.SIGKILL
+    assert running.is_gone()
+
+
+def test_a_fork_that_is_killed_is_a_killed_command(running: Running) -> None:
+    running.fork.kill()
+    assert running.outer.wait(LIMIT) == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("words", [["--version"], ["show-tables", "--tables", "absent"], ["none"]])
+def test_it_prints_and_ends_as_a_process_of_its_own(words: list[str], tmp_path: Path) -> None:
+    done = [
+        subprocess.run(
+            [*before, COMMAND, *words],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | ALONE,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT,
+        )
+        for before in ([], FORKS)
+    ]
+    assert len({(one.returncode, one.stdout, one.stderr) for one in done}) == 1
+
+
+def test_without_its_server_a_command_runs_by_itself(tmp_path: Path) -> None:
+    address = {"ENTITY_TRANSFORMERS_FORKS": str(tmp_path / "gone")}
+    assert "entity-transformers" in run(COMMAND, "--version", folder=tmp_path, **address)
