@@ -8,6 +8,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 STUDY ?= sample
 CORES ?= 2
 LIMIT ?= 2G
+FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
 
 .PHONY: help sample study report site generate test test-all check docs bench gpu commands requirements lock push pull clean
@@ -38,7 +39,7 @@ sample: study  ## every table but the controls on generated text: 5 minutes on t
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	@test -f studies/$(STUDY)/study.yaml -o -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
 	@$(BIN)/entity-transformers write-study studies/$(STUDY)
-	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(BIN)/python workflow/forks.py $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
+	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(FORKS) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
