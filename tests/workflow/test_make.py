@@ -44,7 +44,9 @@ def edit(study: Path, line: str) -> None:
 def make(study: Path) -> str:
     # as if no other make had called it, which `make test` is
     by_itself = {"MAKEFLAGS": "", "MAKELEVEL": "0"}
-    return run("make", "study", "STUDY=tiny", folder=study.parents[1], check=False, **by_itself)
+    return run(
+        "make", "study", "STUDY=tiny", "FORKS=", folder=study.parents[1], check=False, **by_itself
+    )
 
 
 def test_make_goes_by_the_edited_study_yaml(home: Path) -> None:
