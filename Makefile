@@ -4,6 +4,7 @@ override BIN := .venv/bin
 # what builds the few releases that have no wheel
 BUILD := packaging|setuptools|setuptools-scm|vcs-versioning
 HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 STUDY ?= sample
 CORES ?= 2
@@ -34,7 +35,7 @@ requirements: .venv/ready  ## after a change of constraints.txt: the SHA-256 of 
 	grep -v '^torch==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements.txt - >/dev/null
 
 sample: STUDY = sample
-sample: study  ## every table but the controls on generated text: 5 minutes on two idle cores, 12 on busy ones
+sample: study  ## every table but the controls on generated text: 3 minutes on two idle cores
 
 study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
 	@test -f studies/$(STUDY)/study.yaml -o -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
@@ -60,10 +61,10 @@ generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.ya
 	$(BIN)/entity-transformers write-index studies
 
 test: .venv/ready  ## the tests that one runs while working
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m 'not slow'
+	$(PYTEST) -m 'not slow'
 
-test-all: test  ## and the slow ones: whole studies, long trainings
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m slow
+test-all: .venv/ready  ## and the slow ones: whole studies, long trainings
+	$(PYTEST)
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .

@@ -18,6 +18,15 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("ENTITY_TRANSFORMERS_DATA", ROOT.parent / "shared" / "data"))
 
 
+LONG = ("test_study.py", "test_readme.py", "test_recall.py", "test_every_kind.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, then those with slow tests: no worker waits long for the other."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path.name not in LONG, item.path not in slow))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""

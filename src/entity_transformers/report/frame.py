@@ -28,6 +28,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,13 @@ class Frame:
             index.setdefault(row.key, {})[row.model, row.seed] = row
         return index
 
+    @cached_property
+    def _steps(self) -> dict[str, list[Row]]:
+        steps: dict[str, list[Row]] = {}
+        for row in self.rows:
+            steps.setdefault(row.step, []).append(row)
+        return steps
+
     def _part(self, rows: Iterable[Row]) -> Frame:
         """Some of the rows, whose index is made when it is asked for."""
         part = object.__new__(Frame)
@@ -122,8 +130,14 @@ class Frame:
     def find(self, **columns: Any) -> Frame:
         """The rows that have these values, maybe none. An unknown column is a FrameError."""
         _check_columns(columns)
-        wanted = columns.items()
-        return self._part(r for r in self.rows if all(getattr(r, c) == v for c, v in wanted))
+        rows: Iterable[Row] = self.rows
+        if "step" in columns:  # most rows are of other steps
+            rows = self._steps.get(columns["step"], ())
+        for column, value in columns.items():
+            if column != "step":
+                read = attrgetter(column)
+                rows = [row for row in rows if read(row) == value]
+        return self._part(rows)
 
     def select(self, **columns: Any) -> Frame:
         """The rows that have these values; none is a FrameError that says which value is missing
