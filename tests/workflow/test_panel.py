@@ -95,6 +95,20 @@ def test_the_panel_shows_how_far_a_job_is(panel, tmp_path: Path) -> None:
     assert board.end(99) is None
 
 
+def test_where_room_is_short_the_log_gives_way(panel, tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("step 310/400  loss 3.6213  5,710 tokens/s  00:00:24 left\n")
+    board = panel.Board(began=0.0, done=3, total=8)
+    board.begin(1, panel.Job("train-lm gpt2e seed 1", (log,), 0.0))
+    board.begin(2, panel.Job("train-recall keys-values-gradient seed 1", (tmp_path / "no",), 0.0))
+    console = Console(width=80, record=True, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
+    console.print(panel.draw(board, 83.0, 80))
+    first, second = (line for line in console.export_text().splitlines() if "seed 1" in line)
+    assert " ".join(first.split()).startswith("train-lm gpt2e seed 1 1:23 step 310/400")
+    assert first.rstrip().endswith("…")
+    assert second.rstrip() == "train-recall keys-values-gradient seed 1  1:23"
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.2, "0:00"), (7.6, "0:08"), (60, "1:00"), (3723, "1:02:03")]
 )

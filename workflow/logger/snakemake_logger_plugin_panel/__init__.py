@@ -114,13 +114,13 @@ def draw(board: Board, now: float, width: int) -> Group:
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(justify="right", no_wrap=True)
-    rows.add_column(no_wrap=True, overflow="ellipsis", style="dim", ratio=1)
+    rows.add_column(style="dim")  # it alone gives way, which a column without wrapping does not
     for number in sorted(board.running):
         job = board.jobs[number]
         rows.add_row(
             Text(job.name, style="cyan"),
             write_time(now - job.began),
-            Text(last_line(job.logs)),
+            Text(last_line(job.logs), no_wrap=True, overflow="ellipsis"),
         )
     return Group(head, rows)
 
