@@ -14,7 +14,6 @@ import numpy as np
 from scipy import stats
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.bootstrap import compare
 from entity_transformers.report.cells import MISSING, Cell, Number
 from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
 from entity_transformers.report.frame import Key
@@ -82,22 +81,25 @@ def compare_pairs(pairs: Sequence[Pair], samples: int) -> tuple[Cell, Cell]:
     if not pairs:
         return MISSING, MISSING
     widest = max(pairs, key=lambda pair: pair.first + pair.second)
-    column = np.zeros(widest.examples)
-    column[: widest.first] = 1
-    column[widest.first : widest.first + widest.second] = -1
-    found = compare(
-        _mean, (column,), samples=samples, seed=BOOTSTRAP_SEED, confidence=LEVEL
-    )  # fmt: skip
     gaps = [pair.difference for pair in pairs]
     mean = math.fsum(gaps) / len(gaps)
     low = high = None
-    if found["interval"]:
-        shift = mean - found["difference"]
-        interval = (found["interval"][0] + shift, found["interval"][1] + shift)
+    if widest.examples > 1:
+        shift = mean - widest.difference
+        over_examples = _resample(widest, samples)
+        interval = (over_examples[0] + shift, over_examples[1] + shift)
         low, high = cover(interval, seed_interval(gaps))
     cell = Number(mean, 1, low=low, high=high, percent=True, signed=True)
     return cell, Number(max(map(mcnemar, pairs)), 3)
 
 
-def _mean(column: np.ndarray, axis: int = -1) -> np.ndarray:
-    return column.mean(axis)
+def _resample(pair: Pair, samples: int) -> tuple[float, float]:
+    """The interval of the difference over resampled examples: of n drawn with replacement, those
+    that one alone has right are multinomial, so that the counts are drawn and no example.
+    """
+    alone = np.array([pair.first, pair.second, pair.examples - pair.first - pair.second])
+    rng = np.random.default_rng(BOOTSTRAP_SEED)
+    drawn = rng.multinomial(pair.examples, alone / pair.examples, size=samples)
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / pair.examples, (tail, 1 - tail))
+    return float(low), float(high)
