@@ -72,6 +72,20 @@ def test_help_of_a_command_shows_values_and_defaults(capsys: pytest.CaptureFixtu
         assert part in text
 
 
+def test_help_shows_the_values_of_the_file_that_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    own = tmp_path / "params.yaml"
+    own.write_text("lm: {learning_rate: 0.002, schedule: cosine}\nkinds: {glove: {epochs: 7}}\n")
+    for file in (str(own), str(tmp_path / "absent.yaml")):
+        with pytest.raises(SystemExit) as stop:
+            main(["train-lm", "--params", file, "--help"])
+        assert stop.value.code == 0
+        text = " ".join(capsys.readouterr().out.split())
+        own_values = ("(default: 0.002)", '(default: "cosine")', "(default: 7)")
+        assert all((part in text) == (file == str(own)) for part in own_values)
+
+
 def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["--version"])

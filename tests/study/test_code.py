@@ -76,6 +76,31 @@ def test_the_description_of_a_parameter_is_a_docstring(package: Write) -> None:
     assert code.digest_modules(["train.loop"]) != before
 
 
+RAISING = """\
+def area(r: float) -> float:
+    if r < 0:
+        raise ValueError(f"{r}: a circle has no such radius")
+    return 3 * r**2
+"""
+REWORDED = """\
+def area(r: "float | int") -> "float | int":
+    if r < 0:
+        raise ArithmeticError(f"{r}, expected at least 0") from None
+    return 3 * r**2
+"""
+
+
+def test_what_an_error_says_changes_no_digest_but_when_it_is_raised_does(package: Write) -> None:
+    package("train/loop.py", RAISING)
+    before = code.digest_modules(["train.loop"])
+    package("train/loop.py", REWORDED)
+    assert code.digest_modules(["train.loop"]) == before
+    package("train/loop.py", REWORDED.replace("r < 0", "r < 1"))
+    assert code.digest_modules(["train.loop"]) != before
+    package("train/loop.py", RAISING.replace("raise ", ""))
+    assert code.digest_modules(["train.loop"]) != before
+
+
 def test_a_step_reaches_what_its_modules_import(package: Write) -> None:
     package("cli/lm.py", "from entity_transformers.train.loop import area\n")
     package("train/loop.py", "def f():\n    from entity_transformers import runtime\n")

@@ -8,14 +8,16 @@ it is asked for, so that ``--help`` costs no torch. Its flags come from its sign
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
+from types import MappingProxyType
 from typing import Any
 
 from entity_transformers import __version__
@@ -130,7 +132,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     name = words[0]
     try:
-        arguments = vars(make_parser(words[:1]).parse_args(words))
+        values = _read_defaults(words) if {"-h", "--help"} & {*words} else {}
+        arguments = vars(make_parser(words[:1], values).parse_args(words))
         name = arguments.pop("command")
         if "params" in arguments:
             arguments["params"] = read_params(arguments.pop("params"), arguments)
@@ -188,9 +191,11 @@ def _find_kind(name: str, arguments: dict[str, Any]) -> Kind | None:
     return (params.require(model, step) if step in STEPS else params.model(model)).kind
 
 
-def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
+def make_parser(
+    names: Sequence[str], values: Mapping[str, Any] = MappingProxyType({})
+) -> argparse.ArgumentParser:
     """All subcommands; the named ones with their flags: those of the function, then one for each
-    value of their sections.
+    value of their sections, with what it is in ``values``, where it is there.
     """
     parser = argparse.ArgumentParser(
         "entity-transformers",
@@ -209,7 +214,7 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
         if name in names:
             add_flags(sub, find_function(name))
             for section in command.sections:
-                add_overrides(sub, section)
+                add_overrides(sub, section, values)
     return parser
 
 
@@ -224,6 +229,22 @@ def _list_commands() -> str:
     return "\n\n".join("\n".join((f"{group}:", *lines)) for group, lines in groups.items())
 
 
+def _read_defaults(words: Sequence[str]) -> dict[str, Any]:
+    """What a command's values are if none is given: those of its file, as far as it can be read."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--params", type=Path)
+    with contextlib.suppress(argparse.ArgumentError, ValueError, OSError):
+        return read_values(_find_params(parser.parse_known_args(words)[0].params))
+    return {}
+
+
+def _find_params(path: Path | None) -> Path:
+    """The file of the values: without ``path`` params.yaml here, or else the paper's."""
+    path = Path("params.yaml") if path is None else path
+    absent = path == Path("params.yaml") and not path.exists()
+    return PAPER if absent and PAPER.is_file() else path
+
+
 def read_params(path: Path | None, arguments: dict[str, Any]) -> Params:
     """The study's params with the command line's values put over them (and taken out of
     ``arguments``). No ``path``: params.yaml here, or else the paper's, which an installed package
@@ -231,9 +252,8 @@ def read_params(path: Path | None, arguments: dict[str, Any]) -> Params:
 
     Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError.
     """
-    path, folder = (Path("params.yaml"), Path()) if path is None else (path, path.parent)
-    if path == Path("params.yaml") and not path.exists() and PAPER.is_file():
-        path = PAPER
+    named, folder = (Path("params.yaml"), Path()) if path is None else (path, path.parent)
+    if (path := _find_params(named)) != named:
         logging.info("no params.yaml here: the paper's values, %s", PAPER)
     values = read_values(path)
     for name in [name for name in arguments if "." in name]:

@@ -148,7 +148,8 @@ def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> 
     if "lambada" in params.study.steps:
         passages = read_json(results / "lambada" / model / str(seed) / "lambada.json")
         last = {"on": None, "off": passages["last_word"]["perplexity"]}
-        perplexities["LAMBADA, last word, perplexity"] = last
+        text = "generated passages" if params.lambada.text == "sample" else "LAMBADA"
+        perplexities[f"{text}, last word, perplexity"] = last
     return {
         "name": f"{model}, seed {seed}",
         "training_data": (

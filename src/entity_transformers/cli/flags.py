@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -126,8 +127,10 @@ def _reader(hint: Any) -> Callable[[str], Any]:
     return read
 
 
-def add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
-    """A flag --SECTION.KEY for each value of a section; for lm those of every kind as well."""
+def add_overrides(parser: argparse.ArgumentParser, section: str, values: Mapping[str, Any]) -> None:
+    """A flag --SECTION.KEY for each value of a section, with what it is in ``values``, those of a
+    params.yaml; for lm those of every kind as well.
+    """
     group = parser.add_argument_group(f"values of section {section}", "each overrides params.yaml")
     for key, field, schema in _list_keys(section):
         group.add_argument(
@@ -136,8 +139,19 @@ def add_overrides(parser: argparse.ArgumentParser, section: str) -> None:
             default=argparse.SUPPRESS,
             metavar="VALUE",
             type=_read_value,
-            help=f"{field.description} [{describe(field, schema)}]".replace("%", "%%"),
+            help=f"{field.description} [{describe(field, schema)}]{_show(key, values)}".replace(
+                "%", "%%"
+            ),
         )
+
+
+def _show(key: str, values: Any) -> str:
+    """`` (default: 3)`` of the key SECTION.KEY in ``values``, nothing where it is not there."""
+    for part in key.split("."):
+        if not isinstance(values, Mapping) or part not in values:
+            return ""
+        values = values[part]
+    return f" (default: {json.dumps(values)})"
 
 
 def _list_keys(section: str) -> Iterator[tuple[str, FieldInfo, dict[str, Any]]]:

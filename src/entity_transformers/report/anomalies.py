@@ -17,7 +17,7 @@ from entity_transformers.report.candidates import (
 )
 from entity_transformers.report.cells import Number, Table
 from entity_transformers.report.frame import write_condition
-from entity_transformers.report.lambada import at, lambada_perplexities
+from entity_transformers.report.lambada import at, is_lambada, lambada_perplexities
 from entity_transformers.report.printed import (
     HALF,
     WHOLE,
@@ -70,11 +70,14 @@ def build_anomalies(results: Results) -> Table:
             " params.yaml): they show what a mistake does to a number, not what the authors did."
             " Losses are in nats per token. “Open”: it cannot be told from what was run."
         )
-        + (f" Not tried: {', '.join(missing)}." if missing else ""),
+        + (f" Not tried: {', '.join(missing)}." if missing else "")
+        + ("" if is_lambada(results) else f" {LAMBADA}: not judged by generated passages."),
     )
 
 
 def _judge_lambada(results: Results) -> Iterator[Candidate]:
+    if not is_lambada(results):
+        return
     for model in (results.proposed, results.baseline):
         if model is not None and results.printed(model) in paper.TABLE3:
             yield from _judge_passages(results, model, paper.TABLE3[results.printed(model)])

@@ -346,3 +346,22 @@ def test_what_cannot_be_adapted_is_refused(tmp_path: Path) -> None:
         ValueError, match="has 0 lists of 3 modules, expected 1: name its layers with blocks="
     ):
         find_blocks(model, 3)
+
+
+@pytest.mark.parametrize("given", ["entities", "nothing"])
+def test_more_tokens_than_positions_are_refused_in_words(given: str, tmp_path: Path) -> None:
+    model = add_entity_attention(make_base("gpt2", tmp_path))
+    tokens, ids, memory = make_input(length=65)
+    entities = {"entity_ids": ids, "memory": memory} if given == "entities" else {}
+    with pytest.raises(ValueError, match=r"position 64 of a text, .*n_positions 64.*in windows"):
+        model(tokens, **entities)
+    cache = model(tokens[:, :60], use_cache=True).past_key_values
+    with pytest.raises(ValueError, match="position 64 of a text"):
+        model(tokens[:, 60:], past_key_values=cache)
+
+
+def test_rotary_positions_have_no_such_limit(tmp_path: Path) -> None:
+    config = LlamaConfig(**LLAMA, max_position_embeddings=8)
+    model = add_entity_attention(LlamaForCausalLM(config).eval())
+    tokens, ids, memory = make_input(length=12)
+    assert model(tokens, entity_ids=ids, memory=memory).logits.shape == (2, 12, 31)

@@ -183,6 +183,11 @@ def test_repr_tells_shape_device_and_dtype_and_no_numbers() -> None:
     )
 
 
+def test_the_dtype_may_come_first_as_with_a_tensor() -> None:
+    memory = EntityMemory(2, 3, 4).to(torch.float16)
+    assert (memory.states.dtype, memory.states.shape) == (torch.float16, (2, 4, 4))
+
+
 def test_bad_input_names_tensor_shape_and_expectation() -> None:
     memory = EntityMemory(2, 3, 4)
     ids, hidden = torch.zeros(2, 5, dtype=torch.int64), torch.zeros(2, 5, 4)

@@ -56,7 +56,8 @@ def find_entities(
     if memory is None:
         raise ValueError(
             f"entity_ids of shape {list(entity_ids.shape)} came without memory: expected an"
-            " EntityMemory to read them from (in transformers' Trainer: CarriedMemory hands it on)"
+            " EntityMemory to read them from (in transformers' Trainer: batches of EntityStreams by"
+            " collate_streams, and CarriedMemory among the callbacks, which hands it on)"
         )
     _check_device("entity_ids", entity_ids, like)
     if memory.check(entity_ids) == 0:

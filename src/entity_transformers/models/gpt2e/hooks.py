@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from entity_transformers.models.gpt2e.entities import Entities, find_entities
+from entity_transformers.models.gpt2e.entities import Entities, check_length, find_entities
 from entity_transformers.models.gpt2e.shortcuts import FastEntityAttention
 
 INPUTS = ("entity_ids", "memory", "entity_states")
@@ -29,7 +29,7 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
         else [model.get_submodule(name) for name in names]
     )
     _check_model(config, found)
-    hooks = EntityHooks(config.hidden_size)
+    hooks = EntityHooks(config.hidden_size, count_positions(model))
     for slot, block in enumerate(found, start=config.num_hidden_layers):
         layer = FastEntityAttention(
             config,
@@ -64,6 +64,18 @@ def find_blocks(model: nn.Module, count: int) -> list[nn.Module]:
     return list(lists[0])
 
 
+def count_positions(model: PreTrainedModel) -> int | None:
+    """The tokens that a model with a table of positions can read; None where positions are not
+    learned, as with rotary ones, and a longer text is no error.
+    """
+    length = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    words = model.get_input_embeddings()
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m is not words]
+    # OPT's table has two rows before that of the first token
+    learned = length and any(0 <= table.num_embeddings - length <= 2 for table in tables)
+    return length if learned else None
+
+
 def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
     if any(hasattr(block, "entity_attn") for block in blocks):
         raise ValueError("the model has entity attention already")
@@ -85,18 +97,22 @@ class EntityHooks:
     its gradient.
     """
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, width: int, positions: int | None = None) -> None:
+        self.width, self.positions = width, positions
         self.arrived = False
 
     def find(
         self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Before the model: checked ``entities`` instead of the three inputs."""
+        tokens = args[0] if args else kwargs.get("input_ids")
+        tokens = kwargs.get("inputs_embeds") if tokens is None else tokens
+        if tokens is not None and self.positions is not None:
+            cache, places = kwargs.get("past_key_values"), kwargs.get("position_ids")
+            check_length(tokens.shape[1], cache, places, self.positions)
         given = [name for name in INPUTS if kwargs.get(name) is not None]
         inputs = {name: value for name, value in kwargs.items() if name not in INPUTS}
         if given:
-            tokens = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs_embeds"))
             if tokens is None:
                 raise ValueError(f"{', '.join(given)} came without input_ids or inputs_embeds")
             like = next(

@@ -205,9 +205,15 @@ class EntityMemory:
         return self._with(self.states.repeat_interleave(copies, dim=0))
 
     def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+        self,
+        device: torch.device | str | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
     ) -> EntityMemory:
-        """The same vectors on another device or in another dtype."""
+        """The same vectors on another device or in another dtype; as of a tensor, the dtype may
+        come first.
+        """
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
         return self._with(self.states.to(device=device, dtype=dtype))
 
     def tensors(self) -> dict[str, Tensor]:

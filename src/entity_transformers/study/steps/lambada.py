@@ -17,7 +17,7 @@ STEP = Step(
     kept=("passages.csv",),
     target="lambada.json",
     shown=Shown(
-        "LAMBADA",
+        "Last words of passages",
         measure="report.lambada:measure",
         tables={
             "table3": "report.lambada:build_table3",

@@ -41,7 +41,7 @@ STEP = Step(
     libraries=need("scipy", "sklearn", extra="pipeline"),
     target="lambada_tags.json",
     shown=Shown(
-        "LAMBADA's target words",
+        "Target words of the passages",
         measure="report.passages:measure",
     ),
 )
