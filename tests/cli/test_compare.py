@@ -129,6 +129,8 @@ def test_other_test_sets_are_refused_and_it_is_said_why(
     )
     fewer = fail(capsys, one, study("fewer", [[1.0, 2.0]]))
     assert "3 and 2 documents of test, d2 is in one of them alone" in fewer
+    error = fail(capsys, one, one, "--splits", "train")
+    assert "no scores by document of train in common" in error
     error = fail(capsys, one, one, "--models", "gpt2=bert")
     assert "--models bert: study B has gpt2, gpt2e, lstm" in error
     empty = study("empty", [])
@@ -139,6 +141,28 @@ def test_other_test_sets_are_refused_and_it_is_said_why(
     seeds = study("seeds", [[1.0, 2.0, 3.0]])
     (seeds / "results/perplexity/gpt2/1").rename(seeds / "results/perplexity/gpt2/2")
     assert "gpt2: A has seeds 1, B has 2: train one in common" in fail(capsys, one, seeds)
+
+
+def test_one_test_set_can_be_asked_for_where_another_differs(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = study("a", [[1.0, 2.0, 3.0]]), study("b", [[1.0, 2.0, 3.0]])
+    for side, last in ((one, 4.0), (other, 6.0)):
+        scores = side / "results/perplexity/gpt2/1/documents.csv"
+        scores.write_text(f"split,document,tokens,nll_off\ndev,d0,2,{last}\ntest,d0,{last:.0f},1\n")
+    assert "another text, or another byte-pair encoder" in fail(capsys, one, other)
+    printed = run(capsys, one, other, "--splits", "dev")
+    assert "gpt2   dev (1)  2.0000  3.0000  -1.0000" in printed
+    assert "test (" not in printed
+
+
+def test_the_models_that_are_not_compared_are_not_told(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = study("a", [[1.0, 2.0, 3.0]]), study("b", [[1.0, 2.0, 3.0]])
+    text = (other / "params.yaml").read_text()
+    (other / "params.yaml").write_text(text.replace("  lstm:", "  lstm2:"))
+    assert "models." not in run(capsys, one, other, "--models", "gpt2")
 
 
 def test_what_differs_between_the_studies_is_told(

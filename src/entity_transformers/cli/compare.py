@@ -31,6 +31,9 @@ def compare(
         tuple[str, ...],
         Flag("of A, or A=B where it has another name in B; left out: those of both", "MODEL"),
     ] = (),
+    splits: Annotated[
+        tuple[str, ...], Flag("a test set; left out: all, which have to be the same", "SPLIT")
+    ] = (),
     samples: Annotated[int, Flag("resamples of documents")] = 10_000,
 ) -> None:
     """Print how much better or worse the models of one study are than those of another on the same
@@ -39,17 +42,21 @@ def compare(
     params = load_study(one), load_study(other)
     pairs = _pair(models, *params)
     values = [side.model_dump(mode="json") for side in params]
+    for place, side in enumerate(values):  # a model of B under the name that A has for it
+        side["models"] = {pair[0]: side["models"][pair[place]] for pair in pairs}
     told = list(_differences(values[0], values[1]))
-    gaps = [gap for pair in pairs for gap in _compare(one, other, params, pair, samples)]
+    gaps = [gap for pair in pairs for gap in _compare(one, other, params, pair, splits, samples)]
     if not gaps:
+        asked = f" of {', '.join(splits)}" if splits else ""
         raise CompareError(
-            f"{one}, {other}: no scores by document in common: run steps"
+            f"{one}, {other}: no scores by document{asked} in common: run steps"
             f" {' and '.join(FILES)} of both"
         )
     print(f"A: {one}\nB: {other}")
     for key, ours, theirs in told:
         print(f"  {key}: {ours} in A, {theirs} in B")
-    print(f"\nNats per token; difference: A minus B. 95 % intervals.\n\n{render_gaps(gaps)}")
+    print("\nNats per token, of lambada per passage; difference: A minus B. 95 % intervals.\n")
+    print(render_gaps(gaps))
 
 
 def _pair(models: tuple[str, ...], ours: Params, theirs: Params) -> list[tuple[str, str]]:
@@ -75,6 +82,7 @@ def _compare(
     other: Path,
     params: tuple[Params, Params],
     pair: tuple[str, str],
+    splits: tuple[str, ...],
     samples: int,
 ) -> Iterator[Gap]:
     name = pair[0] if pair[0] == pair[1] else f"{pair[0]} - {pair[1]}"
@@ -86,6 +94,7 @@ def _compare(
         if not all(sides):
             continue
         found = [{str(s) for table in side.values() for s in table.split} for side in sides]
+        found = [{split for split in side if not splits or split in splits} for side in found]
         for split in sorted(found[0] ^ found[1]):
             print(f"{name}: {split} was scored in {'A' if split in found[0] else 'B'} alone")
         for split in sorted(found[0] & found[1]):
