@@ -63,7 +63,9 @@ def test_one_unbeaten_control_is_enough_to_say_that_entities_do_not_help(
     assert verdict.text.startswith(
         f"That entity information helps is {status}: on test GPT2E does not beat "
     )
-    assert verdict.text in write_headline(results)
+    assert verdict.short in write_headline(results)
+    assert "[" not in verdict.short
+    assert verdict.short.split(" does not beat ")[0] == verdict.text.split(" does not beat ")[0]
 
 
 @pytest.mark.parametrize("missing", CONTROLS)

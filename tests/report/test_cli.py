@@ -68,7 +68,7 @@ def test_a_page_is_made_of_what_is_committed(
     assert {name: (figures / f"{name}.png").read_bytes() for name in CLOUDS} == kept
     assert not (figures / "planted.png").exists()
     page = (results / "report/report.html").read_text(encoding="utf-8")
-    assert page.count("<figure") == 8
+    assert page.count("<figure") == 9
     assert page.count('<img src="data:image/png;base64,') == pictures
     assert [text for text in (NOT_RUN,) if text in page] == list(left_out)
 
@@ -84,10 +84,13 @@ def test_a_clone_cannot_overwrite_its_measures(committed: Path) -> None:
 
 def test_without_measures_the_file_is_named(root: Path, tmp_path: Path) -> None:
     params = load(root / "studies/controls/params.yaml")
-    with pytest.raises(FileNotFoundError, match=r"measures\.csv"):
+    with pytest.raises(ValueError, match=r"measures\.csv is not there: collect-measures"):
         report.build_report(params, tmp_path, tmp_path)
     (tmp_path / "report").mkdir()
     (tmp_path / "report/measures.csv").write_text("a,b\n")
+    with pytest.raises(ValueError, match=r"pictures\.json is not there: collect-measures"):
+        report.build_report(params, tmp_path, tmp_path)
+    (tmp_path / "report/pictures.json").write_text("{}")
     with pytest.raises(FrameError, match=r"measures\.csv: the columns are a,b"):
         report.build_report(params, tmp_path, tmp_path)
 

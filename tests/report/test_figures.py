@@ -39,6 +39,7 @@ from entity_transformers.study.steps import METHOD
 
 Study = Callable[..., Any]
 NAMES = {
+    "differences",
     "figure2",
     "figure3",
     "perplexity_by_class",

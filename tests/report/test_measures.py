@@ -97,7 +97,7 @@ def test_a_study_at_work_is_measured_as_far_as_it_is(full: Any, tmp_path: Path) 
     frame = collect(Tree(tmp_path, runs, partial=True), ["perplexity"])
     assert {row.model for row in frame} == {"gpt2"}
     said = say_missing(replace(full, frame=frame, steps=("perplexity",), seeds=(1, 2)))
-    assert "LAMBADA (step lambada)" in said
+    assert "Last words of passages (step lambada)" in said
     labels = [write_label(entry) for entry in full.entries if entry.can({"causal"})]
     rest = " and ".join(f"{label}, seed 1, 2" for label in labels[1:])
     assert said.endswith(f" Not done: Perplexity (GPT2, seed 2 and {rest}).")

@@ -115,8 +115,8 @@ def test_what_did_not_run_is_one_sentence(full: Results, page: tuple[str, Page])
     less = Frame(row for row in full.frame if row.step not in ("lambada", "anomalies"))
     text, parsed = make(replace(full, frame=less))
     assert (
-        "Not part of this study: LAMBADA (step lambada); What the memory can carry (step recall);"
-        " Anomalies of the paper (step anomalies)." in " ".join(parsed.words)
+        "Not part of this study: Last words of passages (step lambada); What the memory can carry"
+        " (step recall); Anomalies of the paper (step anomalies)." in " ".join(parsed.words)
     )
     assert "step-lambada" not in parsed.ids
     assert 'id="table3"' not in text

@@ -122,12 +122,9 @@ def test_the_note_says_which_rows_carry_the_fact(build: Callable[..., Any]) -> N
         make_run("keys-values-gradient", 1, 1.0),
         make_run("keys-values-gradient", 2, 0.99),
     )
-    assert (
-        "The memory carries the fact with: keys and values from E, gradient through the memory."
-        in table.note
-    )
-    assert "With some seeds only, with: keys from E, gradient through the memory." in table.note
-    assert "It does not, with: keys from E, memory detached (the paper)." in table.note
+    assert "Carried with: keys and values from E, gradient through the memory." in table.note
+    assert "In some seeds only with: keys from E, gradient through the memory." in table.note
+    assert "Not carried with: keys from E, memory detached (the paper)." in table.note
     assert "turns on late" not in table.note
     assert [table.rows[i][0] for i in sorted(table.marked)] == [
         ROWS["gpt2-document"],

@@ -43,7 +43,7 @@ def test_bars_and_cells_tell_theirs(full: Results) -> None:
         re.fullmatch(r"GPT2E, entities on, later mention: [+-][\d.]+.*", text) for text in texts
     )
     cells = draw(built["probe"], "b")
-    assert cells.paper
+    assert cells.marks
     assert all(re.search(r", layer \d+, head \d+: [\d.,]+%$", text) for _, _, text in cells.marks)
 
 

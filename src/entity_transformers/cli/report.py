@@ -188,6 +188,9 @@ def gather(params: Params, results: Path) -> Results:
     entries = tuple(params.model(name) for name in params.models)
     runs = (_read_run(results, entry.name, s) for entry in entries for s in params.study.seeds)
     pictures = report / "pictures.json"
+    for file in (report / "measures.csv", pictures):
+        if not file.is_file():
+            raise ValueError(f"{file} is not there: collect-measures --output {report} makes it")
     return Results(
         title=params.report.title,
         entries=entries,

@@ -23,7 +23,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
     points = [(m, summarise(100 * f1 for f1 in found.values()).mean) for m, found in scores]
     sentences = (
         _say_perplexity(results),
-        judge_entities(results).text,
+        judge_entities(results).short,
         _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words)
         + _say_guess(results),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),

@@ -21,7 +21,9 @@ from entity_transformers.report.probe import (
 )
 from entity_transformers.report.results import Results, Run, write_label
 
-COLOURS = LinearSegmentedColormap.from_list("probe", ["#ee7d0e", "#ffffff", "#1f6fb4"])
+COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])
+"""Light enough for the numbers; none is of the palette, which has other values in the dark."""
+ON_CELLS = "#111111"  # what stands on the cells, whose colours are the same in the dark
 PANELS_A_ROW = 4
 LIMIT = 16  # heads or layers up to which the picture's cells carry numbers
 
@@ -62,7 +64,7 @@ def draw_heads(results: Results) -> Figure | None:
                     1,
                     1,
                     fill=False,
-                    edgecolor="black",
+                    edgecolor=ON_CELLS,
                     linewidth=1.6,
                     clip_on=False,
                     zorder=3,
@@ -100,10 +102,9 @@ def _draw_grid(axes: Axes, grid: np.ndarray, middle: float, reach: float) -> Non
     below.
     """
     layers, heads = grid.shape
-    extent = (0.5, heads + 0.5, layers + 0.5, 0.5)
-    axes.imshow(
-        grid, cmap=COLOURS, vmin=middle - reach, vmax=middle + reach, extent=extent, aspect="auto"
-    )
+    edges = (np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5)
+    axes.pcolormesh(*edges, grid, cmap=COLOURS, vmin=middle - reach, vmax=middle + reach)
+    axes.invert_yaxis()
     if max(layers, heads) <= LIMIT:
         for (layer, head), value in np.ndenumerate(grid):
             axes.text(
@@ -113,6 +114,7 @@ def _draw_grid(axes: Axes, grid: np.ndarray, middle: float, reach: float) -> Non
                 ha="center",
                 va="center",
                 fontsize=_font_size(heads),
+                color=ON_CELLS,
             )
     axes.set(xlabel="Head", xticks=_ticks(heads), yticks=_ticks(layers))
     axes.grid(visible=False)

@@ -22,6 +22,7 @@ from entity_transformers.report.dag import draw_dag
 from entity_transformers.report.excerpts import Excerpts
 from entity_transformers.report.glossary import write_about, write_glossary
 from entity_transformers.report.headline import write_headline
+from entity_transformers.report.lead import choose_lead
 from entity_transformers.report.results import Results, has_entities, write_label
 from entity_transformers.report.spans import draw_spans, list_chains
 from entity_transformers.report.tables import say_missing
@@ -49,6 +50,7 @@ def render(
         if any(name in tables for name in shown.tables)
     }
     figures = {*images, *drawings}
+    below = figures - {choose_lead(figures)}
     return open_template("page.html").render(
         title=results.title,
         style=Markup(read_part("style.css")),
@@ -60,11 +62,12 @@ def render(
         about=write_about(results),
         glossary=write_glossary(results),
         sections=list(sections.items()),
-        counts={step: _count(shown, tables, figures) for step, shown in sections.items()},
+        counts={step: _count(shown, tables, below) for step, shown in sections.items()},
         tables=tables,
         table_html={name: render_html(table) for name, table in tables.items()},
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
         drawings=drawings,
+        lead=choose_lead(figures),
         marks={name: _script(drawing.marks) for name, drawing in drawings.items()},
         captions=list_captions(),
         browser=excerpts,
@@ -195,7 +198,7 @@ def _flatten(manifest: Mapping[str, object]) -> list[tuple[str, list[tuple[str, 
     sections = [
         (key, [(str(name), _text(item)) for name, item in value.items()]) for key, value in nested
     ]
-    return ([("run", plain)] if plain else []) + sections
+    return ([("made by", plain)] if plain else []) + sections
 
 
 def _text(value: object) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from entity_transformers.report.catalogue import CATALOGUE, CLAIMS, list_captions
 from entity_transformers.report.cells import Table, render_markdown
 from entity_transformers.report.headline import write_headline
+from entity_transformers.report.lead import choose_lead
 from entity_transformers.report.results import Results, write_label
 from entity_transformers.report.tables import ROWS, SHOWN, say_missing
 
@@ -24,26 +25,35 @@ STUDY=NAME` makes the page of one whose results are here.
 |---|---|---|
 {rows}
 """
+WAITING = """
+Without results here yet:
+
+| study | what |
+|---|---|
+{rows}
+"""
 
 
 def write_readme(results: Results, tables: Mapping[str, Table], figures: Iterable[str]) -> str:
     """README.md beside the folders ``tables`` and ``figures``, whose names are given."""
     parts = [f"# {results.title}"]
     parts += [f"- {sentence}" for sentence in write_headline(results)]
+    captions, drawn = list_captions(), set(figures)
+    lead = choose_lead(drawn)
+    parts += [_draw(lead, captions)] if lead else []
     models = ", ".join(write_label(model) for model in results.trained)
     seeds = ", ".join(map(str, results.seeds))
     parts.append(f"Models: {models}. Seeds: {seeds}. {say_missing(results)}".rstrip())
     if CLAIMS in tables:
         parts.append(render_markdown(tables[CLAIMS]))
-    captions, drawn = list_captions(), set(figures)
     for shown in CATALOGUE.values():
         own = [tables[name] for name in shown.tables if name in tables]
         if not own:
             continue
         parts.append(f"## {shown.title}")
         for name in shown.figures:
-            if name in drawn:
-                parts.append(f"![{captions[name]}](figures/{name}.png)\n\n{captions[name]}")
+            if name in drawn and name != lead:
+                parts.append(_draw(name, captions))
         for table in own:
             parts.append(_show(table))
     parts.append(
@@ -51,6 +61,10 @@ def write_readme(results: Results, tables: Mapping[str, Table], figures: Iterabl
         " `make report STUDY=NAME`."
     )
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _draw(name: str, captions: Mapping[str, str]) -> str:
+    return f"![{captions[name]}](figures/{name}.png)\n\n{captions[name]}"
 
 
 def _show(table: Table) -> str:
@@ -79,13 +93,14 @@ class Listed:
 
 def write_index(studies: Mapping[str, Listed]) -> str:
     """README.md of the folder of studies, by name."""
-    rows = []
+    rows, waiting = [], []
     for name, study in sorted(studies.items()):
         counts = Counter(study.verdicts or ())
         said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
         if study.verdicts is None:
-            rows.append(f"| {name} | {study.title} | no results here yet |")
+            waiting.append(f"| {name} | {study.title} |")
         else:
             link = f"[{name}]({name}/results/report/README.md)"
             rows.append(f"| {link} | {study.title} | {said or 'judges none'} |")
-    return INDEX.format(rows="\n".join(rows))
+    rest = WAITING.format(rows="\n".join(waiting)) if waiting else ""
+    return INDEX.format(rows="\n".join(rows)) + rest

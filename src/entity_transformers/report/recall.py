@@ -191,9 +191,9 @@ def _write_finding(
 ) -> list[str]:
     """What the memory carries and does not, in words."""
     groups: dict[str, list[str]] = {
-        "The memory carries the fact with": [],
-        "With some seeds only, with": [],
-        "It does not, with": [],
+        "Carried with": [],
+        "In some seeds only with": [],
+        "Not carried with": [],
     }
     always, sometimes, never = groups.values()
     for name in switched:

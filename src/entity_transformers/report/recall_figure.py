@@ -9,6 +9,7 @@ from entity_transformers.report.frame import Key, write_condition
 from entity_transformers.report.recall import (
     LATER,
     STEP,
+    carried,
     describe_models,
     has_memory,
     reaches_memory,
@@ -18,14 +19,14 @@ from entity_transformers.report.results import Results
 
 def draw_recall(results: Results) -> Figure | None:
     """The share of facts recalled beyond the window, a row per way of reading and learning and a
-    point per seed; the dashed line is chance.
+    point per seed; the dashed line is chance. None where no row carries them.
     """
     labels = describe_models(results.recall)
     accuracy = Key(STEP, "accuracy", condition=write_condition(distance=LATER))
     runs = results.frame.runs(accuracy)
     trained = [name for name in labels if any(model == name for model, _ in runs)]
-    if not trained:
-        return None
+    if not any(carried(results, name) for name in trained):
+        return None  # a picture of chance
     figure = Figure(figsize=(8, 0.9 + 0.42 * len(trained)), layout="constrained")
     axes = figure.subplots()
     for place, name in enumerate(trained):

@@ -21,5 +21,6 @@ def render_site(studies: Mapping[str, Listed], pages: Mapping[str, str]) -> str:
         about=(GPT2E, QUESTION),
         studies=sorted(studies.items()),
         pages=pages,
+        waiting=[(name, study) for name, study in sorted(studies.items()) if name not in pages],
         marks=list(MARKS),
     )

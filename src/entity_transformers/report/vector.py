@@ -14,6 +14,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import QuadMesh
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 
@@ -33,12 +34,10 @@ class Drawing:
     svg    an <svg> element
     marks  of each point that it shows: how far it is from the left and from the top, as parts of
            the picture, and what to say of it
-    paper  it has to stand on white, whatever the theme
     """
 
     svg: str
     marks: tuple[Mark, ...]
-    paper: bool
 
 
 def draw(figure: Figure, name: str) -> Drawing:
@@ -50,11 +49,10 @@ def draw(figure: Figure, name: str) -> Drawing:
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context(how):
         FigureCanvasSVG(figure).print_svg(file, metadata=nothing)
-    paper = any(axes.get_images() for axes in figure.axes)
-    return Drawing(_clean(file.getvalue(), name, paper), tuple(_list_marks(figure)), paper)
+    return Drawing(_clean(file.getvalue(), name), tuple(_list_marks(figure)))
 
 
-def _clean(text: str, name: str, paper: bool) -> str:
+def _clean(text: str, name: str) -> str:
     """The <svg> element alone, with the ids that something refers to, and the theme's colours."""
     svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -69,8 +67,6 @@ def _clean(text: str, name: str, paper: bool) -> str:
     svg = re.sub(r' id="([^"]*)"', rename, svg)
     svg = re.sub(r'(url\(|href=")#', rf"\1#{name}-", svg)
     svg = svg.replace("<svg", '<svg aria-hidden="true"', 1)
-    if paper:
-        return svg
     svg = re.sub(r"(?<=fill: )#ffffff", "none", svg)
     for colour, variable in THEMED.items():
         svg = svg.replace(colour, f"var({variable})")
@@ -99,9 +95,9 @@ def _read_points(axes: Axes) -> Iterator[tuple[float, float, str]]:
                 title = axes.get_title(loc="left") or axes.get_title()
                 text = f"{name}, {title.lower()}: {_write(bar.get_width())}"
                 yield bar.get_width(), bar.get_y() + bar.get_height() / 2, text
-    for image in axes.get_images():
-        cells: Any = image.get_array()
-        for (row, column), value in np.ndenumerate(cells):
+    for cells in axes.collections:
+        values: Any = cells.get_array() if isinstance(cells, QuadMesh) else np.empty((0, 0))
+        for (row, column), value in np.ndenumerate(values):
             text = f"{axes.get_title(loc='left')}, layer {row + 1}, head {column + 1}: "
             yield column + 1, row + 1, " ".join(text.split()) + f" {_write(value)}%"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from entity_transformers.report.cells import Number
@@ -24,11 +24,12 @@ HOLDS, FAILS, ABSENT = "holds", "contradicted", "not measured"
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Does entity information help? ``status`` is one of the four, ``text`` says it with the
-    numbers.
+    numbers, ``short`` without.
     """
 
     status: str
     text: str
+    short: str
     differences: tuple[Difference, ...]
 
 
@@ -39,11 +40,8 @@ def judge_entities(results: Results) -> Verdict:
     split, ours = judged_split(results), results.proposed
     if split is None or ours is None or not any(run.documents for run in results.of(ours)):
         name = "GPT2E" if ours is None else write_label(ours)
-        return Verdict(
-            ABSENT,
-            f"{_say(ABSENT)}: {name} has no scores per document.",
-            (),
-        )
+        text = f"{_say(ABSENT)}: {name} has no scores per document."
+        return Verdict(ABSENT, text, text, ())
     needed = {entry.name for entries in needed_controls(results).values() for entry in entries}
     differences = tuple(d for d in compare_all(results, split) if d.against.name in needed)
     unbeaten = [d for d in differences if not d.beats]
@@ -51,20 +49,20 @@ def judge_entities(results: Results) -> Verdict:
     if unbeaten:
         worse = any(d.widest is not None and d.widest[0] > 0 for d in unbeaten)
         status = FAILS if worse else OPEN
-        text = (
-            f"{_say(status)}: on {split} {write_label(ours)} does not beat"
-            f" {_list(map(describe, unbeaten))}."
-        )
-        text += f" Not run: {_list(missing)}." if missing else ""
-        return Verdict(status, text, differences)
+        said = f"{_say(status)}: on {split} {write_label(ours)} does not beat"
+        tail = f". Not run: {_list(missing)}." if missing else "."
+        return Verdict(status, *_tell(said, unbeaten, tail), differences)
     if missing:
         text = f"{_say(ABSENT)}: the controls {_list(missing)} were not run."
-        return Verdict(ABSENT, text, differences)
-    return Verdict(
-        HOLDS,
-        f"{_say(HOLDS)}: on {split} {write_label(ours)} beats {_list(map(describe, differences))}.",
-        differences,
-    )
+        return Verdict(ABSENT, text, text, differences)
+    said = f"{_say(HOLDS)}: on {split} {write_label(ours)} beats"
+    return Verdict(HOLDS, *_tell(said, differences, "."), differences)
+
+
+def _tell(said: str, differences: Sequence[Difference], tail: str) -> tuple[str, str]:
+    """What is said of these models, with the numbers and without."""
+    names = (write_label(difference.against) for difference in differences)
+    return f"{said} {_list(map(describe, differences))}{tail}", f"{said} {_list(names)}{tail}"
 
 
 def _say(status: str) -> str:

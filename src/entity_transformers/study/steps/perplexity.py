@@ -49,6 +49,14 @@ STEP = Step(
             "scaling": "report.scaling:build_scaling",
         },
         figures={
+            "differences": (
+                "report.lead:draw_differences",
+                (
+                    "Loss of the model under test less that of each model it is held against: 95 % "
+                    "intervals over documents (thick) and over seeds (thin). Left of zero it is "
+                    "better; grey: within ±0.02, which counts as no difference."
+                ),
+            ),
             "perplexity_by_class": (
                 "report.classes:draw_classes",
                 (
