@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 from tiny import VOCABULARY, lively_model, tiny_corpus, tiny_entry
 
 from entity_transformers.corpus.document import Document
@@ -491,6 +492,22 @@ def test_the_leak_is_what_the_label_before_tells() -> None:
     assert told["past"] < 0.02
     none = [replace(text, labels=text.labels * 0) for text in texts[:2]]
     assert measure_leak(none, texts) == {}
+
+
+def test_the_leak_is_the_same_on_any_number_of_cores() -> None:
+    """Products of matrices are summed in another order by more threads, and the regression then
+    ends elsewhere.
+    """
+    drawn = np.random.default_rng(1)
+    labels = drawn.integers(0, 2, 6000)
+    states = torch.from_numpy(drawn.normal(size=(6000, 256)).astype(np.float32))
+    whole = make_texts(1, tell=False)[0]
+    text = replace(whole, tokens=labels, labels=labels, states=states)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(measure_leak([text], [text]))
+    assert found[0] == found[1]
 
 
 def test_documents_are_cut_from_their_start() -> None:

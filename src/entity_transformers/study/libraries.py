@@ -24,7 +24,7 @@ EXTRAS = {
     "spacy": "annotate",
     "stanza": "stanza",
     "tensorboard": "tensorboard",
-    "threadpoolctl": "report",
+    "threadpoolctl": "pipeline",
     "tqdm": "pipeline",
 }
 """By the name that is imported."""

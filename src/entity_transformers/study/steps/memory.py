@@ -142,7 +142,7 @@ STEP = Step(
     needs=frozenset({"causal"}),
     large=("pointer.safetensors",),
     metrics=("memory.json",),
-    libraries=need("sklearn"),
+    libraries=need("sklearn", "threadpoolctl"),
     target="memory.json",
     shown=Shown(
         "Memories of equal size",
