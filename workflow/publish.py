@@ -17,11 +17,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from entity_transformers.artifacts import write_text
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan, folder, outputs
 from entity_transformers.study.stages import find_stale
@@ -29,6 +30,7 @@ from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[1]
 LAST = "report"  # the stage that no other reads: it may be of an older version, which git's is then
+AT_ONCE = 24  # stages in one call of DVC
 LIMIT = "2G"  # what a release of GitHub takes as one file
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -119,14 +121,47 @@ def lock(part: Part) -> None:
             f"{part.name}: not what its values and code give now, so there is nothing to record:"
             f" {', '.join(rules)} would run again: snakemake --directory {part.name}"
         )
-    # only what changed: DVC reads and writes the whole dvc.lock for every stage that it is given
     changed = read_status(part).keys() & {stage.name for stage in done}
-    if changed:
-        # Snakemake goes by times: links from the cache would be newer than what was made of these
-        call(part, "dvc", "commit", "--force", "--no-relink", "--quiet", *sorted(changed))
+    commit(part, sorted(changed))
     print(f"{part.name}/dvc.lock: {len(done)} stages of {len(part.stages)} recorded")
     if left := [stage.name for stage in part.stages if stage not in done]:
         print(f"not run, so not recorded: {', '.join(left)}")
+
+
+def commit(part: Part, names: Sequence[str]) -> None:
+    """Record these stages in dvc.lock as they are.
+
+    DVC reads and writes the whole dvc.lock for every stage that it is given, seconds for each of
+    hundreds. So it is given few at a time, with a dvc.lock of their own; these are put together.
+    """
+    path = part.home / "dvc.lock"
+    before = path.read_text(encoding="utf-8") if path.is_file() else None
+    head, found = cut_lock(before or "")
+    try:
+        for start in range(0, len(names), AT_ONCE):
+            path.unlink(missing_ok=True)
+            some = names[start : start + AT_ONCE]
+            # Snakemake goes by times: a link from the cache would be newer than what was made of it
+            call(part, "dvc", "commit", "--force", "--no-relink", "--quiet", *some)
+            head, own = cut_lock(path.read_text(encoding="utf-8"))
+            found |= own
+    except BaseException:
+        path.unlink(missing_ok=True)
+        if before is not None:
+            write_text(path, before)
+        raise
+    if names:
+        write_text(path, head + "".join(found.values()))
+
+
+def cut_lock(text: str) -> tuple[str, dict[str, str]]:
+    """What stands above the stages in a dvc.lock, and the lines of each stage by its name."""
+    head, _, body = text.partition("\nstages:\n")
+    stages = re.findall(r"^  (\S.*):\n((?:    .*\n)*)", body, flags=re.MULTILINE)
+    found = {name: f"  {name}:\n{lines}" for name, lines in stages}
+    if "".join(found.values()) != body:
+        raise PublishError("dvc.lock is not as DVC writes it: delete it, and all is recorded anew")
+    return f"{head}\nstages:\n", found
 
 
 def push(part: Part, limit: str) -> None:

@@ -149,6 +149,49 @@ def test_a_size_that_is_none_is_an_error(script: ModuleType) -> None:
         script.read_size("2 GB")
 
 
+def test_a_lock_is_cut_into_its_stages_and_put_together_again(script: ModuleType) -> None:
+    text = (ROOT / "studies/controls/dvc.lock").read_text("utf-8")
+    head, stages = script.cut_lock(text)
+    assert head + "".join(stages.values()) == text
+    assert stages.keys() == yaml.safe_load(text)["stages"].keys()
+    assert script.cut_lock("")[1] == {}
+    with pytest.raises(script.PublishError, match=r"dvc\.lock is not as DVC writes it"):
+        script.cut_lock(text.replace("    cmd:", "   cmd:", 1))
+
+
+def test_a_commit_that_fails_leaves_the_lock_as_it_was(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "dvc.lock"
+    written = "schema: '2.0'\nstages:\n  a:\n    cmd: old\n  kept:\n    cmd: kept\n"
+    lock.write_text(written)
+    given: list[tuple[str, ...]] = []
+
+    def call(_: object, *words: str) -> str:
+        """As DVC: of the stages that it is given, and those that dvc.lock has."""
+        names = words[words.index("--quiet") + 1 :]
+        given.append(names)
+        if "bad" in names:
+            raise script.PublishError("dvc commit failed")
+        assert not lock.exists()
+        stages = "".join(f"  {name}:\n    cmd: new\n" for name in names)
+        lock.write_text(f"schema: '2.0'\nstages:\n{stages}")
+        return ""
+
+    monkeypatch.setattr(script, "call", call)
+    monkeypatch.setattr(script, "AT_ONCE", 2)
+    part = script.Part(tmp_path, ())
+    with pytest.raises(script.PublishError):
+        script.commit(part, ["a", "b", "bad"])
+    assert lock.read_text() == written
+    script.commit(part, ["a", "b", "c"])
+    assert given[-2:] == [("a", "b"), ("c",)]
+    commands = {
+        name: one["cmd"] for name, one in yaml.safe_load(lock.read_text())["stages"].items()
+    }
+    assert commands == {"a": "new", "kept": "kept", "b": "new", "c": "new"}
+
+
 def test_readme_says_whether_tensors_are_published() -> None:
     """In agreement with .dvc/config, where the maintainer names the public remote."""
     config = configparser.ConfigParser()
