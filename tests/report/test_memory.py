@@ -18,10 +18,11 @@ from entity_transformers.report.memory import (
     build_joint,
     build_memory,
     measure,
+    say_best,
 )
 from entity_transformers.report.memory_bounds import build_ceilings, build_leak
 from entity_transformers.report.memory_figures import draw_distances, draw_memory
-from entity_transformers.report.results import Results
+from entity_transformers.report.results import Results, write_label
 from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +135,23 @@ def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
         pytest.approx(low),
         pytest.approx(high),
     )  # wider than documents
+
+
+def test_the_headline_has_a_sentence_per_size_of_the_longest_window(results: Results) -> None:
+    said = say_best(results)
+    gap = build_memory(results).rows[5][8]
+    loss = str(build_memory(results).rows[5][6]).split(" ±")[0]
+    label = write_label(results.entries[0])
+    assert [text.split(" entries")[0] for text in said[:2]] == [
+        f"{label} with {size}" for size in ("64", "256")
+    ]
+    assert said[0] == (
+        f"{label} with 64 entries of recent tokens: 4.5000 nats per token;"
+        f" lowest with half recent, half entities: {loss} ({gap})."
+    )
+    alone = replace(results, frame=Frame(r for r in results.frame if "half" not in r.condition))
+    assert say_best(alone)[0].endswith("of recent tokens: 4.5000 nats per token.")
+    assert say_best(replace(results, frame=Frame(()))) == []
 
 
 def test_models_that_learnt_with_it_are_a_table_of_their_own(results: Results) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 
 from entity_transformers.report.bootstrap import compare_losses
@@ -96,7 +97,8 @@ def test_the_picture_shows_every_head_of_the_reported_split_and_frames_the_chose
         "GPT2E\nentity, entities on",
     ]
     run = small.named("gpt2")[0]
-    shown = np.asarray(figure.axes[0].get_images()[0].get_array())
+    (mesh,) = [one for one in figure.axes[0].collections if isinstance(one, QuadMesh)]
+    shown = np.asarray(mesh.get_array())
     for row in run.probe_heads:
         if (row.group, row.where) == ("all", "test"):
             assert shown[row.layer - 1, row.head - 1] == pytest.approx(

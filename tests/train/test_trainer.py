@@ -150,7 +150,7 @@ def test_calls_without_streams_are_left_alone_and_removed_hooks_too() -> None:
     assert carried.memories[False].batch_size == STREAMS
     assert True not in carried.memories
     carried.remove()
-    with pytest.raises(ValueError, match="CarriedMemory hands it on"):
+    with pytest.raises(ValueError, match="CarriedMemory among the"):
         model(**{name: value for name, value in batch.items() if name != "fresh"})
 
 

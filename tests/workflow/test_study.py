@@ -481,7 +481,7 @@ def test_snakemake_s_report_holds_the_tables_and_figures_with_captions(
     assert (folder / "tables/table2.md").read_text().startswith("## Table 2")
     assert "Table 2" in table["caption"]
     assert table["labels"] == {"name": "table2", "what": "table"}
-    assert list_captions()["recall"][:40] in held["results/report/figures/recall.png"]["caption"]
+    assert list_captions()["figure2"][:40] in held["results/report/figures/figure2.png"]["caption"]
     for category in ("Perplexity", "The page", "Every number"):
         assert f'"{category}"' in text
     assert "a language model with a memory of a text" in text

@@ -8,6 +8,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import compare, judged_split
+from entity_transformers.report.memory import say_best
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
 from entity_transformers.report.verdict import judge_entities, weigh
 
@@ -17,7 +18,8 @@ def write_headline(results: Results) -> tuple[str, ...]:
     entities, LAMBADA, NER; of a study without a model under test, its lowest and highest ones.
     """
     if not results.tests_a_model:
-        return _say_range(results)
+        said = (*_say_range(results), *say_best(results))
+        return said or ("Nothing has been measured yet.",)
     words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]
     scores = [(model, ner.read_scores(results, model, ner.F1)) for model in results.pair]
     points = [(m, summarise(100 * f1 for f1 in found.values()).mean) for m, found in scores]
@@ -45,7 +47,7 @@ def _say_range(results: Results) -> tuple[str, ...]:
         ends = sorted(found, key=found.__getitem__)[:: max(1, len(found) - 1)]
         said = " to ".join(f"{write_label(model)} {found[model]:.2f}" for model in ends)
         sentences += [f"{what}: {said}."] if said else []
-    return tuple(sentences) or ("Nothing has been measured yet.",)
+    return tuple(sentences)
 
 
 def _say_perplexity(results: Results) -> str:

@@ -209,6 +209,36 @@ def _row(results: Results, model: ModelEntry, memory: Memory) -> tuple[Cell, ...
     )
 
 
+def say_best(results: Results) -> list[str]:
+    """A sentence per model and size of what a memory does in the longest window: the loss with
+    recent tokens, and with what is lowest.
+    """
+    said, memories = [], list_memories(results)
+    longest = max((memory.window for memory in memories), default=0)
+    for model in results.measured(STEP):
+        for recent in memories:
+            if (recent.window, recent.policy) != (longest, RECENT):
+                continue
+            found = {
+                one: loss
+                for one in memories
+                if (one.window, one.size) == (recent.window, recent.size)
+                and (loss := results.statistic(model, at(results, one)).mean) is not None
+            }
+            if recent not in found:
+                continue
+            best = min(found, key=found.__getitem__)
+            text = (
+                f"{write_label(model)} with {recent.size:,} entries of recent tokens:"
+                f" {found[recent]:.4f} nats per token"
+            )
+            if best != recent:
+                gap = compare(results, model, STEP, best._asdict(), recent._asdict())
+                text += f"; lowest with {write_policy(best.policy)}: {found[best]:.4f} ({gap})"
+            said.append(f"{text}.")
+    return said
+
+
 def build_classes(results: Results) -> Table:
     """A row per model, window, size and policy: the loss of each group of tokens."""
     memories = list_memories(results)
