@@ -139,18 +139,16 @@ def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
 
 def test_the_headline_has_a_sentence_per_size_of_the_longest_window(results: Results) -> None:
     said = say_best(results)
-    gap = build_memory(results).rows[5][8]
-    loss = str(build_memory(results).rows[5][6]).split(" ±")[0]
+    rows = {tuple(map(str, row[2:4])): row for row in build_memory(results).rows}
+    row = rows["64", "half recent, half entities"]
     label = write_label(results.entries[0])
-    assert [text.split(" entries")[0] for text in said[:2]] == [
-        f"{label} with {size}" for size in ("64", "256")
-    ]
-    assert said[0] == (
-        f"{label} with 64 entries of recent tokens: 4.5000 nats per token;"
-        f" lowest with half recent, half entities: {loss} ({gap})."
+    assert [text.split(" entries")[0] for text in said[:2]] == [f"{label}, {n}" for n in (64, 256)]
+    assert said[0].startswith(
+        f"{label}, 64 entries: recent tokens 4.5000 nats per token;"
+        f" half recent, half entities {str(row[6]).split(' ±')[0]} ({row[8]})"
     )
     alone = replace(results, frame=Frame(r for r in results.frame if "half" not in r.condition))
-    assert say_best(alone)[0].endswith("of recent tokens: 4.5000 nats per token.")
+    assert say_best(alone)[0].endswith("recent tokens 4.5000 nats per token.")
     assert say_best(replace(results, frame=Frame(()))) == []
 
 

@@ -36,6 +36,9 @@ NAMES = {
     "random": "random spans",
     "context": "longer context",
 }
+CHAINS = {"entities"}
+CONTROLS = {"mentions", "surface", "shuffled", "nouns", "random"}
+"""What is kept by chains, and by what knows none; half of it or all."""
 GROUPS = {
     ("place", "outside"): "Outside mentions",
     ("place", "first"): "First mentions",
@@ -211,7 +214,7 @@ def _row(results: Results, model: ModelEntry, memory: Memory) -> tuple[Cell, ...
 
 def say_best(results: Results) -> list[str]:
     """A sentence per model and size of what a memory does in the longest window: the loss with
-    recent tokens, and with what is lowest.
+    recent tokens, the lowest with chains, and the lowest of the controls that know none.
     """
     said, memories = [], list_memories(results)
     longest = max((memory.window for memory in memories), default=0)
@@ -219,24 +222,31 @@ def say_best(results: Results) -> list[str]:
         for recent in memories:
             if (recent.window, recent.policy) != (longest, RECENT):
                 continue
+            sized = [m for m in memories if (m.window, m.size) == (recent.window, recent.size)]
             found = {
-                one: loss
-                for one in memories
-                if (one.window, one.size) == (recent.window, recent.size)
-                and (loss := results.statistic(model, at(results, one)).mean) is not None
+                memory: loss
+                for memory in sized
+                if (loss := results.statistic(model, at(results, memory)).mean) is not None
             }
-            if recent not in found:
-                continue
-            best = min(found, key=found.__getitem__)
-            text = (
-                f"{write_label(model)} with {recent.size:,} entries of recent tokens:"
-                f" {found[recent]:.4f} nats per token"
-            )
-            if best != recent:
-                gap = compare(results, model, STEP, best._asdict(), recent._asdict())
-                text += f"; lowest with {write_policy(best.policy)}: {found[best]:.4f} ({gap})"
-            said.append(f"{text}.")
+            if recent in found:
+                said.append(_say_size(results, model, recent, found))
     return said
+
+
+def _say_size(
+    results: Results, model: ModelEntry, recent: Memory, found: Mapping[Memory, float]
+) -> str:
+    kept = {memory: memory.policy.removeprefix("half-") for memory in found}
+    text = f"{write_label(model)}, {recent.size:,} entries: recent tokens {found[recent]:.4f}"
+    text += " nats per token"
+    beside = recent
+    for words, policies in (("", CHAINS), ("best without chains, ", CONTROLS)):
+        if named := [memory for memory, name in kept.items() if name in policies]:
+            best = min(named, key=found.__getitem__)
+            gap = compare(results, model, STEP, best._asdict(), beside._asdict())
+            text += f"; {words}{write_policy(best.policy)} {found[best]:.4f} ({gap})"
+            beside = best
+    return f"{text}."
 
 
 def build_classes(results: Results) -> Table:
