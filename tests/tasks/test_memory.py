@@ -37,6 +37,7 @@ from entity_transformers.tasks.memory.entries import (
     Text,
     find_mentions,
     find_nouns,
+    find_rare,
     join,
     keep_entities,
     keep_mentions,
@@ -107,9 +108,10 @@ def texts(draw: st.DrawFn) -> Text:
             span[word : word + length] = number
             number += 1
         word += length
-    nouns = np.array(draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))))
+    flags = st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)).map(np.array)
+    nouns, rare = draw(flags), draw(flags)
     mentions = find_mentions(entity[words], span[words], words, tokens)
-    return Text(mentions, words, tokens, nouns=nouns[words])
+    return Text(mentions, words, tokens, nouns=nouns[words], rare=rare[words])
 
 
 @given(texts(), st.one_of(st.none(), st.integers(1, 12)), st.integers(1, 3))
@@ -165,6 +167,16 @@ def test_nouns_are_entities_by_their_spelling() -> None:
     assert found[0].entity != found[1].entity == found[2].entity
     with pytest.raises(ValueError, match="has no parts of speech: leave it out"):
         find_nouns(replace(text, nouns=None))
+
+
+def test_rare_words_are_likewise_and_must_have_been_counted() -> None:
+    words = np.array([0, 1, 1, 2, 3, 4, 5, 6])
+    text = Text([], words, np.array([9, 5, 6, 9, 5, 5, 9, 9]), rare=np.isin(words, [1, 4]))
+    assert [(m.start, m.end, m.form) for m in find_rare(text)] == [(1, 3, (5, 6)), (5, 6, (5,))]
+    held = POLICIES["rare"](text, None, 4, 0)
+    assert [one[0] for one in at(held, len(words))] == [1, 2, 5]
+    with pytest.raises(ValueError, match="rare words were not counted: they need the words"):
+        find_rare(replace(text, rare=None))
 
 
 def test_the_steps_policies_are_those() -> None:

@@ -33,11 +33,12 @@ NAMES = {
     "surface": "spellings, no chains",
     "shuffled": "permuted entities",
     "nouns": "nouns by spelling",
+    "rare": "rare words",
     "random": "random spans",
     "context": "longer context",
 }
 CHAINS = {"entities"}
-CONTROLS = {"mentions", "surface", "shuffled", "nouns", "random"}
+CONTROLS = {"mentions", "surface", "shuffled", "nouns", "rare", "random"}
 """What is kept by chains, and by what knows none; half of it or all."""
 GROUPS = {
     ("place", "outside"): "Outside mentions",

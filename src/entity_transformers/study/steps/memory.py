@@ -16,7 +16,7 @@ from entity_transformers.study.sections import Integer, Number, PositiveInt, Sec
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 # of tasks/memory/entries.py, which needs numpy: a study is read without it
-KEPT = ("entities", "mentions", "surface", "shuffled", "nouns", "random")
+KEPT = ("entities", "mentions", "surface", "shuffled", "nouns", "rare", "random")
 POLICIES = ("recent", *KEPT, *(f"half-{name}" for name in KEPT))
 CONTEXT = "context"
 
@@ -62,9 +62,10 @@ class MemoryParams(Section):
                 "what it keeps: recent tokens; of each entity the latest forms (entities); mentions"
                 " however many of one entity (mentions); controls: an entity per spelling"
                 " (surface), permuted entities (shuffled), every noun by its spelling (nouns),"
-                " spans drawn at random (random); with half- before it, half of the room for recent"
-                " tokens; as many bytes of keys and values of the tokens before a window (context),"
-                " where the model has places for them"
+                " as many words that few documents of train have (rare), spans drawn at random"
+                " (random); with half- before it, half of the room for recent tokens; as many bytes"
+                " of keys and values of the tokens before a window (context), where the model has"
+                " places for them"
             ),
         ),
     ]

@@ -224,20 +224,34 @@ def find_nouns(text: Text) -> list[Mention]:
         raise ValueError(
             "memory.policies names nouns, but the corpus has no parts of speech: leave it out"
         )
-    spans = np.where(text.nouns, text.words, -1)
+    return find_words(text, text.nouns)
+
+
+def find_words(text: Text, which: np.ndarray) -> list[Mention]:
+    """The words ``which``, bool [T], as mentions, each spelling one entity."""
+    spans = np.where(which, text.words, -1)
     return name_by_form(find_mentions(spans, spans, text.words, text.tokens))
+
+
+def find_rare(text: Text) -> list[Mention]:
+    """Every rare word likewise (`corpus.rare`)."""
+    if text.rare is None:
+        raise ValueError("rare words were not counted: they need the words of train (mark_rare)")
+    return find_words(text, text.rare)
 
 
 @dataclass(frozen=True)
 class Text:
     """What the policies see of a document: its mentions, words and token ids int [T], and which
-    tokens are of nouns, bool [T]; None: the corpus has no parts of speech.
+    tokens are of nouns, bool [T]; None: the corpus has no parts of speech; and of rare words, none
+    where nobody counted.
     """
 
     mentions: Sequence[Mention]
     words: np.ndarray
     tokens: np.ndarray
     nouns: np.ndarray | None = field(default=None, kw_only=True)
+    rare: np.ndarray | None = field(default=None, kw_only=True)
 
 
 Policy = Callable[[Text, int | None, int, int], Entries]
@@ -253,11 +267,16 @@ KEPT: dict[str, Policy] = {
         shuffle(text.mentions, seed), size, forms
     ),
     "nouns": lambda text, size, forms, seed: keep_entities(find_nouns(text), size, forms),
+    "rare": lambda text, size, forms, seed: keep_entities(find_rare(text), size, forms),
     "random": lambda text, size, forms, seed: keep_entities(
         draw_spans(text.mentions, text.words, text.tokens, seed), size, forms
     ),
 }
 """Memories of what is named, by name."""
+
+
+TOLD = ("nouns", "rare")
+"""Those that must be told more of a text than its mentions."""
 
 
 def _halve(policy: Policy) -> Policy:

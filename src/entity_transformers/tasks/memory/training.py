@@ -18,6 +18,7 @@ from transformers import get_cosine_schedule_with_warmup
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import find_nouns, give
+from entity_transformers.corpus.rare import RARE
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import read_documents
@@ -62,7 +63,7 @@ def read_texts(
     mentions are those of ``layer``, ``gold`` or ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
-    nouns = find_nouns(corpus)
+    nouns, rare = find_nouns(corpus), corpus.layers.get(RARE)
     found = []
     reads = {"window": window, "stride": window, "batch": 1}
     documents = read_documents(model, give(corpus, "none"), **reads)
@@ -80,6 +81,7 @@ def read_texts(
                 -torch.from_numpy(compute_token_losses(model, states, targets)),
                 np.asarray(labels[own]),
                 nouns=None if nouns is None else nouns[own],
+                rare=None if rare is None else rare[own] > 0,
             )
         )
     return found
