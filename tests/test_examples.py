@@ -35,10 +35,13 @@ def test_the_examples_of_the_model_s_document_run(
     tokenizer.save(str(tmp_path / "exported" / "tokenizer.json"))
     monkeypatch.chdir(tmp_path)
     reading, training = find_blocks("docs/model.md")
-    names: dict[str, Any] = {"model": model, "documents": [([end, 1, 2, 3], [0, 1, 0, 1])] * 9}
+    for name in ("one.txt", "another.txt"):
+        Path(name).write_text("Anna met Bob. Then Anna left Bob.")
+    names: dict[str, Any] = {}
     exec(reading.replace('"..."', f'"{TEXT}"'), names)
     assert names["read"].entity_states.shape == (2, 16)
     prompt = names["reader"].encode("[1 Anna] met [2 Bob].").tokens
     assert names["more"].tokens[: len(prompt)].tolist() == prompt.tolist()
     assert len(names["more"].tokens) > len(prompt)
     exec(training.replace("1000", "2").replace('"out", ', '"out", use_cpu=True, '), names)
+    assert [int(ids.max()) for _, ids in names["documents"]] == [2, 2]

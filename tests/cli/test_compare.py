@@ -79,14 +79,14 @@ def test_it_gives_what_the_report_says_of_two_models_of_a_study(
 
 
 def test_differences_by_hand(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    one = study("a", [[10.0, 21.0, 32.0], [11.0, 20.0, 33.0]])
-    other = study("b", [[12.0, 24.0, 36.0], [12.0, 22.0, 35.0]])
+    one = study("a", [[10.0, 21.0, 32.0, 9.0, 8.0], [11.0, 20.0, 33.0, 9.0, 7.0]])
+    other = study("b", [[12.0, 24.0, 36.0, 11.0, 10.0], [12.0, 22.0, 35.0, 10.0, 9.0]])
     printed = run(capsys, one, other)
     (line,) = (row for row in printed.splitlines() if row.startswith("gpt2 "))
     model, split, a, b, gap, documents, seeds, verdict = re.split(r"\s{2,}", line)
-    assert (model, split) == ("gpt2", "test (3)")
-    assert (float(a), float(b)) == (round(127 / 60, 4), round(141 / 60, 4))
-    gaps = np.array([-9 / 30, -5 / 30])
+    assert (model, split) == ("gpt2", "test (5)")
+    assert (float(a), float(b)) == (round(160 / 100, 4), round(181 / 100, 4))
+    gaps = np.array([-13 / 50, -8 / 50])
     assert float(gap) == pytest.approx(gaps.mean(), abs=1e-4)
     half = stats.t.ppf(0.975, 1) * gaps.std(ddof=1) / np.sqrt(2)
     assert [float(n) for n in re.findall(r"[-+][\d.]+", seeds)] == pytest.approx(
@@ -99,6 +99,16 @@ def test_differences_by_hand(study: Study, capsys: pytest.CaptureFixture[str]) -
         (seed / "results/perplexity/gpt2/2/documents.csv").unlink()
     assert run(capsys, one, other).rstrip().endswith("A is better")
     assert run(capsys, other, one).rstrip().endswith("B is better")
+    assert run(capsys, one, one).rstrip().endswith("the same")
+
+
+def test_fewer_than_five_documents_say_nothing(
+    study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = study("a", [[10.0, 20.0, 30.0, 9.0]]), study("b", [[12.0, 24.0, 36.0, 11.0]])
+    (line,) = (row for row in run(capsys, one, other).splitlines() if row.startswith("gpt2 "))
+    gap, documents, seeds, verdict = re.split(r"\s{2,}", line)[4:]
+    assert (gap, documents, seeds, verdict) == ("-0.3500", "-", "-", "no interval")
 
 
 def test_entities_are_compared_where_both_have_them() -> None:

@@ -53,7 +53,7 @@ def test_words_losses_and_names_are_those_of_the_reader(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = run(capsys, "--model", str(folder), "--window", "8")
-    assert lines[0] == f"{folder}: GPT2E, windows of 8 tokens"
+    assert lines[0] == f"{folder}: GPT2E, windows of 8 tokens; entities as marked"
     assert lines[1:4] == ["  1  Anna, She, her", "  2  Bob, him", "  3  the station"]
     reader = DocumentReader.load(folder, find_tokenizer(folder), window=8)
     source = reader.encode(EXAMPLE)
@@ -92,8 +92,16 @@ def test_a_model_without_memory_is_read_alike_and_plain_text_is_resolved(
 ) -> None:
     plain = str(folder.parents[1] / "gpt2" / "1")
     lines = run(capsys, "Anna met Bob. Bob thanked Anna.", "--model", plain)
-    assert "(it does nothing here: +0.000)" in lines[-2]
+    assert "(no difference)" in lines[-2]
     assert {line.split()[1] for line in lines[1:3]} == {"Anna", "Bob"}
+    assert lines[0].endswith("; entities found by names-pronouns; a mark is [1 Anna]")
+
+
+def test_entities_have_the_numbers_of_their_marks(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = run(capsys, "[7 Bob] met [2 Anna]. [2 She] saw [7 him].", "--model", str(folder))
+    assert lines[1:3] == ["  2  Anna, She", "  7  Bob, him"]
 
 
 def test_colours_are_for_terminals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +130,7 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str])
         capsys, "[1 Anna met", *model
     )
     error = fail(capsys, "[1 Anna] met [2 Bob].", "--entities", "1", *model)
-    assert error.endswith("the text has 2 entities, the memory room for 1: raise --entities\n")
+    assert error.endswith("the text has entity 2, the memory room for 1: raise --entities\n")
     error = fail(capsys, "Anna", "--window", "99", *model)
     assert "--window is 99, but the model reads at most 12 tokens" in error
     assert "no model there" in fail(capsys, "Anna", "--model", str(folder / "absent"))

@@ -96,6 +96,42 @@ def test_a_reading_goes_on_with_the_memory_of_an_earlier_one() -> None:
     assert not torch.allclose(alone.hidden, found.hidden, atol=1e-3)
 
 
+@torch.inference_mode()
+def test_marks_keep_their_numbers_from_text_to_text(tokenizer: Any) -> None:
+    """Whoever is named first in the second text is still who was meant."""
+    reader = make_reader(tokenizer=tokenizer)
+    vocabulary = tokenizer.get_vocab_size()
+    reader.model.module.resize_token_embeddings(vocabulary)
+    earlier = reader.read("[1 Anna] met [2 Bob] .")
+    more = reader.encode("[2 He] saw [1 her] and [4 a dog] .")
+    assert [e for e in more.entity_ids.tolist() if e][:1] == [2]
+    assert {*more.entity_ids.tolist()} == {0, 1, 2, 4}
+    assert more.document is not None
+    by_hand = reader.encode_tokens(more.tokens, more.entity_ids)
+    found = reader.read("[2 He] saw [1 her] and [4 a dog] .", memory=earlier.memory)
+    np.testing.assert_array_equal(found.losses, reader.read(by_hand, memory=earlier.memory).losses)
+    only = reader.read("[2 He] left .", memory=earlier.memory)
+    assert torch.equal(only.entity_states[0], earlier.entity_states[0])  # Anna is not named
+    assert not torch.equal(only.entity_states[1], earlier.entity_states[1])
+    swapped = reader.read("[1 He] saw [2 her] and [4 a dog] .", memory=earlier.memory)
+    assert np.abs(swapped.losses - found.losses).max() > 1e-5
+    written = reader.generate("[2 Bob] met [1 Anna] .", max_new_tokens=2, new_entities=2)
+    assert written.entity_ids[-2:].tolist() == [2, 2]
+
+
+def test_numbers_of_one_text_alone_do_not_go_on_with_another_s_memory(tokenizer: Any) -> None:
+    reader = make_reader(tokenizer=tokenizer)
+    reader.model.module.resize_token_embeddings(tokenizer.get_vocab_size())
+    memory = reader.read(TEXT).memory
+    own = Document("d", 0, "train", "", ("Bob", "left"), (0,), (Mention(0, 1, 2),))
+    for text, resolver in ((own, None), ("Bob left .", "names")):
+        with pytest.raises(ValueError, match=r"must have that one's numbers, .* mark them as in"):
+            reader.read(text, resolver, memory=memory)
+    for text in ("nobody left .", reader.encode(own), "[2 Bob] left ."):
+        assert reader.read(text, memory=memory).loss > 0
+    assert reader.read("[2 Bob] left .", "names", memory=memory).source.entity_ids.max() == 2
+
+
 @pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "lstm"])
 def test_losses_are_those_of_the_study(kind: str) -> None:
     model = lively_model(kind, VOCABULARY, window=WINDOW)
@@ -199,6 +235,19 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
     assert text == "the mother of Bob's dog [sic], she. [7 a]"
 
 
+def test_readers_and_what_they_read_are_told_in_a_line(tokenizer: Any) -> None:
+    reader = make_reader(tokenizer=tokenizer, stride=4)
+    reader.model.module.resize_token_embeddings(tokenizer.get_vocab_size())
+    read = reader.read("[1 Anna] met [5 Bob] .")
+    assert repr(reader) == "DocumentReader(GPT2E, window=8, stride=4)"
+    assert repr(read.source) == f"Source({len(read.source.tokens)} tokens, 2 entities)"
+    assert repr(read) == f"ReadDocument({read.source!r}, {read.loss:.4f} nats per token)"
+
+
+def test_a_text_without_marks_may_have_numbers_in_brackets() -> None:
+    assert " ".join(read_marked("as in [1] and [1990s]").words) == "as in [ 1 ] and [ 1990s ]"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -207,6 +256,11 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
         ("[1 [2 Ann]", r"character 1, near"),
         ("Ann [1 ] met", r"the mark \[1 \] has no words"),
         ("", "no words in it"),
+        ("Al and [0 Ann]", r"character 8, .*: the bracket \[ has the number 0, expected an entity"),
+        ("[10000 Ann]", "has the number 10000, expected an entity from 1 to 9,999"),
+        ("[1 Ann] [1]", r"character 9, .* opens no mention: expected a number from 1 on, a space"),
+        ("[-3 Bob] [1 Ann]", r"character 1, near '\[-3 Bob"),
+        ("[1 Ann] [2Bob]", "character 9, .* opens no mention"),
     ],
 )
 def test_unbalanced_marks_say_where(text: str, message: str) -> None:
@@ -220,7 +274,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="stride is 0, expected 1 to 8"):
         make_reader(stride=0)
     few = make_reader(entities=2)
-    with pytest.raises(ValueError, match="has 3 entities, the memory room for 2: raise entities"):
+    with pytest.raises(ValueError, match="has entity 3, the memory room for 2: raise entities"):
         few.encode_tokens([0, 1, 2], [0, 1, 3])
     with pytest.raises(ValueError, match="3 tokens and 2 entity ids"):
         few.encode_tokens([0, 1, 2], [0, 1])

@@ -25,7 +25,7 @@ def test_points_and_bars_are_the_differences_and_their_intervals(full: Results) 
     assert len(found) > 3
     points = [c for c in axes.collections if not str(c.get_label()).startswith("_")]
     bars = [c for c in axes.collections if str(c.get_label()).startswith("_child")]
-    assert [str(c.get_label()) for c in points] == [t.get_text() for t in axes.get_yticklabels()]
+    assert [str(c.get_label()) for c in points] == [t.get_text() for t in axes.texts]
     assert len({str(c.get_label()) for c in points}) == len(found)
     drawn = np.array([np.asarray(c.get_offsets())[0] for c in points])
     np.testing.assert_allclose(drawn, [(row.value, i) for i, row in enumerate(found)])

@@ -26,7 +26,7 @@ from entity_transformers.report.results import Results, write_label
 from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[2]
-TOKENS = [100, 300, 200, 400]
+TOKENS = [100, 300, 200, 300, 100]
 POLICIES = ("recent", "half-entities")
 GAINS = {1: 0.05, 2: 0.07}
 """Of half entities against recent tokens, by seed."""
@@ -98,7 +98,7 @@ def results(tree: Tree) -> Results:
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
     frame = collect(tree, ["memory"])
-    without, memory = 1 + 7 + 4 + 2, 1 + 7 + 4 + 4
+    without, memory = 1 + 7 + 5 + 2, 1 + 7 + 5 + 4
     assert len(frame) == 2 * (2 * (without + 4 * memory) + without + 2 * memory + 3 + 3)
 
 
@@ -126,7 +126,7 @@ def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
     cell: Any = build_memory(results).rows[1][8]
     sizes = np.array(TOKENS)
     by_seed = [
-        float((-gain * (1 + 0.1 * np.arange(4)) * sizes).sum() / sizes.sum())
+        float((-gain * (1 + 0.1 * np.arange(len(TOKENS))) * sizes).sum() / sizes.sum())
         for gain in GAINS.values()
     ]
     assert cell.value == pytest.approx(np.mean(by_seed))
@@ -144,11 +144,12 @@ def test_the_headline_has_a_sentence_per_size_of_the_longest_window(results: Res
     label = write_label(results.entries[0])
     assert [text.split(" entries")[0] for text in said[:2]] == [f"{label}, {n}" for n in (64, 256)]
     assert said[0].startswith(
-        f"{label}, 64 entries: recent tokens 4.5000 nats per token;"
-        f" half recent, half entities {str(row[6]).split(' ±')[0]} ({row[8]})"
+        f"{label}, 64 entries: with “recent tokens” 4.5000 nats per token;"
+        " the lowest of entities, “half recent, half entities”,"
+        f" {str(row[6]).split(' ±')[0]}: {row[8]} against “recent tokens”, not shown"
     )
     alone = replace(results, frame=Frame(r for r in results.frame if "half" not in r.condition))
-    assert say_best(alone)[0].endswith("recent tokens 4.5000 nats per token.")
+    assert say_best(alone)[0].endswith("“recent tokens” 4.5000 nats per token.")
     assert say_best(replace(results, frame=Frame(()))) == []
 
 
@@ -236,7 +237,15 @@ def test_documents_that_differ_widen_the_interval(tree: Tree, results: Results) 
         value = (4.5 - 0.1 * place) * TOKENS[place] if of_entities else row.value
         rows.append(replace(row, value=value))
     cell: Any = build_memory(replace(results, frame=Frame(rows))).rows[1][8]
-    gains = [-0.1 * place for place in range(4)]
+    gains = [-0.1 * place for place in range(len(TOKENS))]
     assert cell.value == pytest.approx(np.dot(gains, TOKENS) / sum(TOKENS))
     assert min(gains) <= cell.low < cell.value - 0.05
     assert cell.value + 0.05 < cell.high <= 0
+
+
+def test_of_fewer_than_five_documents_there_is_no_interval(results: Results) -> None:
+    few = (row for row in results.frame if "a%2F4" not in row.condition)
+    (_, row, *_) = build_memory(replace(results, frame=Frame(few))).rows
+    cell: Any = row[8]
+    assert cell.value < 0
+    assert (cell.low, cell.high) == (None, None)

@@ -154,6 +154,30 @@ def test_calls_without_streams_are_left_alone_and_removed_hooks_too() -> None:
         model(**{name: value for name, value in batch.items() if name != "fresh"})
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_batch_that_is_not_a_window_of_each_stream_is_refused(size: int, tmp_path: Path) -> None:
+    """Memories would go to other streams."""
+    model = make_model("gpt2e")
+    arguments = TrainingArguments(
+        str(tmp_path), per_device_train_batch_size=size, max_steps=2, report_to=[], use_cpu=True
+    )
+    with pytest.raises(ValueError, match=f"a batch of {size} windows of 2 streams: expected one"):
+        Trainer(
+            model=model,
+            args=arguments,
+            train_dataset=make_streams(),
+            data_collator=collate_streams,
+            callbacks=[CarriedMemory(model)],
+        ).train()
+
+
+def test_a_reader_s_model_is_not_taken_for_a_model_of_transformers() -> None:
+    with pytest.raises(
+        TypeError, match=r"expected a model of transformers .*reader\.model\.module"
+    ):
+        CarriedMemory(wrap(make_model("gpt2e")))
+
+
 def test_documents_as_tokens_are_the_windows_of_the_split() -> None:
     parts = [CORPUS.document(index) for index in range(len(CORPUS))]
     documents = [(CORPUS.tokens[part], CORPUS.gold[part]) for part in parts]

@@ -47,14 +47,15 @@ def demo(
     source = reader.encode(text, resolver)
     if (found := int(source.entity_ids.max())) > entities:
         raise ValueError(
-            f"the text has {found} entities, the memory room for {entities}: raise --entities"
+            f"the text has entity {found}, the memory room for {entities}: raise --entities"
         )
     longest = reader.model.context or len(source.tokens)
     size = min(longest, window or max(2, -(-len(source.tokens) // 3)))
     if window is not None and window > longest:
         raise ValueError(f"--window is {window}, but the model reads at most {longest} tokens")
     reader.window = reader.stride = size
-    about = f"{folder}: {reader.model.kind.label}, windows of {size} tokens"
+    named = "as marked" if has_marks(text) else f"found by {resolver}; a mark is [1 Anna]"
+    about = f"{folder}: {reader.model.kind.label}, windows of {size} tokens; entities {named}"
     for line in render(compare(reader, source), about, wants_colour(sys.stdout.isatty())):
         print(line)
 
@@ -118,11 +119,11 @@ def render(found: Demo, about: str, colour: bool) -> Iterator[str]:
             + f"   {word.expected_on!r:16}  {word.expected_off!r}"
         )
     yield ""
-    better = "does nothing here" if found.on == found.off else "helps"
-    better = "harms" if found.on > found.off else better
+    change = round(found.on - found.off, 3)
+    verdict = f"it {'harms' if change > 0 else 'helps'}: {change:+.3f}"
     line = f"nats per token: {found.on:.3f} with memory, {found.off:.3f} without"
-    code = 0 if found.on == found.off else 32 if found.on < found.off else 31
-    yield line + paint(f" (it {better}: {found.on - found.off:+.3f})", code)
+    code = 0 if not change else 32 if change < 0 else 31
+    yield line + paint(f" ({verdict if change else 'no difference'})", code)
     yield "next: " + ", ".join(
         f"{guess.text!r} {100 * guess.on:.1f} % ({100 * guess.off:.1f} % without)"
         for guess in found.guesses

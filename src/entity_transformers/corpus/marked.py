@@ -1,7 +1,8 @@
 """A text whose mentions are marked: ``[1 Anna] met [2 Bob]. [1 She] ...``, and a text without.
 
 A mark is a bracket, the number of an entity, a space and the mention's words; marks may nest.
-Another bracket is text, as long as it is closed; one by itself is written with a backslash.
+Another bracket is text, as long as it is closed, and in a text with marks does not begin with a
+number; one by itself is written with a backslash.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from itertools import pairwise
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 
 _PIECE = re.compile(r"\\[\[\]\\]|\[(?:(\d+)\s+)?|\]|[^\[\]\\]+|\\")
+_NUMBER = re.compile(r"\[\s*[-+]?\d")
+MOST = 9_999
+"""The highest number of an entity: a memory has a row for each up to it."""
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")
 
 
@@ -23,7 +27,7 @@ def has_marks(text: str) -> bool:
 def read_marked(text: str, name: str = "text") -> Document:
     """The document of a text with marks: words with punctuation apart, spaces as they are, mentions
     with the marks' numbers as chains. CorpusError, with the place, for a bracket without its other
-    one, a mark without words, or a text without any.
+    one, what is nearly a mark, a mark without words, or a text without any.
     """
     plain, spans = _strip(text)
     found = list(_WORD.finditer(plain))
@@ -63,6 +67,7 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
     parts: list[str] = []
     spans: list[tuple[int, int, int]] = []
     opened: list[tuple[int, int, int | None]] = []  # in the text, in the plain text, number
+    odd: list[int] = []  # brackets before a number that is no mark's
     length = 0
     for match in _PIECE.finditer(text):
         piece = match.group()
@@ -78,6 +83,13 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
                 continue
         elif piece.startswith("["):
             number = int(match[1]) if match[1] else None
+            if number is None and _NUMBER.match(text, match.start()):
+                odd.append(match.start())
+            if number is not None and not 1 <= number <= MOST:
+                raise CorpusError(
+                    f"{_place(text, match.start())} has the number {number}, expected an entity"
+                    rf" from 1 to {MOST:,}, or \[ for the bracket itself"
+                )
             opened.append((match.start(), length, number))
             if number is not None:
                 continue
@@ -89,6 +101,11 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
         raise CorpusError(
             f"{_place(text, opened[-1][0])} is never closed: close it with ], or"
             r" write \[ for the bracket itself"
+        )
+    if spans and odd:
+        raise CorpusError(
+            f"{_place(text, odd[0])} opens no mention: expected a number from 1 on, a space and"
+            r" words, as in [1 Anna], or \[ for the bracket itself"
         )
     return "".join(parts), spans
 

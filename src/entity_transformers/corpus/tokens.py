@@ -15,12 +15,12 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Source:
     """A document as it is read.
 
     tokens      int64 [N]
-    entity_ids  int64 [N]: the entity of each token, from 1 on by first appearance; 0: none
+    entity_ids  int64 [N]: the entity of each token, from 1 on; 0: none
     words       int64 [N]: the word of each token; -1 for the first
     document    where they come from; None: from tokens
     """
@@ -29,6 +29,10 @@ class Source:
     entity_ids: np.ndarray
     words: np.ndarray
     document: Document | None = None
+
+    def __repr__(self) -> str:
+        named = len(np.unique(self.entity_ids[self.entity_ids > 0]))
+        return f"Source({len(self.tokens):,} tokens, {named:,} entities)"
 
     def corpus(self, entities: bool = True) -> AlignedCorpus:
         """The document as a split of one, for a reader."""

@@ -23,6 +23,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus, align_split
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.marked import has_marks, read_marked
+from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import compute_token_losses, plan_windows, read_windows
 from entity_transformers.encode.watched import Watched
@@ -32,8 +33,11 @@ from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEnt
 from entity_transformers.models.wrapped import wrap
 from entity_transformers.resolve.base import Resolver, make_resolver, require, resolve
 
+POLICY: Nesting = "outermost"
+"""Of mentions that nest."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class ReadDocument:
     """What a reading gave.
 
@@ -47,6 +51,9 @@ class ReadDocument:
     losses: np.ndarray
     hidden: Tensor
     memory: Any
+
+    def __repr__(self) -> str:
+        return f"ReadDocument({self.source!r}, {self.loss:.4f} nats per token)"
 
     @property
     def loss(self) -> float:
@@ -96,6 +103,10 @@ class DocumentReader:
         if not 1 <= self.stride <= self.window:
             raise ValueError(f"stride is {self.stride}, expected 1 to {self.window}, the window")
 
+    def __repr__(self) -> str:
+        kind = self.model.kind.label
+        return f"DocumentReader({kind}, window={self.window}, stride={self.stride})"
+
     @classmethod
     def load(
         cls, folder: Path | str, tokenizer: Path | str | None = None, **how: Any
@@ -116,9 +127,9 @@ class DocumentReader:
         return cls(_load_model(folder), read_tokenizer(path), **how)
 
     def encode(self, text: str | Document, resolver: str | Resolver | None = None) -> Source:
-        """The tokens of a text and whose they are: by its marks (``[1 Anna] met [2 Bob].``), a
-        document's mentions, or a ``resolver`` by its name. Anything that can't be read raises
-        ValueError.
+        """The tokens of a text and whose they are: by its marks (``[1 Anna] met [2 Bob].``), whose
+        numbers are kept; by a document's mentions, or by a ``resolver`` (its name), numbered by
+        first appearance. Anything that can't be read raises ValueError.
         """
         document = text if isinstance(text, Document) else _read_text(text, resolver)
         if resolver is not None and not document.mentions:
@@ -130,16 +141,13 @@ class DocumentReader:
                 " encode_tokens, or another tokenizer"
             )
         corpus = align_split(
-            [document], self.tokenizer, split="text", policy="outermost", spacing="natural"
+            [document], self.tokenizer, split="text", policy=POLICY, spacing="natural"
         )
-        return self._check(
-            Source(
-                corpus.tokens.astype(np.int64),
-                corpus.gold.astype(np.int64),
-                corpus.words.astype(np.int64),
-                document,
-            )
-        )
+        entities = corpus.gold.astype(np.int64)
+        if isinstance(text, str) and has_marks(text):
+            entities = _number_as_marked(document)[entities]
+        tokens, words = corpus.tokens.astype(np.int64), corpus.words.astype(np.int64)
+        return self._check(Source(tokens, entities, words, document))
 
     def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
         """The same of tokens, the first of which is not predicted, and the entity of each."""
@@ -158,9 +166,12 @@ class DocumentReader:
         memory: Any = None,
     ) -> ReadDocument:
         """Read a document to its end. Without ``entities`` it is read as any language model reads.
-        ``memory``: go on with that of an earlier reading (in which the same numbers are the same
-        entities).
+        ``memory``: go on with that of an earlier reading, where the same numbers are the same
+        entities: those of marks and of a `Source`. A resolver's and a document's begin anew with
+        each text: ValueError.
         """
+        if memory is not None:
+            _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         watched = Watched(self.model, memory)
         states, losses = [], np.zeros(len(source.tokens), np.float32)
@@ -248,8 +259,8 @@ class DocumentReader:
         found = int(source.entity_ids.max(initial=0))
         if self.entities is not None and found > self.entities:
             raise ValueError(
-                f"the document has {found} entities, the memory room for"
-                f" {self.entities}: raise entities, or read a part of it"
+                f"the document has entity {found}, the memory room for {self.entities}: raise"
+                " entities, or read a part of it"
             )
         return source
 
@@ -279,6 +290,24 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
         space_after=tuple(spaces),
         sentence_starts=tuple(starts),
     )
+
+
+def _number_as_marked(document: Document) -> np.ndarray:
+    """The number in its mark of each entity, which are counted by first appearance; 0: none."""
+    kept, _ = flatten(document.mentions, len(document.words), POLICY)
+    return np.array([0, *dict.fromkeys(mention.chain for mention in kept)], np.int64)
+
+
+def _check_numbers(text: str | Document | Source, resolver: str | Resolver | None) -> None:
+    """ValueError for mentions whose entities are numbered by this text alone."""
+    marked = isinstance(text, str) and has_marks(text)
+    named = isinstance(text, Document) and bool(text.mentions)
+    if named or (resolver is not None and not marked and not isinstance(text, Source)):
+        raise ValueError(
+            "with the memory of an earlier reading, the entities of this text must have that one's"
+            " numbers, and a document's or resolver's begin at 1: mark them as in [1 Anna], give"
+            " tokens with encode_tokens, or read both texts as one"
+        )
 
 
 def _cut(source: Source, end: int) -> Source:

@@ -11,6 +11,7 @@ from entity_transformers.report.differences import (
     MARGIN,
     OPEN,
     Difference,
+    Interval,
     compare_all,
     judged_split,
     name_difference,
@@ -69,15 +70,23 @@ def build_controls(results: Results) -> Table:
     return Table(
         name="controls",
         title=f"GPT2E with entities against the controls ({split or 'not scored'})",
-        columns=("Against", "Entities", "Difference", "p", "Over seeds", "Verdict"),
+        columns=(
+            "Against",
+            "Entities",
+            "Difference",
+            "Over documents",
+            "p",
+            "Over seeds",
+            "Verdict",
+        ),
         rows=tuple(_control_row(difference) for difference in differences),
         measures=(
             "The difference in loss, GPT2E with entities minus the other model, in nats per token:"
-            " below zero GPT2E is better."
+            " below zero GPT2E is better. The interval covers those over documents and over seeds."
         ),
         note=(
-            f"{LEVEL:.0%} intervals and two-sided p of a paired bootstrap over documents, losses"
-            " averaged over seeds; “over seeds” is Student's interval of the paired differences,"
+            f"{LEVEL:.0%} intervals. Over documents, with two-sided p: a paired bootstrap, losses"
+            " averaged over seeds; over seeds: Student's interval of the paired differences,"
             " one per seed, where there are several. Better or worse: zero is outside both;"
             f" {OPEN}: it is within one of them; the same: both lie within ±{MARGIN}. A control is"
             " met with entities on or off, whichever is better for it."
@@ -90,15 +99,14 @@ def _control_row(difference: Difference) -> tuple[Cell, ...]:
     return (
         write_label(difference.against),
         write_entities(difference.against, difference.against_condition),
+        _write(difference, difference.widest),
         difference.cell,
         Number(difference.p, 4),
-        _over_seeds(difference),
+        MISSING if difference.over_seeds is None else _write(difference, difference.over_seeds),
         name_difference(difference.widest),
     )
 
 
-def _over_seeds(difference: Difference) -> Cell:
-    if difference.over_seeds is None:
-        return MISSING
-    low, high = difference.over_seeds
+def _write(difference: Difference, interval: Interval | None) -> Number:
+    low, high = interval or (None, None)
     return Number(difference.value, 4, low=low, high=high, signed=True)

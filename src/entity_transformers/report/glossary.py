@@ -14,9 +14,14 @@ GPT2E = (
     " thing, rewritten whenever the text mentions it. Coreference chains say which words those are."
     " GPT2 is the same model without the memory."
 )
+_LOSS = "Loss is in nats per token, perplexity its exponential: less is better."
 QUESTION = (
     "The question is whether the memory makes a better language model, and whether the entities are"
-    " the reason. Loss is in nats per token, perplexity its exponential: less is better."
+    f" the reason. {_LOSS}"
+)
+SIZES = (
+    "The question is what a memory of so many earlier tokens should keep to predict the next one:"
+    f" the latest, or what is named; and whether it must know who is who. {_LOSS}"
 )
 ROLES = {
     "proposed": "the model under test",
@@ -45,7 +50,9 @@ CHANGES = {
 def write_about(results: Results) -> tuple[str, ...]:
     """The paragraphs that open the page: about GPT2E where the study has one."""
     kinds = {entry.kind.name for entry in results.entries}
-    return (GPT2E, QUESTION) if "gpt2e" in kinds else (QUESTION.partition(". ")[2],)
+    if "gpt2e" in kinds:
+        return GPT2E, QUESTION
+    return (SIZES if "memory" in results.steps else _LOSS,)
 
 
 def write_glossary(results: Results) -> tuple[tuple[str, str], ...]:

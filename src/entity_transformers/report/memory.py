@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
+from entity_transformers.report.differences import name_difference
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.paired import compare
+from entity_transformers.report.paired import compare, read_interval
 from entity_transformers.report.results import Results, summarise, write_label
 
 STEP = "memory"
@@ -238,14 +239,20 @@ def _say_size(
     results: Results, model: ModelEntry, recent: Memory, found: Mapping[Memory, float]
 ) -> str:
     kept = {memory: memory.policy.removeprefix("half-") for memory in found}
-    text = f"{write_label(model)}, {recent.size:,} entries: recent tokens {found[recent]:.4f}"
-    text += " nats per token"
+    text = (
+        f"{write_label(model)}, {recent.size:,} entries: with “{write_policy(RECENT)}”"
+        f" {found[recent]:.4f} nats per token"
+    )
     beside = recent
-    for words, policies in (("", CHAINS), ("best without chains, ", CONTROLS)):
+    for of, policies in (("entities", CHAINS), ("those that know no chains", CONTROLS)):
         if named := [memory for memory, name in kept.items() if name in policies]:
             best = min(named, key=found.__getitem__)
             gap = compare(results, model, STEP, best._asdict(), beside._asdict())
-            text += f"; {words}{write_policy(best.policy)} {found[best]:.4f} ({gap})"
+            word = name_difference(read_interval(gap))
+            text += (
+                f"; the lowest of {of}, “{write_policy(best.policy)}”, {found[best]:.4f}:"
+                f" {gap} against “{write_policy(beside.policy)}”, {word}"
+            )
             beside = best
     return f"{text}."
 

@@ -10,7 +10,14 @@ import numpy as np
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.cells import MISSING, Cell, Number
-from entity_transformers.report.differences import BOOTSTRAP_SEED, LEVEL, cover, seed_interval
+from entity_transformers.report.differences import (
+    BOOTSTRAP_SEED,
+    FEWEST,
+    LEVEL,
+    Interval,
+    cover,
+    seed_interval,
+)
 from entity_transformers.report.frame import read_condition
 from entity_transformers.report.results import Results
 
@@ -23,7 +30,8 @@ def compare(
     other: Mapping[str, Any],
 ) -> Cell:
     """Nats per token (measure ``nll``) under condition ``one`` less those under ``other``, paired
-    by document and seed, with an interval that covers those over documents and over seeds.
+    by document and seed, with an interval that covers those over documents and over seeds; none
+    for fewer documents than `FEWEST`.
     """
     sides = [_documents(results, model, step, about) for about in (one, other)]
     seeds = sorted(sides[0].keys() & sides[1].keys())
@@ -40,9 +48,16 @@ def compare(
         confidence=LEVEL,
     )
     gaps = [float((ours[0] - theirs[0]).sum() / tokens.sum()) for ours, theirs in pairs]
-    interval = found["interval"]
+    interval = found["interval"] if found["documents"] >= FEWEST else None
     low, high = cover(tuple(interval), seed_interval(gaps)) if interval else (None, None)
     return Number(found["difference"], 4, low=low, high=high, signed=True)
+
+
+def read_interval(cell: Cell) -> Interval | None:
+    """The interval of a difference in a cell; None: it has none."""
+    if not isinstance(cell, Number) or cell.low is None or cell.high is None:
+        return None
+    return cell.low, cell.high
 
 
 def _documents(

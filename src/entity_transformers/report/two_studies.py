@@ -12,6 +12,7 @@ import numpy as np
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
+    FEWEST,
     LEVEL,
     MARGIN,
     Interval,
@@ -34,7 +35,7 @@ class Gap:
     """Loss in nats per token of study A's ``model`` less that of B's on ``split``.
 
     losses      of A and of B, means over the seeds that both have
-    interval    95 % by a paired bootstrap over documents; None for one document
+    interval    95 % by a paired bootstrap over documents; None for fewer than `FEWEST`
     over_seeds  Student's 95 % interval over the ``seeds`` that both have; None for one
     """
 
@@ -57,6 +58,8 @@ class Gap:
         """The report's word for it, by the interval over documents and, with several seeds, over
         them: A is better, B is, not shown.
         """
+        if self.interval == (0.0, 0.0):
+            return "the same"
         widest = None if self.interval is None else cover(self.interval, self.over_seeds)
         word = name_difference(widest, None if self.split == "lambada" else MARGIN)
         return word.replace("better", "A is better").replace("worse", "B is better")
@@ -96,7 +99,8 @@ def compare_scores(
         confidence=LEVEL,
     )
     total = max(int(tokens.sum()), 1)
-    interval = None if found["interval"] is None else (found["interval"][0], found["interval"][1])
+    few = found["interval"] is None or found["documents"] < FEWEST
+    interval = None if few else (found["interval"][0], found["interval"][1])
     return Gap(
         model,
         split,

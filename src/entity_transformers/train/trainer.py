@@ -39,12 +39,14 @@ MEMORY = "entity_memory.safetensors"
 
 @dataclass(frozen=True)
 class StreamWindow:
-    """One stream's part of a window.
+    """A window of one of so many streams.
 
     Not a dict, because Trainer takes out of a dict what the model's signature does not name.
     """
 
     arrays: dict[str, np.ndarray]
+    stream: int
+    streams: int
 
 
 class EntityStreams(IterableDataset[StreamWindow]):
@@ -84,7 +86,9 @@ class EntityStreams(IterableDataset[StreamWindow]):
                         "entity_ids": window.labels[row],
                         "position_ids": window.positions[row],
                         "fresh": window.new_rows[row],
-                    }
+                    },
+                    row,
+                    self.streams,
                 )
 
 
@@ -93,8 +97,15 @@ def collate_streams(rows: Sequence[StreamWindow]) -> dict[str, Tensor]:
 
     The labels are the tokens that follow, also after the window's last one, so that they stand as
     ``shift_labels`` too, which tells transformers not to shift them again. Without a document that
-    begins within the window there are no position_ids.
+    begins within the window there are no position_ids. ValueError unless the rows are a window of
+    each stream, in order: a memory goes on from batch to batch.
     """
+    if [row.stream for row in rows] != list(range(rows[0].streams)):
+        raise ValueError(
+            f"a batch of {len(rows)} windows of {rows[0].streams} streams: expected one of each:"
+            " give Trainer per_device_train_batch_size (and per_device_eval_batch_size) equal to"
+            " EntityStreams' streams, and one process"
+        )
     names = rows[0].arrays
     batch = {name: torch.from_numpy(np.stack([row.arrays[name] for row in rows])) for name in names}
     if not (batch["position_ids"][:, 1:] == 0).any():
@@ -115,6 +126,11 @@ class CarriedMemory(TrainerCallback):
 
     def __init__(self, model: Any, write: str | None = None) -> None:
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        if not hasattr(base, "base_model"):
+            raise TypeError(
+                f"{type(model).__name__}: expected a model of transformers (of a DocumentReader:"
+                " reader.model.module)"
+            )
         if getattr(base, "entity_pointer", None) is not None:
             raise ValueError(
                 f"{type(base).__name__} has an entity pointer, whose memory keeps forms that"
