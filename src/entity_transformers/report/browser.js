@@ -66,8 +66,8 @@ function buildBrowser(home, data) {
 
   function explain() {
     const told = {
-      difference: [swatch("--less"), ` ${labels[state.ours]} loses less, `, swatch("--more"),
-        ` more than ${labels[state.theirs]}: full at 1.5 nats.`],
+      difference: [swatch("--less"), ` less loss than ${labels[state.theirs]}, `, swatch("--more"),
+        " more: full at 1.5 nats."],
       ours: [swatch("--more"), " loss, full at 12 nats."],
       theirs: [swatch("--more"), " loss, full at 12 nats."],
       read: [swatch("--read"), " share of the entity attention, from the position before the",
