@@ -102,7 +102,7 @@ TOOLS = {
         "compare", "the models of two studies on the same test set, with intervals", group=_STUDIES
     ),
     "write-index": Command(
-        "report", "write the index of all studies, README.md of their folder", group=_STUDIES
+        "index", "write the index of studies, README.md of their folder", group=_STUDIES
     ),
     "write-site": Command(
         "site", "the pages of all studies whose results are here, and index.html", group=_STUDIES
