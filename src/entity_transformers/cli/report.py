@@ -67,6 +67,9 @@ def collect_measures(
     """Every number of the study in one table, the coordinates of its pictures, and digests of the
     values that all of it was made with.
     """
+    if partial and not (results / "corpus/tokenizer.json").is_file():
+        name = results.absolute().parent.name
+        raise ValueError(f"{name} has no results yet: run `make study STUDY={name}` first")
     runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
     frame = collect(Tree(results, runs, partial), list_steps(params))
     pictures = write_pictures(_collect_pictures(params, results, output))
