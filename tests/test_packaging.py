@@ -18,7 +18,8 @@ import yaml
 
 from entity_transformers import _HOMES, __version__, cli
 from entity_transformers.corpus.download import datasets
-from entity_transformers.study.libraries import EXTRAS
+from entity_transformers.kinds.library import Library
+from entity_transformers.study.libraries import EXTRAS, explain
 from entity_transformers.study.steps import STEPS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -133,33 +134,38 @@ def run_without(names: set[str], code: str, folder: Path) -> subprocess.Complete
 
 
 @pytest.mark.parametrize(
-    ("command", "missing", "line"),
+    ("command", "missing", "extra"),
     [
-        (
-            "train-ner",
-            "seqeval",
-            "seqeval is not installed: pip install 'entity-transformers[ner]'",
-        ),
-        (
-            "build-report",
-            "matplotlib",
-            "matplotlib is not installed: pip install 'entity-transformers[report]'",
-        ),
-        (
-            "annotate book.txt --output x.jsonl",
-            "spacy",
-            "spacy is not installed: pip install 'entity-transformers[annotate]'",
-        ),
+        ("train-ner", "seqeval", "ner"),
+        ("build-report", "matplotlib", "report"),
+        ("annotate book.txt --output x.jsonl", "spacy", "annotate"),
     ],
 )
 def test_a_missing_extra_is_named_in_one_line(
-    command: str, missing: str, line: str, tmp_path: Path
+    command: str, missing: str, extra: str, tmp_path: Path
 ) -> None:
     (tmp_path / "book.txt").write_text("Anna met Bob.\\n")
     code = f"from entity_transformers.cli import main; main({command.split()!r})"
     done = run_without({missing}, code, tmp_path)
     assert done.returncode == 2
-    assert done.stderr == f"entity-transformers {command.split()[0]}: {line}\n"
+    assert done.stderr == (
+        f"entity-transformers {command.split()[0]}: {missing} is not installed: install the extra"
+        f" '{extra}': pip install '.[{extra}]' in the checkout\n"
+    )
+
+
+def test_git_ignores_what_an_installation_leaves() -> None:
+    assert {"build/", "*.egg-info/"} <= {*(ROOT / ".gitignore").read_text().splitlines()}
+
+
+def test_all_extras_that_a_command_lacks_are_named_at_once() -> None:
+    error = ModuleNotFoundError("absent", name="jinja2.ext")
+    absent = (Library("absent-one", "ner"), Library("absent-two", "vectors"))
+    assert explain(error, (*absent, Library("numpy", "annotate"))) == (
+        "jinja2 is not installed: install the extras 'ner' and 'report' and 'vectors':"
+        " pip install '.[ner,report,vectors]' in the checkout"
+    )
+    assert explain(ModuleNotFoundError("absent", name="nothing"), absent) == ""
 
 
 def test_the_model_alone_imports_what_is_required() -> None:

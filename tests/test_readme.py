@@ -117,7 +117,9 @@ def test_its_commands_run_in_their_order(checkout: Path) -> None:
         words = shlex.split(line, comments=True)
         if line.startswith("make study"):  # what init wrote, but shorter
             values = checkout / "studies/novel/study.yaml"
-            values.write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 8", values.read_text()))
+            values.write_text(
+                re.sub(r"(?m)^  (steps|warmup_steps): \d+$", r"  \1: 8", values.read_text())
+            )
         printed[" ".join(words)] = run(*words, folder=checkout, **source)
     sample = printed["make sample"]
     (quoted,) = (text for text in blocks("") if text.startswith("What holds"))

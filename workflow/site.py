@@ -5,7 +5,7 @@ between them leads where it leads on GitHub. What they link to comes along. Thre
 from the code: params.yaml's keys from the types that check them, the commands from their parser,
 and the Python interface from its docstrings (mkdocstrings).
 
-    python workflow/site.py            # needs pip install 'entity-transformers[docs]'
+    python workflow/site.py            # needs pip install '.[docs]'
     python -m http.server --directory work/site/html    # its search alone wants a server
 """
 

@@ -49,6 +49,16 @@ def git_commit() -> str:
     return commit.stdout.strip() + ("+" if status.returncode else "")
 
 
+def list_tracked(folder: Path) -> set[str]:
+    """The files below ``folder``, relative to it, that git tracks; none outside a repository."""
+    command = ["git", "-C", str(folder), "ls-files", "-z"]
+    try:
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+    return {*listed.split("\0")} - {""}
+
+
 def manifest(
     *, params: Mapping[str, Any], inputs: Iterable[Path], started: float, device: str
 ) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def test_without_the_package_the_error_names_it(
         ValueError,
         match=(
             r"--tensorboard needs the package tensorboard: pip install"
-            r" 'entity-transformers\[tensorboard\]'"
+            r" '\.\[tensorboard\]'"
         ),
     ):
         Board(tmp_path)

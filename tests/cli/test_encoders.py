@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +98,9 @@ def test_pseudo_perplexity_is_of_the_first_documents(study: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KIND)
-def test_an_exported_model_is_read_by_transformers_as_the_card_says(study: Path, kind: str) -> None:
+def test_an_exported_model_is_read_by_transformers_as_the_card_says(
+    study: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lm, results = train(study, kind), study / "results"
     if kind == "bert":
         test_pseudo_perplexity_is_of_the_first_documents(study)
@@ -105,9 +109,14 @@ def test_an_exported_model_is_read_by_transformers_as_the_card_says(study: Path,
     card = (shared / "README.md").read_text()
     assert yaml.safe_load(card.split("---")[1])["library_name"] == "transformers"
     assert "1,234 words" in card
+    assert "they hold nothing of anybody's." in card  # the sample, which is generated
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE((shared / "model.safetensors").stat().st_mode) == 0o666 & ~mask
     assert ("pseudo-perplexity, dev" in card) == (kind == "bert")
     (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    names: dict[str, object] = {"folder": shared}
+    monkeypatch.chdir(shared)
+    names: dict[str, object] = {}
     with torch.no_grad():
         exec(code, names)
     trained, text = load_model(lm, KINDS[kind]), names["text"]

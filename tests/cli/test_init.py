@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,43 @@ def test_splits_that_are_not_there_are_taken_from_train(write: Write) -> None:
     assert values["corpus"] == {"format": "jsonl", "path": "corpus.jsonl", "resolvers": []}
     text = Path("studies/letters/corpus.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
-    assert [sum(row["split"] == one for row in rows) for one in ("dev", "test")] == [2, 2]
+    assert [sum(row["split"] == one for row in rows) for one in ("dev", "test")] == [5, 5]
     assert len(rows) == 40
+
+
+def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(
+    write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forty documents of 104 words, some 135 tokens; then of five words."""
+    caplog.set_level("INFO")
+    lm = run(write(ROW | {"words": ["word", "."] * 52}, splits=("train",) * 40))["lm"]
+    assert lm["window"] == 32
+    assert lm["steps"] == 200  # of a quarter of the tokens that a window of 128 would have
+    assert "no verdict" not in caplog.text
+    assert "fit in one window" not in caplog.text
+    told = ("4 test documents: no interval, no verdict below 5.",
+            "Most documents fit in one window of 16 tokens: a memory is hardly read.")  # fmt: skip
+    shutil.rmtree("studies")
+    run(write(ROW, splits=("train", "dev", "test", "test", "test", "test")))
+    for line in told:
+        assert line in caplog.messages
+        assert f"# {line}\n" in Path("studies/letters/study.yaml").read_text()
+
+
+@pytest.mark.parametrize("chapters", [1, 30])
+def test_a_book_has_five_parts_to_be_tested_on(tmp_path: Path, write: Write, chapters: int) -> None:
+    book = tmp_path / "book.txt"
+    text = "Anna met Bob by the river, and then he ran.\n\n" * (900 // chapters)
+    book.write_text("".join(f"\n\nCHAPTER {i + 1}\n\n{text}" for i in range(chapters)))
+    values = run(book)
+    rows = map(json.loads, Path("studies/letters/corpus.jsonl").read_text().splitlines())
+    words = {split: [] for split in ("train", "dev", "test")}
+    for row in rows:
+        words[row["split"]].append(len(row["words"]))
+    assert min(map(len, words.values())) >= (5 if chapters > 1 else 1)
+    assert min(len(words["dev"]), len(words["test"])) >= 5
+    assert sum(words["train"]) > 2 / 3 * sum(map(sum, words.values()))
+    assert values["lm"]["window"] <= 64
 
 
 def test_one_plain_text_makes_a_study_and_the_format_is_printed(
@@ -115,12 +151,13 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     assert values["corpus"] == {
         "format": "jsonl", "path": "corpus.jsonl", "resolvers": ["names-causal"],
     }  # fmt: skip
-    assert values["lm"]["window"] == values["perplexity"]["stride"] == 128
+    assert values["lm"]["window"] == values["perplexity"]["stride"] == 16
     assert "read as text, since a file *.txt" in caplog.text
     counts = [line for line in caplog.messages if line.startswith(("train: ", "dev: ", "test: "))]
     assert len(counts) == 3
     assert all(re.fullmatch(r"\w+: documents 1, words [\d,]+", line) for line in counts)
     assert "No table 5: some split has no named_entities." in caplog.text
+    assert "1 test document: no interval, no verdict below 5." in caplog.text
     assert capsys.readouterr().out.endswith("next: make study STUDY=letters\n")
 
 

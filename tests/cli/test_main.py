@@ -47,6 +47,26 @@ def test_no_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {name} " in text for name in COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("train-ml", " did you mean train-lm?"),
+        ("exportmodel", " did you mean export-model?"),
+        ("x", ""),
+    ],
+)
+def test_a_misspelt_command_is_one_line_with_the_likeliest(
+    word: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([word, "--params", "none.yaml"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        f"entity-transformers: there is no command {word!r}:{hint} `entity-transformers --help`"
+        " lists all\n"
+    )
+
+
 def test_every_command_describes_all_its_flags() -> None:
     """Imports every module of the command line: each command has its function."""
     parser = make_parser(list(COMMANDS))

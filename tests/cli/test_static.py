@@ -153,7 +153,7 @@ def test_vectors_of_words_and_mentions_are_written(study: Path) -> None:
 
 @pytest.mark.parametrize("model", ["glove", "word2vec"])
 def test_exported_vectors_are_read_by_gensim(
-    study: Path, model: str, capsys: pytest.CaptureFixture[str]
+    study: Path, model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the card says; where they went is told."""
     pytest.importorskip("gensim", reason="needs gensim, extra vectors")
@@ -174,7 +174,8 @@ def test_exported_vectors_are_read_by_gensim(
     assert "1,234 words" in card
     (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     found = KINDS[model].module().load(study / "shared")
-    names = {"folder": study / "shared", "word": "harbour"}
+    monkeypatch.chdir(study / "shared")
+    names = {}
     exec(code, names)
     keyed = names["vectors"]
     assert tuple(keyed.index_to_key) == found.words

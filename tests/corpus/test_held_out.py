@@ -52,9 +52,39 @@ def test_many_documents_stay_whole_and_parts_of_a_name_together() -> None:
     assert [replace(one, split="train") for one in held] == text
     splits = {one.name: one.split for one in held}
     assert all(splits[one.name] == one.split for one in held)
-    assert [list(splits.values()).count(split) for split in ("dev", "test")] == [3, 3]
+    assert [list(splits.values()).count(split) for split in ("dev", "test")] == [5, 5]
     again = hold_out(text[::-1], ["dev", "test"])
     assert {one.name: one.split for one in again} == splits  # the order does not matter
+
+
+@pytest.mark.parametrize(
+    ("names", "missing", "each"),
+    [(20, ["dev", "test"], 1), (21, ["dev", "test"], 5), (20, ["test"], 5), (120, ["test"], 6)],
+)
+def test_five_documents_are_drawn_where_train_keeps_most(
+    names: int, missing: list[str], each: int
+) -> None:
+    held = hold_out([make(f"d{i}", 2) for i in range(names)], missing)  # type: ignore[arg-type]
+    assert [sum(one.split == split for one in held) for split in missing] == [each] * len(missing)
+
+
+@pytest.mark.parametrize(("words", "parts"), [(5_995, 1), (6_000, 5), (60_000, 5)])
+def test_the_end_of_a_long_text_is_in_five_parts(words: int, parts: int) -> None:
+    (text,) = [make("book", words // 5)]
+    held = hold_out([text], ["dev", "test"])
+    assert list(chain.from_iterable(one.words for one in held)) == list(text.words)
+    assert [one.split for one in held] == ["train", *["dev"] * parts, *["test"] * parts]
+    assert len({(one.name, one.part) for one in held}) == len(held)
+    sizes = [len(one.words) for one in held[1:]]
+    assert max(sizes) - min(sizes) <= 5 + 1
+    assert min(sizes) >= 195
+
+
+def test_the_chapters_of_one_book_are_a_text_however_many() -> None:
+    held = hold_out([make("book", 60, part=part) for part in range(30)], ["dev", "test"])
+    counts = [sum(one.split == split for one in held) for split in ("dev", "test")]
+    assert min(counts) >= 5
+    assert sum(len(one.words) for one in held if one.split == "train") > 9_000 * 2 / 3
 
 
 def test_a_document_with_chains_is_never_cut() -> None:

@@ -20,6 +20,7 @@ from entity_transformers.corpus.marked import read_marked
 from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import ReadDocument
 from entity_transformers.encode.reader import plan_windows
+from entity_transformers.models.base import Batch
 from entity_transformers.tasks.perplexity import score_corpus
 
 WINDOW = 8
@@ -289,3 +290,26 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     assert DocumentReader.load(tmp_path).model.kind.name == "gpt2e"
     with pytest.raises(ValueError, match="int: expected a causal model of transformers"):
         DocumentReader(3)
+
+
+def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Path) -> None:
+    """Which transformers knows nothing of; it writes no text."""
+    model = lively_model("lstm", tokenizer.get_vocab_size())
+    model.save(tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    reader = DocumentReader.load(tmp_path, window=WINDOW)
+    source = reader.encode(TEXT)
+    tokens = torch.from_numpy(source.tokens)[None]
+    with torch.no_grad():
+        hidden, _ = model.encode(Batch(tokens), model.start(1))
+        expected = cross_entropy((hidden @ model.output_weight.T)[0, :-1], tokens[0, 1:])
+    assert reader.read(source).loss == pytest.approx(float(expected), rel=1e-5)
+    with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
+        reader.generate(source)
+
+
+def test_a_folder_of_no_language_model_is_refused(tokenizer: Any, tmp_path: Path) -> None:
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text('{"model_type": "glove"}')
+    with pytest.raises(ValueError, match="GloVe, expected a causal language model"):
+        DocumentReader.load(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from tiny import VOCABULARY, tiny_model
+from tiny import tiny_model
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
 from entity_transformers.artifacts import read_json
@@ -23,9 +23,11 @@ from entity_transformers.models.model_card import (
     render_vectors_card,
 )
 
+WORDS = Document("d", 0, "train", "", tuple("Anna met Bob and Anna left".split()), (0,))
 FACTS = {
     "name": "gpt2e, seed 1",
     "training_data": "A corpus of 7 words.",
+    "licence": "CC BY 4.0",
     "training": {"steps": 30, "learning rate": 2e-5},
     "metrics": {
         "perplexity a token, test": {"on": 123.456789, "off": 234.5},
@@ -40,6 +42,9 @@ def test_card_holds_data_scores_switches_and_the_leak() -> None:
     )
     front = yaml.safe_load(card.split("---")[1])
     assert front["library_name"] == "transformers"
+    assert front["license"] == "other"
+    assert card.endswith("they were trained on: CC BY 4.0.\n")
+    assert "MIT licence" in card
     assert "A corpus of 7 words." in card
     assert "| perplexity a token, test | 123.5 | 234.5 |" in card
     assert "| LAMBADA, last word | - | 99 |" in card
@@ -53,8 +58,7 @@ def test_card_holds_data_scores_switches_and_the_leak() -> None:
 
 
 def test_the_example_of_the_card_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = Document("d", 0, "train", "", tuple("Anna met Bob and Anna left".split()), (0,))
-    tokenizer = learn_tokenizer([words], 280, "every_word")
+    tokenizer = learn_tokenizer([WORDS], 280, "every_word")
     config = GPT2EConfig(
         vocab_size=tokenizer.get_vocab_size(),
         n_positions=16,
@@ -85,6 +89,7 @@ def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
         "name": "glove, seed 1",
         "about": "Static vectors.",
         "training_data": "7 words.",
+        "licence": "CC BY 4.0",
         "training": {"epochs": 3, "rate": 0.05},
     }
     config = {"model_type": "glove", "width": 4, "vocabulary": 5}
@@ -99,17 +104,21 @@ def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
     ):
         assert text in card
     assert "n-grams" not in card
-    assert "fasttext.load(folder)" in render_vectors_card(config | {"longest": 6}, facts)
-    with pytest.raises(ValueError, match="a model card needs about, training among its facts"):
+    assert "fasttext.load(Path())" in render_vectors_card(config | {"longest": 6}, facts)
+    with pytest.raises(ValueError, match="needs about, licence, training among its facts"):
         render_vectors_card(config, {"name": "x", "training_data": "y"})
 
 
 @pytest.mark.parametrize("kind", ["elmo", "taglm", "lstm", "gpt2"])
 def test_the_card_of_a_model_without_entities_holds_its_facts_and_runs(
-    kind: str, tmp_path: Path
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = tiny_model(kind)
+    tokenizer = learn_tokenizer([WORDS], 280, "every_word")
+    vocabulary = tokenizer.get_vocab_size()
+    model = tiny_model(kind, vocabulary)
     model.save(tmp_path)
+    save_tokenizer(tokenizer, tmp_path, model.context)
+    monkeypatch.chdir(tmp_path)  # the example stands in the folder that it loads
     card = render_plain_card(model.kind, read_json(tmp_path / "config.json"), FACTS)
     assert yaml.safe_load(card.split("---")[1])["library_name"] == "entity-transformers"
     assert f"of kind {model.kind.label}, without entities" in card
@@ -118,12 +127,13 @@ def test_the_card_of_a_model_without_entities_holds_its_facts_and_runs(
     assert "| LAMBADA, last word | 99 |" in card
     halves = kind in ("elmo", "taglm")
     assert ("Scores are of its forward half alone." in card) == halves
-    names: dict[str, Any] = {"folder": tmp_path, "input_ids": torch.tensor([[1, 2, 3]])}
+    names: dict[str, Any] = {}
     examples = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     with torch.no_grad():
         for example in examples:
             exec(example, names)
-    assert names["logits"].shape == (1, 3, VOCABULARY)
+    assert tokenizer.decode(names["input_ids"][0].tolist()) == "Anna met Bob."
+    assert names["logits"].shape == (*names["input_ids"].shape, vocabulary)
     assert len(examples) == 1 + halves
     if halves:
         assert names["vectors"].shape[-1] == names["encoder"].width

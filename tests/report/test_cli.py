@@ -73,6 +73,14 @@ def test_a_page_is_made_of_what_is_committed(
     assert [text for text in (NOT_RUN,) if text in page] == list(left_out)
 
 
+def test_a_study_without_results_is_told_how_it_is_run(root: Path, tmp_path: Path) -> None:
+    params, results = load(root / "studies/transfer/params.yaml"), tmp_path / "transfer/results"
+    told = "transfer has no results yet: run `make study STUDY=transfer` first"
+    with pytest.raises(ValueError, match=told):
+        report.collect_measures(params, results, results / "report", partial=True)
+    assert not results.exists()
+
+
 @pytest.mark.parametrize("committed", ["controls"], indirect=True)
 def test_a_clone_cannot_overwrite_its_measures(committed: Path) -> None:
     params, results = load(committed / "params.yaml"), committed / "results"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from tiny_study import run
 
 from entity_transformers.artifacts import write_text
 from entity_transformers.cli import main
-from entity_transformers.cli.report import list_studies
+from entity_transformers.cli.index import list_public, list_studies
 from entity_transformers.report.catalogue import list_captions
 from entity_transformers.report.page import MARKS
 from entity_transformers.report.readme import Listed, write_index, write_readme
@@ -19,9 +21,10 @@ from entity_transformers.report.tables import SHOWN, build_all
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = sorted(
-    path.parent for path in ROOT.glob("studies/*/results/report/README.md")
-    if path.parents[2].name != "sample"
-)  # fmt: skip
+    (ROOT / "studies" / file).parent
+    for file in list_public(ROOT / "studies")
+    if file.endswith("measures.csv")
+)
 
 
 def test_every_table_and_every_figure_that_was_drawn_is_there_once(full: Results) -> None:
@@ -72,30 +75,53 @@ def test_the_index_counts_verdicts() -> None:
     assert "Without results" not in write_index({"c": Listed("Third", ())})
 
 
-def test_results_that_git_ignores_are_not_listed(tmp_path: Path) -> None:
+@pytest.fixture
+def studies(tmp_path: Path) -> Path:
+    """Studies of a repository: with results, with results that git ignores, new, and private."""
     params = (ROOT / "studies/sample/params.yaml").read_text("utf8")
-    for name in ("mine", "sample", "new"):
+    for name in ("done", "sample", "new", "private"):
         write_text(tmp_path / "studies" / name / "params.yaml", params)
-    for name in ("mine", "sample"):
+    for name in ("done", "sample", "private"):
         report = tmp_path / "studies" / name / "results/report"
         write_text(report / "measures.csv", "")
         write_text(report / "tables/claims.csv", "Claim,Here\nx,holds\ny,not shown\n")
+    write_text(tmp_path / ".gitignore", "studies/sample/results/\nstudies/private\n")
+    run("git", "init", "--quiet", folder=tmp_path)
+    run("git", "add", "--all", folder=tmp_path)
     write_text(tmp_path / ".gitignore", "studies/sample/results/\n")
-    found = {name: study.verdicts for name, study in list_studies(tmp_path / "studies").items()}
-    assert found == {"mine": ("holds", "not shown"), "new": None, "sample": None}
-    every = list_studies(tmp_path / "studies", ignored=True)  # as on the site of this machine
-    assert every["sample"].verdicts == ("holds", "not shown")
+    return tmp_path / "studies"
 
 
-def test_an_index_that_changes_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    params = (ROOT / "studies/sample/params.yaml").read_text("utf8")
-    write_text(tmp_path / ".gitignore", "")
-    for name in ("one", "two"):
-        write_text(tmp_path / "studies" / name / "params.yaml", params)
-        main(["write-index", str(tmp_path / "studies")])
-        main(["write-index", str(tmp_path / "studies")])
+def verdicts(studies: Path, private: bool = False) -> dict[str, tuple[str, ...] | None]:
+    return {name: one.verdicts for name, one in list_studies(studies, private).items()}
+
+
+def test_what_git_does_not_track_is_not_in_the_index(studies: Path) -> None:
+    known = {"done": ("holds", "not shown"), "new": None, "sample": None}
+    assert verdicts(studies) == known
+    write_text(studies / "new/results/report/measures.csv", "")  # not added yet
+    assert verdicts(studies) == known
+    every = verdicts(studies, private=True)  # as on the site of this machine
+    assert every["sample"] == every["private"] == ("holds", "not shown")
+
+
+def test_without_git_the_index_lists_what_it_listed(studies: Path) -> None:
+    """That of an unpacked archive, in which git was; without any, all studies."""
+    main(["write-index", str(studies)])
+    known = verdicts(studies)
+    shutil.rmtree(studies.parent / ".git")
+    assert verdicts(studies) == known
+    (studies / "README.md").unlink()
+    assert list(verdicts(studies)) == ["done", "new", "private", "sample"]
+
+
+def test_an_index_that_changes_is_told(studies: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["write-index", str(studies)])
+    run("git", "add", "studies/private/params.yaml", folder=studies.parent)
+    main(["write-index", str(studies)])
+    main(["write-index", str(studies)])
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"{tmp_path / 'studies/README.md'} is written anew")
+    assert line.startswith(f"{studies / 'README.md'} is written anew")
 
 
 def test_the_site_has_no_count_for_a_study_that_judges_nothing() -> None:

@@ -83,7 +83,7 @@ def test_its_own_classes() -> None:
     try:
         model = importlib.import_module("coreferee.data_model")
     except ImportError:
-        pytest.skip("needs coreferee (pip install 'entity-transformers[coreferee]')")
+        pytest.skip("needs coreferee (pip install '.[coreferee]')")
 
     class Real(Annotator):
         def annotate(self, doc: Doc) -> Doc:
@@ -140,7 +140,7 @@ def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         base, "import_module",
         lambda name: missing("coreferee")(name) if name == "coreferee" else real(name),
     )  # fmt: skip
-    message = r"coreferee needs coreferee, .* pip install 'entity-transformers\[coreferee\]'"
+    message = r"coreferee needs coreferee, .* pip install '\.\[coreferee\]'"
     with pytest.raises(ResolverError, match=message):
         make_resolver("coreferee")
 

@@ -67,7 +67,7 @@ def test_its_own_document_and_processor() -> None:
         const = importlib.import_module("stanza.models.coref.const")
         document_module = importlib.import_module("stanza.models.common.doc")
     except ImportError:
-        pytest.skip("needs stanza (pip install 'entity-transformers[stanza]')")
+        pytest.skip("needs stanza (pip install '.[stanza]')")
 
     class Model:
         def build_doc(self, document: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
 def test_not_installed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     found = {"stanza": ModuleType("stanza"), "peft": ModuleType("peft")}
     install(monkeypatch, **(found | {name: None}))
-    message = rf"stanza needs {name}, .* pip install 'entity-transformers\[stanza\]'"
+    message = rf"stanza needs {name}, .* pip install '\.\[stanza\]'"
     with pytest.raises(ResolverError, match=message):
         make_resolver("stanza")
 

@@ -297,7 +297,7 @@ def test_what_is_not_installed_is_one_line(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     for name in [name for name in sys.modules if name.startswith("entity_transformers.report")]:
         monkeypatch.delitem(sys.modules, name)
-    assert "pip install 'entity-transformers[report]'" in fail(commands["build-report"])
+    assert "pip install '.[report]'" in fail(commands["build-report"])
 
 
 # Processes

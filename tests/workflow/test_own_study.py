@@ -123,7 +123,9 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     run(*command, "--corpus", str(tmp_path / "book.txt"), folder=root)
     study = root / "studies/mine"
     text = (study / "study.yaml").read_text()
-    (study / "study.yaml").write_text(re.sub(r"(?m)^  steps: \d+$", "  steps: 8", text))
+    (study / "study.yaml").write_text(
+        re.sub(r"(?m)^  (steps|warmup_steps): \d+$", r"  \1: 8", text)
+    )
     run(*command[:-2], "write-study", "studies/mine", folder=root)
     assert load(study / "params.yaml").lm.steps == 8
     run("dvc", "init", "--no-scm", "--quiet", folder=study)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from snakemake_interface_logger_plugins.common import LogEvent
 from tiny_study import ROOT, python_path, run
 
 PLUGIN = ROOT / "workflow/logger"
@@ -45,14 +48,42 @@ def follow(folder: Path, *targets: str, check: bool = True) -> str:
     )
 
 
-def test_without_a_terminal_there_is_one_line_per_job(tmp_path: Path) -> None:
+def test_without_a_terminal_a_line_says_that_a_job_begins_and_one_that_it_ended(
+    tmp_path: Path,
+) -> None:
     lines = follow(tmp_path).splitlines()
-    assert sorted(line.split("  ")[1] for line in lines) == [
-        "all",
-        *(f"train-lm {model} seed {seed}" for model in ("gpt2", "gpt2e") for seed in (1, 2)),
-    ]
-    assert [line.split("  ")[0] for line in lines] == [f"{i} of 5" for i in range(1, 6)]
+    began = [line.removeprefix("begins  ") for line in lines if line.startswith("begins  ")]
+    ended = [line for line in lines if not line.startswith("begins  ")]
+    jobs = [f"train-lm {model} seed {seed}" for model in ("gpt2", "gpt2e") for seed in (1, 2)]
+    assert sorted(began) == ["all", *jobs]
+    assert sorted(line.split("  ")[1] for line in ended) == ["all", *jobs]
+    assert [line.split("  ")[0] for line in ended] == [f"{i} of 5" for i in range(1, 6)]
+    assert lines[0].startswith("begins  train-lm")
     assert (tmp_path / "logs/gpt2/1.log").read_text() == "noise\n"
+
+
+def test_without_a_terminal_a_running_job_is_told_every_minute(
+    panel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A minute of a twentieth of a second."""
+    monkeypatch.setattr(panel, "MINUTE", 0.05)
+    (tmp_path / "a.log").write_text("step 1/9  loss 5\n")
+    handler = panel.LogHandler(None, None)
+    handler.emit(SimpleNamespace(event=LogEvent.RUN_INFO, stats={"total": 1}))
+    handler.emit(
+        SimpleNamespace(
+            event=LogEvent.JOB_INFO, rule_name="train_lm", wildcards={"model": "gpt2"}, jobid=1,
+            log=[tmp_path / "a.log"],
+        )
+    )  # fmt: skip
+    time.sleep(0.5)
+    handler.close()
+    first, *told = capsys.readouterr().err.splitlines()
+    assert first == "begins  train-lm gpt2"
+    assert 1 <= len(told) <= 10
+    assert set(told) <= {f"running  train-lm gpt2  (0:0{i})  step 1/9  loss 5" for i in (0, 1)}
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_job_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
@@ -68,7 +99,8 @@ def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Pat
     last = "signal 2: saved at step 7 of 9; run again to go on"
     rules = RULES.replace("echo why; exit 3", f"echo '{last}'; exit 75")
     (tmp_path / "Snakefile").write_text(rules)
-    said = follow(tmp_path, "bad", check=False).splitlines()
+    first, *said = follow(tmp_path, "bad", check=False).splitlines()
+    assert first == "begins  bad"
     assert said == [
         "stopped: bad (signal 2: saved at step 7 of 9)",
         "What was done or saved is kept; make study STUDY=x goes on from there.",

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from textwrap import fill
 from types import MappingProxyType
@@ -102,7 +103,7 @@ TOOLS = {
         "compare", "the models of two studies on the same test set, with intervals", group=_STUDIES
     ),
     "write-index": Command(
-        "report", "write the index of all studies, README.md of their folder", group=_STUDIES
+        "index", "write the index of studies, README.md of their folder", group=_STUDIES
     ),
     "write-site": Command(
         "site", "the pages of all studies whose results are here, and index.html", group=_STUDIES
@@ -131,6 +132,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         make_parser(()).print_help(sys.stderr)
         sys.exit(2)
     name = words[0]
+    if not name.startswith("-") and name not in COMMANDS:
+        sys.exit(_fail(_suggest(name)))
     try:
         values = _read_defaults(words) if {"-h", "--help"} & {*words} else {}
         arguments = vars(make_parser(words[:1], values).parse_args(words))
@@ -145,7 +148,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         sys.exit(_fail(f"entity-transformers {name}: {error}"))
     except ModuleNotFoundError as error:
-        if not (line := explain(error)):
+        step = STEPS.get(COMMANDS[name].module)
+        if not (line := explain(error, step.libraries if step else ())):
             raise
         sys.exit(_fail(f"entity-transformers {name}: {line}"))
     except SystemExit as stop:
@@ -155,6 +159,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _fail(message: str, code: int = 2) -> int:
     print(message, file=sys.stderr)
     return code
+
+
+def _suggest(name: str) -> str:
+    """What to say of a command that is none."""
+    close = get_close_matches(name, COMMANDS, 1)
+    hint = f" did you mean {close[0]}?" if close else ""
+    return (
+        f"entity-transformers: there is no command {name!r}:{hint} `entity-transformers --help`"
+        " lists all"
+    )
 
 
 def run(name: str, arguments: dict[str, Any]) -> None:

@@ -52,8 +52,8 @@ class Board:
     def __init__(self, folder: Path) -> None:
         if importlib.util.find_spec("tensorboard") is None:
             raise ValueError(
-                "--tensorboard needs the package tensorboard: pip install"
-                " 'entity-transformers[tensorboard]', or leave it out"
+                "--tensorboard needs the package tensorboard: pip install '.[tensorboard]' in the"
+                " checkout, or leave it out"
             )
         from torch.utils.tensorboard import SummaryWriter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_tokenizer, write_text
 from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.model_card import (
     render_encoder_card,
@@ -28,6 +30,7 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     any, and a card with its scores; of static vectors also their text, which gensim reads.
     """
     _export(params, results, model, seed, output)
+    _open_weights(output)
     print(f"{output}: {model}, seed {seed}; README.md there says how it is used")
 
 
@@ -86,6 +89,7 @@ def _export_encoder(
         "training_data": (
             f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
         ),
+        "licence": _find_licence(params),
         "training": {key: training[key] for key in shown},
         "scores": scores,
     }
@@ -120,10 +124,30 @@ def _export_vectors(
         "training_data": (
             f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
         ),
+        "licence": _find_licence(params),
         "training": entry.lm.model_dump(exclude={"width", "shortest", "longest"}),
     }
     config = read_json(output / "config.json")
     write_text(output / "README.md", render_vectors_card(config, facts))
+
+
+def _open_weights(folder: Path) -> None:
+    """Give safetensors, which it writes for the owner alone, the rights of any new file."""
+    os.umask(mask := os.umask(0))
+    for file in folder.glob("*.safetensors"):
+        file.chmod(0o666 & ~mask)
+
+
+def _find_licence(params: Params) -> str:
+    """That of the corpus, where it is one that the project downloads or generates."""
+    reader = find_reader(params.corpus.format)
+    if reader.generate is not None:
+        return "generated from a grammar, they hold nothing of anybody's"
+    if params.corpus.path is None:
+        for dataset in reader.data:
+            if dataset.source is not None:
+                return dataset.source().licence
+    return "their licence is not known here, name it before you share them"
 
 
 def _count_words(results: Path) -> int:
@@ -156,6 +180,7 @@ def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> 
             f"{params.corpus.format}: {_count_words(results):,} words"
             f"{' with gold coreference chains' if entry.can({'entities'}) else ''}{_title(params)}."
         ),
+        "licence": _find_licence(params),
         "training": {
             key: training[key] for key in ("parameters", "steps", "tokens_seen", "dev_loss_on")
         },

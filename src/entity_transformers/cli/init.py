@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 from entity_transformers.artifacts import write_json_lines, write_text
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.study import write_study
-from entity_transformers.corpus.document import CorpusError, Split
+from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.held_out import hold_out
 from entity_transformers.corpus.readers import detect_format, find_reader, names, read_corpus
 from entity_transformers.corpus.rows import to_row
@@ -22,6 +23,7 @@ from entity_transformers.study.new import NEEDED, plan_study
 log = logging.getLogger(__name__)
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
 PARAMS = Path("params.yaml")
+Lengths = dict[str, list[int]]
 
 
 def init(
@@ -39,14 +41,15 @@ def init(
             f"{corpus}: format {format} has {' and '.join(find_reader(format).splits)} alone, so"
             f" that no model can be trained on it: expected one of {', '.join(names())}"
         )
-    documents = read_corpus(format, corpus)
-    statistics = describe(documents, "outermost")
+    lengths: Lengths = {}
+    statistics = describe(_measure(read_corpus(format, corpus), lengths), "outermost")
     if "train" not in statistics["splits"]:
         raise CorpusError(f"{corpus}: no document of split 'train', on which models are trained")
     path = os.path.relpath(corpus, study)
     if missing := [split for split in HELD_OUT if split not in statistics["splits"]]:
         held = hold_out(list(read_corpus(format, corpus)), missing)
-        statistics = describe(held, "outermost")
+        lengths.clear()
+        statistics = describe(_measure(held, lengths), "outermost")
         study.mkdir(parents=True)
         write_json_lines(study / "corpus.jsonl", map(to_row, held))
         log.info("no %s in it: taken from train, all of it is now in corpus.jsonl of the study",
@@ -55,7 +58,8 @@ def init(
     for split in NEEDED:
         log.info("%s: %s", split, _count(statistics["splits"][split]))
     base = os.path.relpath(PARAMS, study)
-    new = plan_study(statistics, format, path, base, f"E.T.: Entity-Transformers on {name}")
+    usual = int(min(median(lengths["train"]), median(lengths["test"])))
+    new = plan_study(statistics, usual, format, path, base, f"E.T.: Entity-Transformers on {name}")
     study.mkdir(parents=True, exist_ok=True)
     write_text(study / "study.yaml", new.render())
     write_study(study)
@@ -79,6 +83,13 @@ def _detect(corpus: Path) -> tuple[str, str]:
         if b"\0" in start:
             raise CorpusError(f"{corpus}: a picture or another binary file, {form}") from None
         raise
+
+
+def _measure(documents: Iterable[Document], lengths: Lengths) -> Iterator[Document]:
+    """The documents, whose words are counted by split on the way."""
+    for document in documents:
+        lengths.setdefault(document.split, []).append(len(document.words))
+        yield document
 
 
 def _count(split: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ reads only the first two, manifest.json and the CSV files, all of which are comm
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -47,10 +46,10 @@ from entity_transformers.report.records import (
     parse_probe,
     parse_spans,
 )
-from entity_transformers.report.results import Results, Run, write_label
+from entity_transformers.report.results import Results, Run
 from entity_transformers.report.spans import Example, name_entities, take_example
 from entity_transformers.report.summary import summarise_models
-from entity_transformers.study.params import Params, load
+from entity_transformers.study.params import Params
 from entity_transformers.study.plan import RECORDED, Plan
 from entity_transformers.study.stages import render_shown
 
@@ -68,6 +67,9 @@ def collect_measures(
     """Every number of the study in one table, the coordinates of its pictures, and digests of the
     values that all of it was made with.
     """
+    if partial and not (results / "corpus/tokenizer.json").is_file():
+        name = results.absolute().parent.name
+        raise ValueError(f"{name} has no results yet: run `make study STUDY={name}` first")
     runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
     frame = collect(Tree(results, runs, partial), list_steps(params))
     pictures = write_pictures(_collect_pictures(params, results, output))
@@ -91,37 +93,6 @@ def build_report(params: Params, results: Path, output: Path) -> None:
     images, drawings = _write_figures(gathered, output / "figures")
     write_text(output / "report.html", page.render(gathered, built, images, drawings))
     write_text(output / "README.md", readme.write_readme(gathered, built, images))
-
-
-def write_index(
-    studies: Annotated[Path, Flag("the folder of studies", "FOLDER", positional=True)],
-) -> None:
-    """README.md of the studies: the title of each, and its verdicts where git keeps its results; it
-    is told where that is not what it was.
-    """
-    path, text = studies / "README.md", readme.write_index(list_studies(studies))
-    if path.is_file() and path.read_text(encoding="utf-8") != text:
-        print(f"{path} is written anew: it lists every study here with its verdicts")
-    write_text(path, text)
-
-
-def list_studies(studies: Path, ignored: bool = False) -> dict[str, readme.Listed]:
-    """What the index says of each folder with a params.yaml; ``ignored``: also of the results that
-    git ignores, if they are here.
-    """
-    rules = [] if ignored else read_text(studies.parent / ".gitignore").splitlines()
-    found = {}
-    for params in sorted(studies.glob("*/params.yaml")):
-        name, report, verdicts = params.parent.name, params.parent / "results/report", None
-        kept = f"{studies.name}/{name}/results/" not in rules
-        if kept and (report / "measures.csv").is_file():
-            claims = report / "tables/claims.csv"
-            rows = csv.DictReader(read_text(claims).splitlines()) if claims.is_file() else ()
-            verdicts = tuple(row["Here"] for row in rows)
-        study = load(params)
-        models = tuple(write_label(study.model(model)) for model in study.models)
-        found[name] = readme.Listed(study.report.title, verdicts, models, len(study.study.seeds))
-    return found
 
 
 def render_tables(built: Mapping[str, tables.Table]) -> dict[str, str]:

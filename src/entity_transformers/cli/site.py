@@ -7,7 +7,8 @@ from typing import Annotated
 
 from entity_transformers.artifacts import read_text, write_text
 from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.report import build_report, list_studies
+from entity_transformers.cli.index import list_studies
+from entity_transformers.cli.report import build_report
 from entity_transformers.report.site import render_site
 from entity_transformers.study.params import load
 
@@ -17,7 +18,7 @@ def write_site(
     output: Annotated[Path, Flag("the folder of the pages", "FOLDER")],
 ) -> None:
     """The page of every study whose results are here, made again from them, and index.html."""
-    listed, pages = list_studies(studies, ignored=True), {}
+    listed, pages = list_studies(studies, private=True), {}
     for name, study in listed.items():
         if study.verdicts is None:
             continue

@@ -12,19 +12,26 @@ from entity_transformers.corpus.pieces import slice_document
 
 SHARE = 20
 """A twentieth of the corpus for each split that is held out."""
+FEWEST = 5
+"""Documents of a split below which the report gives no interval and no verdict."""
+LEAST = 200
+"""Words of a part of plain text that counts as one of these documents."""
 
 
 def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
-    """The documents, of which a twentieth of train is now of each ``missing`` split.
+    """The documents, of which a twentieth of train is now of each ``missing`` split, and at least
+    `FEWEST` documents where train keeps most.
 
     At least ``SHARE`` documents, or any with chains, tags or named entities, stay whole and are
-    drawn by a digest of their names. Fewer plain ones are one text, whose end is cut off at starts
-    of sentences. CorpusError for what is too short for that.
+    drawn by a digest of their names. Fewer plain ones, or plain chapters of one book, are one text,
+    whose end is cut off, and in parts, at starts of sentences. CorpusError for what is too short
+    for that.
     """
     train = [document for document in documents if document.split == "train"]
     others = [document for document in documents if document.split != "train"]
     plain = not any(one.mentions or one.tags or one.named_entities for one in train)
-    held = _cut(train, missing) if plain and len(train) < SHARE else _draw(train, missing)
+    few = len(train) < SHARE or len({one.name for one in train}) <= len(missing)
+    held = _cut(train, missing) if plain and few else _draw(train, missing)
     return [*held, *others]
 
 
@@ -37,6 +44,8 @@ def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]
             f" {' and '.join(missing)} could take one each: give more, or a key split to each row"
         )
     share = max(1, round(len(names) / SHARE))
+    if share < FEWEST and 2 * FEWEST * len(missing) < len(names):
+        share = FEWEST
     homes: dict[str, Split] = {}
     for index, split in enumerate(missing):
         homes |= dict.fromkeys(names[share * index : share * (index + 1)], split)
@@ -48,20 +57,38 @@ def _digest(name: str) -> bytes:
 
 
 def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
-    """The last words of the text, a twentieth for each split, in its order."""
+    """The last words of the text, a twentieth for each split, in its order; `FEWEST` parts of
+    `LEAST` words where train keeps two thirds.
+    """
     words = sum(len(one.words) for one in train)
+    enough = FEWEST * LEAST if 3 * FEWEST * LEAST * len(missing) <= words else 0
     left = list(train)
     found: list[Document] = []
     for index, split in enumerate(reversed(missing)):
-        left, tail = _split_at(left, words - (index + 1) * words // SHARE)
+        left, tail = _split_at(left, words - (index + 1) * max(words // SHARE, enough))
         if not left or not tail:
             raise CorpusError(
                 f"a text of {words} words in which no sentence begins near its end, expected one"
                 f" whose last parts can be {' and '.join(missing)}: give a longer text"
             )
-        named = (replace(one, name=f"{one.name} ({split})", split=split) for one in tail)
-        found = [*named, *found]  # a name of their own: parts of a name may be joined later
+        # a name of their own: parts of a name may be joined later
+        named = (
+            replace(one, name=f"{one.name} ({split})", part=part, split=split)
+            for part, one in enumerate(_divide(tail) if enough else tail)
+        )
+        found = [*named, *found]
     return [*left, *found]
+
+
+def _divide(text: list[Document]) -> list[Document]:
+    """The text in `FEWEST` parts of about equal length, unless it is so many documents already."""
+    if len(text) >= FEWEST:
+        return text
+    words, left, parts = sum(len(one.words) for one in text), text, list[Document]()
+    for index in reversed(range(1, FEWEST)):
+        left, part = _split_at(left, index * words // FEWEST)
+        parts = [*part, *parts]
+    return [*left, *parts]
 
 
 def _split_at(text: Sequence[Document], wanted: int) -> tuple[list[Document], list[Document]]:

@@ -27,9 +27,11 @@ from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import compute_token_losses, plan_windows, read_windows
 from entity_transformers.encode.watched import Watched
+from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2e.adapted import KEY
 from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEntities
+from entity_transformers.models.registry import load_model
 from entity_transformers.models.wrapped import wrap
 from entity_transformers.resolve.base import Resolver, make_resolver, require, resolve
 
@@ -112,8 +114,8 @@ class DocumentReader:
         cls, folder: Path | str, tokenizer: Path | str | None = None, **how: Any
     ) -> DocumentReader:
         """The reader of a folder that holds a causal model of transformers, GPT2E and models with
-        entity attention among them; ``tokenizer``: a tokenizer.json, by default the folder's.
-        ``how``: as of the class. What is not there raises FileNotFoundError.
+        entity attention among them, or one of this package; ``tokenizer``: a tokenizer.json, by
+        default the folder's. ``how``: as of the class. What is not there raises FileNotFoundError.
         """
         folder = Path(folder)
         if not (folder / "config.json").is_file():
@@ -202,6 +204,8 @@ class DocumentReader:
 
         ``new_entities``: the entity of each new token, as in `GPT2EForCausalLM.generate`.
         """
+        if not hasattr(self.model.module, "generate"):
+            raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
         watched = Watched(self.model)
@@ -267,11 +271,18 @@ class DocumentReader:
 
 def _load_model(folder: Path) -> Any:
     from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     from entity_transformers.models.gpt2e.adapter import load_entity_attention
 
-    if read_json(folder / "config.json").get(KEY):
+    config = read_json(folder / "config.json")
+    if config.get(KEY):
         return load_entity_attention(folder)
+    kind = KINDS.get(config.get("model_type", ""))
+    if kind is not None and kind.name not in CONFIG_MAPPING:  # which transformers does not know
+        if "causal" not in kind.can:
+            raise ValueError(f"{folder}: {kind.label}, expected a causal language model")
+        return load_model(folder, kind)
     return AutoModelForCausalLM.from_pretrained(folder)
 
 

@@ -49,7 +49,8 @@ VECTORS = """\
 ```python
 from gensim.models import KeyedVectors
 
-vectors = KeyedVectors.load_word2vec_format(f"{folder}/vectors.txt")
+vectors = KeyedVectors.load_word2vec_format("vectors.txt")  # of this folder
+word = vectors.index_to_key[0]
 vectors[word]
 ```
 
@@ -59,9 +60,11 @@ NGRAMS = """\
 Of words that it lacks, the package makes vectors from their n-grams, which model.safetensors holds:
 
 ```python
+from pathlib import Path
+
 from entity_transformers.models.static import fasttext
 
-fasttext.load(folder).look_up([word])
+fasttext.load(Path()).look_up([word])
 ```"""
 
 ENCODERS = {
@@ -85,6 +88,7 @@ LOADED = """\
 ```python
 from transformers import AutoTokenizer, {loader}
 
+folder = "."  # this one
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = {loader}.from_pretrained(folder)
 text = tokenizer.bos_token + " The dog knew that it"
@@ -94,35 +98,51 @@ logits = model(tokenizer(text, return_tensors="pt").input_ids).logits
 {meaning} Documents were read from `<|endoftext|>` on, as {length} tokens at most."""
 
 
+LICENCE = """\
+## Licence
+
+The code of entity-transformers is under the MIT licence. The weights may be shared as the texts
+allow that they were trained on: {licence}."""
+
+
 def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of a model that sees later tokens, with the shape of its ``config``. ``facts``:
-    ``name``, ``training_data`` (text), ``training`` and ``scores`` (label: value). A missing key
-    raises ValueError.
+    ``name``, ``training_data`` (text), ``licence`` (of that text), ``training`` and ``scores``
+    (label: value). A missing key raises ValueError.
     """
-    _check_facts(facts, {"name", "training_data", "training", "scores"})
+    _check_facts(facts, {"name", "training_data", "licence", "training", "scores"})
     task, about, loader, meaning = ENCODERS[config["model_type"]]
     use = LOADED.format(loader=loader, meaning=meaning, length=config["max_position_embeddings"])
     names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
     shape = {name: config[name] for name in names}
     scores = list(facts["scores"].items())
     parts = [
-        f"---\nlibrary_name: transformers\npipeline_tag: {task}\ntags:\n- entity-transformers\n---",
+        _write_head("transformers", task=task),
         f"# {facts['name']}",
         about,
         f"## Training data\n\n{facts['training_data']}",
         "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
         *(["## Scores\n\n" + _render_rows(("", ""), scores)] if scores else []),
         f"## Use\n\n{use}",
+        LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 PLAIN = """\
 ```python
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch
 from entity_transformers.models.registry import load_model
 
+folder = Path()  # this one
+tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+input_ids = torch.tensor([tokenizer.encode("<|endoftext|>Anna met Bob.").ids])
 model = load_model(folder, KINDS["{kind}"])
 # input_ids [batch, tokens]; hidden [batch, tokens, width]
 hidden, state = model.encode(Batch(input_ids), model.start(len(input_ids)))
@@ -142,19 +162,20 @@ vectors, _ = encoder.encode(Batch(input_ids), encoder.start(len(input_ids)))
 
 def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of static word vectors with the shape of their ``config``. ``facts``: ``name``,
-    ``training_data`` (text), ``training`` (label: value) and ``about`` (what they are, a sentence).
-    A missing key raises ValueError.
+    ``training_data`` (text), ``licence`` (of that text), ``training`` (label: value) and ``about``
+    (what they are, a sentence). A missing key raises ValueError.
     """
-    _check_facts(facts, {"name", "training_data", "training", "about"})
+    _check_facts(facts, {"name", "training_data", "licence", "training", "about"})
     shape = {key: value for key, value in config.items() if key != "model_type"}
     parts = [
-        "---\nlibrary_name: gensim\ntags:\n- word-vectors\n- entity-transformers\n---",
+        _write_head("gensim", "word-vectors"),
         f"# {facts['name']}",
         facts["about"],
         f"## Training data\n\n{facts['training_data']}",
         "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
         f"## Use\n\n{VECTORS}",
         *([NGRAMS] if "longest" in config else []),
+        LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -162,20 +183,17 @@ def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> 
 def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of a model with the switches of its ``config``.
 
-    ``facts``: ``name``, ``training_data`` (text), ``training`` (label: value) and ``metrics``
-    (label: {"on": value, "off": value}, a value None where there is none). A missing key raises
-    ValueError.
+    ``facts``: ``name``, ``training_data`` (text), ``licence`` (of that text), ``training`` (label:
+    value) and ``metrics`` (label: {"on": value, "off": value}, a value None where there is none). A
+    missing key raises ValueError.
     """
-    _check_facts(facts, {"name", "training_data", "training", "metrics"})
+    _check_facts(facts, {"name", "training_data", "licence", "training", "metrics"})
     switches = {
         key: value for key, value in config.items() if key.startswith(("entity_", "memory_"))
     }
     scores = [(label, score["on"], score["off"]) for label, score in facts["metrics"].items()]
     parts = [
-        (
-            "---\nlibrary_name: transformers\ntags:\n- text-generation\n- coreference\n-"
-            " entity-transformers\n---"
-        ),
+        _write_head("transformers", "text-generation", "coreference"),
         f"# {facts['name']}",
         (
             "GPT-2 whose every block ends in an attention over the text's entities (E.T.:"
@@ -186,6 +204,7 @@ def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> st
         "## Scores\n\n" + _render_rows(("", "entities on", "entities off"), scores),
         f"## Gold labels\n\n{LEAK}",
         f"## Use\n\n{USE}",
+        LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -195,12 +214,12 @@ def render_plain_card(kind: Kind, config: Mapping[str, Any], facts: Mapping[str,
     ``config``; ``facts`` as for `render_model_card`, of whose scores those with entities off stand
     here. A missing key raises ValueError.
     """
-    _check_facts(facts, {"name", "training_data", "training", "metrics"})
+    _check_facts(facts, {"name", "training_data", "licence", "training", "metrics"})
     scores = [(label, score["off"]) for label, score in facts["metrics"].items()]
     shape = {key: value for key, value in config.items() if isinstance(value, int | float | str)}
     half = f" Scores are of its {kind.predicts} alone." if kind.predicts else ""
     parts = [
-        "---\nlibrary_name: entity-transformers\ntags:\n- entity-transformers\n---",
+        _write_head("entity-transformers"),
         f"# {facts['name']}",
         f"A language model of kind {kind.label}, without entities.{half}",
         f"## Training data\n\n{facts['training_data']}",
@@ -208,8 +227,17 @@ def render_plain_card(kind: Kind, config: Mapping[str, Any], facts: Mapping[str,
         "## Scores\n\n" + _render_rows(("", ""), scores),
         f"## Use\n\n{PLAIN.format(kind=kind.name)}",
         *([LAYERS] if "layers" in kind.can else []),
+        LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _write_head(library: str, *tags: str, task: str = "") -> str:
+    """What the hub reads of a card; "other": the licence is told in words."""
+    lines = ["license: other", f"library_name: {library}"]
+    lines += [f"pipeline_tag: {task}"] if task else []
+    lines += ["tags:", *(f"- {tag}" for tag in (*tags, "entity-transformers"))]
+    return "\n".join(["---", *lines, "---"])
 
 
 def _check_facts(facts: Mapping[str, Any], needed: set[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from entity_transformers.corpus.held_out import FEWEST
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.bootstrap import compare_f1, compare_losses
 from entity_transformers.report.cells import Number
@@ -21,7 +22,6 @@ from entity_transformers.report.results import Results, Transform, has_entities
 Interval = tuple[float, float]
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
-FEWEST = 5  # documents below which resampling them says nothing of others: no interval, no verdict
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
 OPEN = "not shown"
 
@@ -186,7 +186,7 @@ def compare(
     )
     if found["difference"] is None:
         return None
-    if found["documents"] < FEWEST:
+    if found["documents"] < FEWEST:  # resampling them says nothing of others
         found |= {"interval": None, "p": None}
     low, high = found["interval"] or (None, None)
     gaps = [_gap(scored[0][seed], scored[1][seed]) for seed in seeds]

@@ -173,8 +173,8 @@ def require(module: str, extra: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         raise ResolverError(
-            f"resolver {extra} needs {error.name}, which is not installed: pip install"
-            f" 'entity-transformers[{extra}]'"
+            f"resolver {extra} needs {error.name}, which is not installed: install the"
+            f" extra {extra!r}: pip install '.[{extra}]' in the checkout"
         ) from error
 
 

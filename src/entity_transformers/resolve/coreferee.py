@@ -1,6 +1,6 @@
 """Coreferee (MIT: rules and small models on a spaCy pipeline) as a resolver; extra ``coreferee``.
 
-pip install 'entity-transformers[coreferee]'
+pip install '.[coreferee]' in the checkout
 python -m spacy download en_core_web_lg && python -m coreferee install en
 """
 

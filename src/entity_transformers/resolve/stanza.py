@@ -1,6 +1,6 @@
 """Stanza's neural coreference (Apache-2) as a resolver; extra ``stanza``.
 
-pip install 'entity-transformers[stanza]'
+pip install '.[stanza]' in the checkout
 python -c "import stanza; stanza.download('en', processors='tokenize,coref')"
 """
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from entity_transformers.corpus.held_out import FEWEST
 from entity_transformers.study.resolve import dump_yaml
 
 NEEDED = ("train", "dev", "test")
@@ -19,13 +20,17 @@ LAPTOP = {"layers": 4, "heads": 4, "width": 192, "window": 256, "learning_rate":
 """The shapes of studies/sample (with a shorter window) and of studies/ontogum."""
 ENOUGH = 100_000
 """Words of train from which on the second is taken."""
+WINDOWS, SHORTEST = 4, 16
+"""Windows of the usual document, since a memory is read from the second on; a window's tokens."""
 DOCUMENTS_PER_STEP = 8
 RESOLVER = "names-causal"
 
 
 @dataclass(frozen=True)
 class NewStudy:
-    """values: of study.yaml; left_out: a sentence on each table that the text can't fill."""
+    """values: of study.yaml; left_out: a sentence on each table that the text can't fill, and on
+    what its tables can't show.
+    """
 
     values: Mapping[str, Any]
     left_out: tuple[str, ...]
@@ -38,10 +43,11 @@ class NewStudy:
 
 
 def plan_study(
-    statistics: Mapping[str, Any], format: str, path: str, base: str, title: str
+    statistics: Mapping[str, Any], usual: int, format: str, path: str, base: str, title: str
 ) -> NewStudy:
     """The study of a corpus with these `corpus.statistics.describe` counts, which has all of
-    ``NEEDED``; ``path`` and ``base`` are relative to the study's folder.
+    ``NEEDED``; ``usual``: words of its usual document; ``path`` and ``base`` are relative to the
+    study's folder.
     """
     splits = {name: statistics["splits"][name] for name in NEEDED}
     held = [splits["dev"], splits["test"]]
@@ -56,7 +62,7 @@ def plan_study(
     steps += [*(["ner"] if named else []), "report"]
     labels = "gold" if chains else f"resolver:{RESOLVER}"
     train = splits["train"]["words"]
-    model = _choose_model(train)
+    model = _choose_model(train, usual)
     values: dict[str, Any] = {
         "base": base,
         "study": {"steps": steps, "seeds": [1]},
@@ -75,16 +81,24 @@ def plan_study(
         values["probe"] = {"batch": 4}
     if "ner" in steps:
         values["ner"] = {"hidden": 64, "learning_rate": 5.0e-3}
-    return NewStudy(values, tuple(_explain(chains, tagged, named)))
+    told = [*_explain(chains, tagged, named)]
+    told += _doubt(splits["test"]["documents"], usual, model["window"])
+    return NewStudy(values, tuple(told))
 
 
-def _choose_model(words: int) -> dict[str, Any]:
-    """The values of section lm for a training split of so many words."""
+def _choose_model(words: int, usual: int) -> dict[str, Any]:
+    """The values of section lm for a training split of so many words, in documents of ``usual``."""
     shape = SMALL if words < ENOUGH else LAPTOP
-    step = DOCUMENTS_PER_STEP * shape["window"]
-    steps = int(min(4000, max(50, PASSES * TOKENS_PER_WORD * words / step)))
+    window = int(shape["window"])
+    while window > SHORTEST and window * WINDOWS > TOKENS_PER_WORD * usual:
+        window //= 2
+    shorter = int(shape["window"]) // window  # as many tokens in more steps
+    step = DOCUMENTS_PER_STEP * window
+    steps = PASSES * TOKENS_PER_WORD * words / step
+    steps = int(min(4000 * shorter, max(50 * shorter, steps)))
     return {
         **shape,
+        "window": window,
         "steps": steps,
         "documents_per_step": DOCUMENTS_PER_STEP,
         "schedule": "cosine",
@@ -110,3 +124,12 @@ def _explain(chains: bool, tagged: bool, named: bool) -> Iterator[str]:
         yield "No table 5: some split has no named_entities."
     yield "No table 3: LAMBADA is a text of its own (steps passages and lambada)."
     yield "No recall, no anomalies: they are not about this text (steps recall and anomalies)."
+
+
+def _doubt(tested: int, usual: int, window: int) -> Iterator[str]:
+    """Why no verdict can be expected, of so many documents of test."""
+    if tested < FEWEST:
+        documents = "document" if tested == 1 else "documents"
+        yield f"{tested} test {documents}: no interval, no verdict below {FEWEST}."
+    if TOKENS_PER_WORD * usual <= window:
+        yield f"Most documents fit in one window of {window} tokens: a memory is hardly read."

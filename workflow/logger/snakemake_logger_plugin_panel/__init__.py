@@ -1,5 +1,6 @@
 """What `make sample` shows of a run: how many jobs are done, and of each running one its name, its
-time and the last line of its log. Plain lines, one per job that ended, where there is no terminal.
+time and the last line of its log. Where there is no terminal, plain lines: one per job that begins
+or ends, and once a minute the same of the running ones.
 
 A logger plugin of Snakemake: ``PYTHONPATH=workflow/logger snakemake --logger panel``. STUDY_PANEL
 is the command that goes on after a stop.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +28,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 TAIL = 4096
 """Bytes of a log that are read for its last line."""
+MINUTE = 60.0
+"""Seconds between two lines about a running job where there is no terminal."""
 SHOWN = 20
 """Last lines of the log of a job that failed."""
 STOPPED = re.compile(r"saved at step .*; run again to go on|: interrupted$|^KeyboardInterrupt$")
@@ -125,6 +129,16 @@ def draw(board: Board, now: float, width: int) -> Group:
     return Group(head, rows)
 
 
+def list_running(board: Board, now: float) -> list[str]:
+    """A line per running job: its name, its time and the last line of its log."""
+    jobs = [board.jobs[number] for number in sorted(board.running)]
+    lines = (
+        f"running  {job.name}  ({write_time(now - job.began)})  {last_line(job.logs)}"
+        for job in jobs
+    )
+    return [line.rstrip() for line in lines]
+
+
 class LogHandler(LogHandlerBase):
     """The panel on standard error."""
 
@@ -132,6 +146,8 @@ class LogHandler(LogHandlerBase):
         self.board = Board(time.monotonic())
         self.console = Console(stderr=True, highlight=False)
         self.live: Live | None = None
+        self.ended = threading.Event()
+        self.teller = threading.Thread(target=self._tell, daemon=True)
         if self.console.is_terminal:
             self.live = Live(
                 get_renderable=self._draw,
@@ -142,6 +158,12 @@ class LogHandler(LogHandlerBase):
 
     def _draw(self) -> Group:
         return draw(self.board, time.monotonic(), self.console.width)
+
+    def _tell(self) -> None:
+        """Lines about what is running, until the run has ended."""
+        while not self.ended.wait(MINUTE):
+            for line in list_running(self.board, time.monotonic()):
+                self._print(line)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -156,10 +178,14 @@ class LogHandler(LogHandlerBase):
             board.total = int(given.stats.get("total", 0))
             if self.live is not None:
                 self.live.start()
+            elif not self.teller.is_alive():
+                self.teller.start()
         elif event == LogEvent.JOB_INFO:
             name = name_job(given.rule_name, given.wildcards or {})
             logs = tuple(Path(log) for log in given.log or ())
             board.begin(given.jobid, Job(name, logs, time.monotonic()))
+            if self.live is None:
+                self._print(f"begins  {name}")
         elif event == LogEvent.JOB_FINISHED:
             self._finish(board.end(given.job_id))
         elif event == LogEvent.PROGRESS:
@@ -192,6 +218,7 @@ class LogHandler(LogHandlerBase):
         self.console.print(Text(line, style=style), soft_wrap=True)
 
     def close(self) -> None:
+        self.ended.set()
         if self.live is not None:
             self.live.stop()
         for job in self.board.stopped:
