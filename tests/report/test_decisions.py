@@ -27,7 +27,7 @@ from entity_transformers.tasks.decisions.comparison import compare_decisions
 from entity_transformers.tasks.decisions.training import Setting, read_stories
 
 ROOT = Path(__file__).resolve().parents[2]
-TOKENS, WORDS = [100, 300, 200, 400], [80, 220, 150, 350]
+TOKENS, WORDS = [100, 300, 200, 300, 100], [80, 220, 150, 260, 90]
 LESS = {1: 0.05, 2: 0.07}
 """Nats per token that decisions save, by seed."""
 
