@@ -8,9 +8,14 @@ from typing import Annotated
 from entity_transformers.artifacts import read_text
 from entity_transformers.cli.flags import Flag
 
+SAMPLE = Path("studies/sample/results/report/tables")
+
 
 def show_tables(
-    tables: Path, all: Annotated[bool, Flag("every table of the report, however wide")] = False
+    tables: Annotated[
+        Path, Flag("a report's folder tables; left out: the sample's", "FOLDER")
+    ] = SAMPLE,
+    all: Annotated[bool, Flag("every table of the report, however wide")] = False,
 ) -> None:
     """Print the verdict and the tables that fit 100 columns, or all."""
     path = tables / ("tables.txt" if all else "summary.txt")
