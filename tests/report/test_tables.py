@@ -83,6 +83,20 @@ def test_a_run_ends_with_the_verdicts_and_what_fits_a_terminal(full: Results, em
     assert "controls" not in write_summary(build_all(empty()))
 
 
+def test_a_study_of_one_s_own_text_can_do_without_the_papers_numbers(full: Results) -> None:
+    """Every number of ours stays as it is, but for two tables that explain printed ones."""
+    beside, alone = (build_all(replace(full, paper=paper)) for paper in (True, False))
+    assert set(beside) - set(alone) == {"table4_ones", "anomalies"}
+    for name, table in alone.items():
+        kept = [i for i, column in enumerate(beside[name].columns) if column in table.columns]
+        assert table.rows == tuple(tuple(r[i] for i in kept) for r in beside[name].rows), name
+        assert not [column for column in table.columns if column.startswith("Paper")], name
+        if len(table.columns) < len(beside[name].columns):
+            assert "paper" not in table.note.lower()
+            assert not table.marked
+    assert "Paper" not in write_summary(alone)
+
+
 def test_generated_passages_are_not_called_lambada(small: Results) -> None:
     tables = build_all(replace(small, passages="sample"))
     assert tables["table3"].title == "Table 3: generated passages"

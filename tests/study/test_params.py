@@ -75,7 +75,7 @@ def test_no_number_is_a_truth_value_and_no_truth_value_a_text(values: dict[str, 
             ):
                 parse(values | {section: values[section] | {key: wrong}}, "x")
     assert len(paths_of(typed, (int, float))) > 40
-    assert len([path for path in paths_of(typed, (bool,)) if len(path) == 2]) == 3
+    assert len([path for path in paths_of(typed, (bool,)) if len(path) == 2]) == 4
 
 
 def test_no_number_in_a_list_or_beside_null_is_a_truth_value(values: dict[str, Any]) -> None:

@@ -133,6 +133,7 @@ def test_a_study_of_one_s_own_text_reaches_its_report(tmp_path: Path) -> None:
     assert "Nothing to be done" in snakemake(study, "--dry-run", root=root)
     table = (study / "results/report/tables/controls.md").read_text()
     assert "GPT2E unlabelled" in table
+    assert "| Paper" not in (study / "results/report/tables/table2.md").read_text()
 
 
 def test_snakemake_s_linter_says_what_docs_answer_and_nothing_else() -> None:

@@ -176,6 +176,7 @@ def gather(params: Params, results: Path) -> Results:
         pictures=parse_pictures(read_json(pictures), str(pictures)),
         manifest=_manifest(params, results),
         bootstrap_samples=params.report.bootstrap_samples,
+        paper=params.report.paper,
     )
 
 

@@ -60,7 +60,7 @@ def build_anomalies(results: Results) -> Table:
             "Reproduces it",
             "Details",
         ),
-        rows=tuple(row.cells for row in rows),
+        rows=tuple(row.cells for row in rows) if results.paper else (),  # of printed numbers
         measures=(
             "Printed numbers that cannot be what their headings say, and what could have given"
             " them. “Reproduces it” follows from the rule in the row alone."

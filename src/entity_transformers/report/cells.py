@@ -7,8 +7,8 @@ import io
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -68,7 +68,8 @@ Cell = str | Number
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table. ``measures`` is the sentence before it, ``note`` what to know when reading it,
-    ``marked`` rows to stress.
+    ``marked`` rows to stress. ``paper_note``: what to know of the paper's numbers in it; `finish`
+    makes one note of both.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Table:
     measures: str = ""
     note: str = ""
     marked: frozenset[int] = frozenset()
+    paper_note: str = ""
 
     def __post_init__(self) -> None:
         wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
@@ -106,6 +108,28 @@ def is_numeric(table: Table, column: int) -> bool:
 def is_paper(column: str) -> bool:
     """Does the column hold the paper's numbers?"""
     return column.lower().startswith(PAPER)
+
+
+def select(table: Table, columns: Collection[str]) -> Table:
+    """The table with only these of its columns."""
+    kept = [place for place, name in enumerate(table.columns) if name in columns]
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
+    )
+
+
+def finish(table: Table, paper: bool) -> Table:
+    """The table as it is shown, with the paper's numbers or without: then its columns, what is
+    said of them and the rows stressed for having some are left out.
+    """
+    if paper:
+        note = " ".join(part.strip() for part in (table.note, table.paper_note) if part.strip())
+        return replace(table, note=note, paper_note="")
+    ours = [column for column in table.columns if not is_paper(column)]
+    marked = table.marked if len(ours) == len(table.columns) else frozenset()
+    return replace(select(table, ours), marked=marked, paper_note="")
 
 
 def render_text(table: Table) -> str:

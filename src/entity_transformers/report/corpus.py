@@ -115,10 +115,13 @@ def build_corpus(results: Results) -> Table:
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
         rows=tuple(rows),
         measures="How much text there is, and how much of it refers to entities.",
-        note=(
+        paper_note=(
             "The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the"
             " numbers of chains, so they stand in that row. Its 90% is the share of nouns, proper"
-            " nouns and pronouns among the words. Shares of parts of speech are of the words whose"
+            " nouns and pronouns among the words."
+        ),
+        note=(
+            "Shares of parts of speech are of the words whose"
             " part of speech is known; “kept” counts what remains after nested mentions are"
             " resolved, “lost” what that costs: mentions, chains left without any, and words left"
             " without an entity. Merged spans are not lost. "

@@ -163,7 +163,7 @@ def build_words(results: Results) -> Table:
             name = f"decisions summed out, {_name_group(group)}"
             rows.append(_word_row(results, model, name, part="marginal", group=group))
     empty = (MISSING,) * 6
-    for name, value in paper.WORD_PERPLEXITIES.items():
+    for name, value in paper.WORD_PERPLEXITIES.items() if results.paper else ():
         rows.append((name, "as the paper prints it", *empty, Number(value, 2)))
     return Table(
         name="decisions_words",

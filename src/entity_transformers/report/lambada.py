@@ -104,17 +104,17 @@ def build_table3(results: Results) -> Table:
         columns=("Model", "Paper PPL", *(label for label, _, _ in _COLUMNS)),
         rows=tuple(rows),
         measures=(
-            "How well a passage, and the word that ends it, is predicted. No entities are given, as"
-            " in the paper."
+            "How well a passage, and the word that ends it, is predicted. No entities are given."
         ),
         note=(
             "Last word: exp of the mean negative log-likelihood per passage, as in"
             " lm-evaluation-harness; accuracy: every token of the word is the likeliest. The last"
             " row is the difference of the logarithms, GPT2E minus GPT2 (of the fractions, for"
             f" accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap"
-            f" over passages, else over seeds where there are several. {_nearest(results)}"
+            f" over passages, else over seeds where there are several."
             f" {say_guess(results, models)}"
         ).rstrip(),
+        paper_note=_nearest(results),
     )
 
 

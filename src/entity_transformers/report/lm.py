@@ -168,10 +168,10 @@ def build_models(results: Results) -> Table:
             " document's mentions (shuffled) or without a label on first mentions (first-only), and"
             " GPT2 with as many parameters as GPT2E (parameter-matched)."
         ),
-        note=(
+        note=f"Losses are in nats per token.{explain_missing(results)}",
+        paper_note=(
             f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for"
-            f" {paper.TRAINING_STEPS:,} steps. Losses are in nats per token."
-            f"{explain_missing(results)}"
+            f" {paper.TRAINING_STEPS:,} steps."
         ),
     )
 

@@ -129,15 +129,15 @@ def build_table5_tags(results: Results) -> Table:
         name="table5_tags",
         title="Table 5, by tags: means of the B- and I- rows",
         measures="The same taggers scored word by word; %, test split.",
-        note_start=(
+        paper_note=(
             "The paper's rows are multiples of 0.5 whose P, R and F1 do not agree with each other,"
-            " as means of two rows would be. "
+            " as means of two rows would be."
         ),
     )
 
 
 def _build(
-    results: Results, level: str, *, name: str, title: str, measures: str, note_start: str = ""
+    results: Results, level: str, *, name: str, title: str, measures: str, paper_note: str = ""
 ) -> Table:
     labels = list_labels(results, level)
     # the paper prints GPT2 first here
@@ -157,7 +157,7 @@ def _build(
         columns=("Label", "Support", *headings),
         rows=tuple(rows),
         measures=measures,
-        note=note_start + _label_note(labels),
+        paper_note=f"{paper_note} {_label_note(labels)}".strip(),
         marked=frozenset(i for i, row in enumerate(rows) if str(row[0]).casefold() in stressed),
     )
 

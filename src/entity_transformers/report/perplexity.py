@@ -115,15 +115,17 @@ def build_table2(results: Results) -> Table:
         note=(
             "Training is the mean over the validation interval that ends at the weights scored"
             " here, dropout on; elsewhere each token is counted once. A difference row is GPT2E"
-            f" minus GPT2 with the {LEVEL:.0%} interval of a paired bootstrap over documents. The"
-            " paper's two time columns look swapped: its text says that GPT2E is 0.008 s per step"
-            " slower. Its validation loss of 0.187 beside a training loss of 1.71 cannot be a"
-            " held-out loss. Time is in seconds: the median of a training step, and the scoring of"
-            " as many tokens in validation. The per-word perplexities that the paper compares"
-            " itself with"
+            f" minus GPT2 with the {LEVEL:.0%} interval of a paired bootstrap over documents. Time"
+            " is in seconds: the median of a training step, and the scoring of as many tokens in"
+            f" validation.{lm.explain_missing(results)}"
+        ),
+        paper_note=(
+            "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s per"
+            " step slower. Its validation loss of 0.187 beside a training loss of 1.71 cannot be a"
+            " held-out loss. The per-word perplexities that it compares itself with"
             f" ({', '.join(f'{name} {ppl:g}' for name, ppl in paper.WORD_PERPLEXITIES.items())})"
             " are over 10,000-word vocabularies with an unknown word and given gold decisions:"
-            f" they are not comparable with ours.{lm.explain_missing(results)}"
+            " they are not comparable with ours."
         ),
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from entity_transformers.report.catalogue import CATALOGUE, CLAIMS, list_captions
-from entity_transformers.report.cells import Table, render_markdown
+from entity_transformers.report.cells import Table, render_markdown, select
 from entity_transformers.report.headline import write_headline
 from entity_transformers.report.lead import choose_lead
 from entity_transformers.report.results import Results, write_label
@@ -72,9 +72,7 @@ def _show(table: Table) -> str:
     whole = f"[{table.title}](tables/{table.name}.md)"
     if table.name not in SHOWN or len(table.rows) > ROWS:
         return f"{whole}: {table.measures}" if table.measures else whole
-    places = [table.columns.index(name) for name in SHOWN[table.name]]
-    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
-    cut = replace(table, columns=SHOWN[table.name], rows=rows, title="", note="")
+    cut = replace(select(table, SHOWN[table.name]), title="", note="")
     body = render_markdown(cut).removeprefix("## \n\n")
     return f"{whole}\n\n{body}"
 

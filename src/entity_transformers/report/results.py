@@ -69,6 +69,7 @@ class Results:
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
     passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
     pictures  pictures.json
+    paper     do the paper's numbers stand beside ours?
     manifest  where the numbers come from: params, commit, versions, device, in any order
     """
 
@@ -85,6 +86,7 @@ class Results:
     pictures: Pictures = field(default_factory=Pictures)
     manifest: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_samples: int = 10_000
+    paper: bool = True
 
     def of(self, model: ModelEntry | None) -> tuple[Run, ...]:
         """The runs of one model in the order of the seeds; empty if it left none."""

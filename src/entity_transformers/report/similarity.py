@@ -117,13 +117,14 @@ def build_table4(results: Results) -> Table:
             " entities."
         ),
         note=(
-            "The paper takes each word without context. GPT2 has no memory: an entity's vector is"
+            "GPT2 has no memory: an entity's vector is"
             " the state of its latest mention there. Read a similarity against the one between"
             " different entities: in a narrow space everything is alike. “Mean removed” subtracts"
             " the mean vector first. Where the values of entity attention come from the hidden"
             " states, a word alone has one key, so its vector cannot depend on its entity."
         ),
         marked=frozenset(i for i, case in enumerate(cases) if _printed(results, *case)),
+        paper_note="The paper takes each word without context.",
     )
 
 
@@ -197,7 +198,7 @@ def build_ones(results: Results) -> Table:
             *(label for label, _, _ in columns),
             *_PAPER_COLUMNS,
         ),
-        rows=tuple(rows),
+        rows=tuple(rows) if results.paper else (),  # it explains a printed number
         measures=(
             "The paper's entity similarities lie near zero, GPT2's below it, though GPT2 has no"
             " memory: would the initial vector of ones explain them?"

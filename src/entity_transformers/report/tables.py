@@ -10,10 +10,12 @@ from entity_transformers.report.catalogue import CATALOGUE, CLAIMS, find, list_t
 from entity_transformers.report.cells import (
     Number,
     Table,
+    finish,
     render_csv,
     render_html,
     render_markdown,
     render_text,
+    select,
 )
 from entity_transformers.report.results import Results, write_label
 from entity_transformers.study.steps import METHOD, STEPS
@@ -48,7 +50,7 @@ def build_all(results: Results) -> dict[str, Table]:
     report.
     """
     tables = {name: find(build)(results) for name, build in list_tables(results.shown).items()}
-    return {name: table for name, table in tables.items() if table.rows}
+    return {name: finish(table, results.paper) for name, table in tables.items() if table.rows}
 
 
 def write_summary(built: Mapping[str, Table]) -> str:
@@ -60,18 +62,12 @@ def write_summary(built: Mapping[str, Table]) -> str:
         claims = built[CLAIMS]
         parts.append("\n".join([claims.title, *_list_verdicts(claims)]) + "\n")
     short = {name: built[name] for name in SHOWN if name in built and len(built[name].rows) <= ROWS}
-    texts = (render_text(_cut(table, SHOWN[name])) for name, table in short.items())
+    cut = (replace(select(table, SHOWN[name]), note="") for name, table in short.items())
+    texts = map(render_text, cut)
     parts += [text for text in texts if max(map(len, text.splitlines())) <= COLUMNS]
     listed = f"All tables, whole (show-tables --all, or NAME.md): {', '.join(built)}"
     parts.append(textwrap.fill(listed, COLUMNS, break_on_hyphens=False) + "\n")
     return "\n\n".join(parts)
-
-
-def _cut(table: Table, columns: tuple[str, ...]) -> Table:
-    """Only these columns, and no note."""
-    places = [table.columns.index(name) for name in columns]
-    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
-    return replace(table, columns=columns, rows=rows, note="")
 
 
 def _list_verdicts(claims: Table) -> Iterator[str]:

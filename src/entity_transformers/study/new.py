@@ -75,7 +75,7 @@ def plan_study(
             "gpt2e-unlabelled": {"kind": "gpt2e", "role": "control", "labels": "none"},
         },
         "perplexity": {"stride": model["window"], "batch": 16},
-        "report": {"title": title, "bootstrap_samples": 2000},
+        "report": {"title": title, "bootstrap_samples": 2000, "paper": False},
     }
     if "probe" in steps:
         values["probe"] = {"batch": 4}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
@@ -24,6 +24,7 @@ class ReportParams(Section):
     bootstrap_samples: Annotated[
         PositiveInt, Field(description="resamples of the documents for each interval")
     ]
+    paper: Annotated[StrictBool, Field(description="the paper's numbers beside the study's own")]
 
 
 STEP = Step(
