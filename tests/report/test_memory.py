@@ -18,10 +18,10 @@ from entity_transformers.report.memory import (
     build_joint,
     build_memory,
     measure,
-    say_best,
 )
 from entity_transformers.report.memory_bounds import build_ceilings, build_leak
 from entity_transformers.report.memory_figures import draw_distances, draw_memory
+from entity_transformers.report.memory_headline import say_best
 from entity_transformers.report.results import Results, write_label
 from entity_transformers.study.params import load
 
@@ -137,19 +137,32 @@ def test_the_difference_is_paired_and_its_interval_covers_documents_and_seeds(
     )  # wider than documents
 
 
-def test_the_headline_has_a_sentence_per_size_of_the_longest_window(results: Results) -> None:
+def rename(results: Results, policy: str, other: str) -> Results:
+    rows = (replace(r, condition=r.condition.replace(policy, other)) for r in results.frame)
+    return replace(results, frame=Frame(rows))
+
+
+def test_the_headline_holds_each_size_of_the_longest_window_to_recent_tokens(
+    results: Results,
+) -> None:
     said = say_best(results)
-    rows = {tuple(map(str, row[2:4])): row for row in build_memory(results).rows}
-    row = rows["64", "half recent, half entities"]
+    rows = {tuple(map(str, row[2:4])): row for row in build_memory(results).rows[4:]}
+    small, large = (rows[size, "half recent, half entities"] for size in ("64", "256"))
     label = write_label(results.entries[0])
-    assert [text.split(" entries")[0] for text in said[:2]] == [f"{label}, {n}" for n in (64, 256)]
-    assert said[0].startswith(
-        f"{label}, 64 entries: with “recent tokens” 4.5000 nats per token;"
-        " the lowest of entities, “half recent, half entities”,"
-        f" {str(row[6]).split(' ±')[0]}: {row[8]} against “recent tokens”, not shown"
+    assert said[0] == (
+        f"{label} with a memory of “recent tokens”: 4.5000 with 64 entries, 4.5000 with 256;"
+        " nats per token."
     )
+    gaps = f"{small[8]} with 64 entries, {large[8]} with 256: not shown."
+    kept = "half recent, half"
+    assert said[1:] == [
+        f"The lowest that knows chains, “{kept} entities”, against “recent tokens”: {gaps}"
+    ]
+    assert say_best(rename(results, "half-entities", "half-rare"))[1:] == [
+        f"The lowest that needs no labels, “{kept} rare words”, against “recent tokens”: {gaps}"
+    ]
     alone = replace(results, frame=Frame(r for r in results.frame if "half" not in r.condition))
-    assert say_best(alone)[0].endswith("“recent tokens” 4.5000 nats per token.")
+    assert say_best(alone) == said[:1]
     assert say_best(replace(results, frame=Frame(()))) == []
 
 

@@ -8,7 +8,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import compare, judged_split
-from entity_transformers.report.memory import say_best
+from entity_transformers.report.memory_headline import say_best
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
 from entity_transformers.report.verdict import judge_entities, weigh
 

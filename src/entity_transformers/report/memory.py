@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.differences import name_difference
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.paired import compare, read_interval
+from entity_transformers.report.paired import compare
 from entity_transformers.report.results import Results, summarise, write_label
 
 STEP = "memory"
@@ -39,8 +38,9 @@ NAMES = {
     "context": "longer context",
 }
 CHAINS = {"entities"}
-CONTROLS = {"mentions", "surface", "shuffled", "nouns", "rare", "random"}
-"""What is kept by chains, and by what knows none; half of it or all."""
+CONTROLS = {"mentions", "surface", "shuffled", "nouns", "random"}
+UNLABELLED = {"rare"}
+"""What is kept by chains, by what knows none, and by what needs no labels; half of it or all."""
 GROUPS = {
     ("place", "outside"): "Outside mentions",
     ("place", "first"): "First mentions",
@@ -212,49 +212,6 @@ def _row(results: Results, model: ModelEntry, memory: Memory) -> tuple[Cell, ...
         if memory.policy == RECENT
         else compare(results, model, STEP, memory._asdict(), memory.against(RECENT)._asdict()),
     )
-
-
-def say_best(results: Results) -> list[str]:
-    """A sentence per model and size of what a memory does in the longest window: the loss with
-    recent tokens, the lowest with chains, and the lowest of the controls that know none.
-    """
-    said, memories = [], list_memories(results)
-    longest = max((memory.window for memory in memories), default=0)
-    for model in results.measured(STEP):
-        for recent in memories:
-            if (recent.window, recent.policy) != (longest, RECENT):
-                continue
-            sized = [m for m in memories if (m.window, m.size) == (recent.window, recent.size)]
-            found = {
-                memory: loss
-                for memory in sized
-                if (loss := results.statistic(model, at(results, memory)).mean) is not None
-            }
-            if recent in found:
-                said.append(_say_size(results, model, recent, found))
-    return said
-
-
-def _say_size(
-    results: Results, model: ModelEntry, recent: Memory, found: Mapping[Memory, float]
-) -> str:
-    kept = {memory: memory.policy.removeprefix("half-") for memory in found}
-    text = (
-        f"{write_label(model)}, {recent.size:,} entries: with “{write_policy(RECENT)}”"
-        f" {found[recent]:.4f} nats per token"
-    )
-    beside = recent
-    for of, policies in (("entities", CHAINS), ("those that know no chains", CONTROLS)):
-        if named := [memory for memory, name in kept.items() if name in policies]:
-            best = min(named, key=found.__getitem__)
-            gap = compare(results, model, STEP, best._asdict(), beside._asdict())
-            word = name_difference(read_interval(gap))
-            text += (
-                f"; the lowest of {of}, “{write_policy(best.policy)}”, {found[best]:.4f}:"
-                f" {gap} against “{write_policy(beside.policy)}”, {word}"
-            )
-            beside = best
-    return f"{text}."
 
 
 def build_classes(results: Results) -> Table:
