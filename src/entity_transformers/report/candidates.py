@@ -77,7 +77,7 @@ def _honest_ratio(results: Results) -> float | None:
 
 def _loss_row(tried: str, ratio: float, details: str = "") -> Candidate:
     train, dev = paper.TABLE2["gpt2", "train"].loss, paper.TABLE2["gpt2", "dev"].loss
-    rule = f"within {TOLERANCE:.0%}; open where it is lower still, as a milder form could give it"
+    rule = f"within {TOLERANCE:.0%}; lower still: open"
     passes = _reaches(ratio, dev / train)
     return Candidate(
         LOSS,
@@ -140,7 +140,7 @@ def _free_padding(
         share * loss["dev", "text"] / loss["train", "text"],
         details,
     )
-    rule = f"{row.rule}, from a loss on the text below guessing's {guessing:.1f}"
+    rule = f"{row.rule}; text loss below {guessing:.1f} (guessing)"
     return row._replace(rule=rule, passes=row.passes if printed / share < guessing else False)
 
 
@@ -170,8 +170,8 @@ def _judge_trains(trial: Trial) -> Candidate:
     )
     row = _loss_row(f"validation that also trains: {_passes(at.number)}", at.dev / train, details)
     rule = (
-        f"{row.rule}, dev at most {(1 + TOLERANCE) * least:.3f} in {MOST_PASSES} passes; open while"
-        f" train is above {NEAR * printed:.2f}"
+        f"{row.rule}; dev at most {(1 + TOLERANCE) * least:.3f} in {MOST_PASSES} passes; train"
+        f" above {NEAR * printed:.2f}: open"
     )
     low = row.passes if at.dev <= (1 + TOLERANCE) * least else False
     return row._replace(rule=rule, passes=low if train <= NEAR * printed else None)
@@ -194,7 +194,7 @@ def _judge_seen(trial: Trial) -> Candidate:
     details = f"train {near.train:.3f} (dropout on), the dev documents read {near.dev:.3f}{others}"
     tried = f"validation text among the training text: each read {near.number} times"
     row = _loss_row(tried, near.dev / near.train, details)
-    rule = f"{row.rule}; open while train is above {NEAR * printed:.2f}"
+    rule = f"{row.rule}; train above {NEAR * printed:.2f}: open"
     return row._replace(rule=rule, passes=row.passes if near.train <= NEAR * printed else None)
 
 
@@ -218,8 +218,8 @@ def judge_literal(results: Results) -> Iterator[Candidate]:
             f" text's token frequencies {trial.take('unigram_entropy', 'dev'):.3f}"
         )
         rule = (
-            f"within {TOLERANCE:.0%}, and half of GPT2's gain from the context or more (open while"
-            f" that is below {LEARNT})"
+            f"within {TOLERANCE:.0%}; half of GPT2's gain from the context or more; that below"
+            f" {LEARNT}: open"
         )
         yield Candidate(
             LITERAL,
