@@ -68,8 +68,8 @@ def build_anomalies(results: Results) -> Table:
         note=(
             "The trainings are short and start from random weights (section anomalies of"
             " params.yaml): they show what a mistake does to a number, not what the authors did."
-            " Losses are in nats per token. “Open”: it cannot be told from what was run; a number lower"
-            " still than the printed one could come of a milder form of the same mistake."
+            " Losses are in nats per token. “Open”: it cannot be told from what was run; a number"
+            " lower still than the printed one could come of a milder form of the same mistake."
         )
         + (f" Not tried: {', '.join(missing)}." if missing else "")
         + ("" if is_lambada(results) else f" {LAMBADA}: not judged by generated passages."),
