@@ -35,6 +35,7 @@ import gpt2e_step  # noqa: E402
 import gpu  # noqa: E402
 import memory_gradient  # noqa: E402
 import precision  # noqa: E402
+import recurrence  # noqa: E402
 import startup  # noqa: E402
 import table  # noqa: E402
 import training  # noqa: E402
@@ -493,6 +494,22 @@ def test_the_cpu_time_of_a_command_is_its_own_and_its_childrens() -> None:
     clock = startup.count_children
     found = common.interleave(side, 1, warm_up=False, cpu_clock=clock)[""]
     assert found.cpu[0] >= 0.1
+
+
+def test_a_transformer_xl_s_two_ways_of_reading_agree_where_both_see_everything() -> None:
+    size = {"layers": LAYERS, "width": WIDTH, "heads": 2}
+    remembers, forgets = recurrence.make_readers(WINDOW, size, VOCABULARY)
+    tokens = torch.randint(1, VOCABULARY, (BATCH, WINDOW + 1))
+    state, found = remembers.start(BATCH), []
+    for place in range(0, WINDOW, 4):
+        nats, state = recurrence.read_on(remembers, tokens[:, place : place + 5], state)
+        found.append(nats)
+    for new in (1, 3, WINDOW):
+        begun = [
+            recurrence.read_anew(forgets, tokens[:, : place + 1], new)
+            for place in range(new, WINDOW + 1, new)
+        ]
+        torch.testing.assert_close(torch.cat(found, 1), torch.cat(begun, 1))
 
 
 def test_a_command_that_fails_is_not_timed() -> None:

@@ -1,0 +1,195 @@
+"""AWD-LSTM's training against a plain loop over fastai's, and Transformer-XL's evaluation with its
+memory against windows that are computed anew: tokens per second, as ratios.
+
+fastai's AWD_LSTM has its decoder, the penalties AR and TAR and as many dropouts; both sides read 20
+streams in windows of 70 tokens with AdamW. Without fastai its rows are left out with a sentence.
+Transformer-XL reads 256 tokens and remembers as many. The peer is the same model without a memory:
+its windows of 256 tokens begin anew 1, 16 or 256 tokens further on and score what is new in them.
+With 1, as Dai et al. (2019, section 4.4) evaluate a transformer, every token has 255 before it;
+with 256 half of that.
+
+    python benchmarks/recurrence.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import Column, Report, interleave, make_parser, ratios
+from torch import Tensor
+from torch.nn import functional
+from training import SAMPLE, VOCABULARY, draw_lengths, make_corpus, make_training
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.kinds import KINDS, ModelEntry, resolve
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.registry import build_model
+
+COLUMNS = {
+    "speed": Column("speed", "tokens/s"),
+    "cpu": Column("ratio in CPU time", "ratio", spread=True),
+    "ratio": Column("ratio", "ratio", spread=True),
+}
+STREAMS, WINDOW, STEPS = 20, 70, 2
+AWD = {
+    "layers": 3,
+    "width": 200,
+    "hidden": 400,
+    "weight_drop": 0.5,
+    "embedding_dropout": 0.1,
+    "input_dropout": 0.4,
+    "hidden_dropout": 0.25,
+    "output_dropout": 0.4,
+    "activation_penalty": 2.0,
+    "temporal_penalty": 1.0,
+}
+"""The rates of the paper's program, half of its widths."""
+ROWS, CONTEXT, STRIDES = 8, 256, (1, 16, 256)
+TARGET, TARGET_XL = 0.95, 10.0
+
+
+def make_entry(kind: str, window: int, rows: int, **values: Any) -> ModelEntry:
+    """An entry of that kind in the size of the comparison."""
+    size = {
+        "window": window,
+        "documents_per_step": rows,
+        "dropout": 0.0,
+        "precision": "float32",
+        "steps": 10_000,
+        "warmup_steps": 0,
+        "validate_every": 10_000,
+        "learning_rate": 1e-4,
+    }
+    return resolve(
+        kind, {kind: {"kind": kind, **size, **values}}, SAMPLE.lm.model_dump(), {}, KINDS
+    )
+
+
+def fastai_step(corpus: AlignedCorpus) -> Callable[[], None]:
+    """A step of the peer: windows that follow one another in as many streams."""
+    awd = import_module("fastai.text.models.awdlstm")
+    core = import_module("fastai.text.models.core")
+    config = awd.awd_lstm_lm_config | {
+        "emb_sz": AWD["width"],
+        "n_hid": AWD["hidden"],
+        "n_layers": AWD["layers"],
+        "weight_p": AWD["weight_drop"],
+        "embed_p": AWD["embedding_dropout"],
+        "input_p": AWD["input_dropout"],
+        "hidden_p": AWD["hidden_dropout"],
+        "output_p": AWD["output_dropout"],
+    }
+    model = core.get_language_model(awd.AWD_LSTM, VOCABULARY, config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    streams = torch.from_numpy(corpus.tokens.astype(np.int64))
+    streams = streams[: len(streams) // STREAMS * STREAMS].view(STREAMS, -1)
+    place = 0
+
+    def step() -> None:
+        nonlocal place
+        place = 0 if place + WINDOW + 1 > streams.shape[1] else place
+        tokens = streams[:, place : place + WINDOW + 1]
+        place += WINDOW
+        logits, raw, dropped = model(tokens[:, :-1])
+        loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss = loss + AWD["activation_penalty"] * dropped.pow(2).mean()
+        loss = loss + AWD["temporal_penalty"] * (raw[:, 1:] - raw[:, :-1]).pow(2).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def make_readers(memory: int, size: Mapping[str, Any], vocabulary: int) -> list[LanguageModel]:
+    """The same Transformer-XL with so many tokens of memory, and with none."""
+    models = []
+    for tokens in (memory, 0):
+        entry = make_entry("transformer-xl", memory, 1, memory_tokens=tokens, **size)
+        models.append(build_model(entry, vocabulary, 0, seed=1).eval())
+    return models
+
+
+@torch.no_grad()
+def read_on(model: LanguageModel, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Nats [B, T] of tokens [B, T + 1] but the first, and the state after them."""
+    hidden, state = model.encode(Batch(tokens[:, :-1]), state)
+    return model.nats(hidden, tokens[:, 1:]), state
+
+
+@torch.no_grad()
+def read_anew(model: LanguageModel, tokens: Tensor, new: int) -> Tensor:
+    """Nats [B, new] of the last of tokens [B, T + 1], from a window that begins with the first."""
+    hidden, _ = model.encode(Batch(tokens[:, :-1]), model.start(len(tokens)))
+    return model.nats(hidden[:, -new:], tokens[:, -new:])
+
+
+def compare_lstm(report: Report, rounds: int) -> None:
+    """AWD-LSTM's rows."""
+    if find_spec("fastai") is None:
+        print("awd-lstm is left out: fastai is not installed (pip install fastai)")
+        return
+    corpus = make_corpus(draw_lengths())
+    with tempfile.TemporaryDirectory() as folder:
+        run = make_training(make_entry("lstm", WINDOW, STREAMS, **AWD), corpus, Path(folder))
+        sides = {"ours": run.train_step, "fastai": fastai_step(corpus)}
+        times = interleave(sides, rounds, calls=STEPS)
+    for side, seconds in times.items():
+        report.row(f"awd-lstm: {side}", speed=[STREAMS * WINDOW / t for t in seconds.wall])
+    report.row(
+        "awd-lstm: ours / fastai",
+        cpu=ratios(times["fastai"].cpu, times["ours"].cpu),
+        ratio=ratios(times["fastai"].wall, times["ours"].wall),
+        ratio_of="fastai",
+        at_least=TARGET,
+    )
+
+
+def compare_segments(report: Report, rounds: int) -> None:
+    """Transformer-XL's rows."""
+    with_memory, without = make_readers(
+        CONTEXT, {"layers": 4, "heads": 4, "width": 256}, VOCABULARY
+    )
+    tokens = torch.randint(1, VOCABULARY, (ROWS, 2 * CONTEXT + 1))
+    _, state = read_on(with_memory, tokens[:, : CONTEXT + 1], with_memory.start(ROWS))
+    window = tokens[:, CONTEXT:]
+    sides = {"memory": lambda: read_on(with_memory, window, state)}
+    for stride in STRIDES:
+        sides[f"anew after {stride}"] = lambda new=stride: read_anew(without, window, new)
+    times = interleave(sides, rounds)
+    scored = {"memory": CONTEXT} | {f"anew after {stride}": stride for stride in STRIDES}
+    for side, seconds in times.items():
+        report.row(f"transformer-xl: {side}", speed=[ROWS * scored[side] / t for t in seconds.wall])
+    for side in (side for side in sides if side != "memory"):
+        pace = scored["memory"] / scored[side]
+        report.row(
+            f"transformer-xl: memory / {side}",
+            cpu=[pace * ratio for ratio in ratios(times[side].cpu, times["memory"].cpu)],
+            ratio=[pace * ratio for ratio in ratios(times[side].wall, times["memory"].wall)],
+            ratio_of=side,
+            at_least=TARGET_XL if scored[side] == 1 else None,
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = make_parser(__doc__, __file__)
+    parser.add_argument("--rounds", type=int, default=7, help="default %(default)s")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    report = Report(__doc__, COLUMNS, options)
+    compare_lstm(report, options.rounds)
+    compare_segments(report, options.rounds)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
