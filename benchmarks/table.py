@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, ROOT, Figure, head, show_figure, show_target
+from common import RESULTS, ROOT, Figure, head, is_met, show_figure, show_target
 
 from entity_transformers.artifacts import read_json, write_text
 
@@ -38,13 +38,26 @@ def pivot(figures: list[Figure]) -> dict[str, dict[str, Figure]]:
 
 
 def render(results: Path = RESULTS) -> str:
-    """The page: a section per benchmark."""
-    parts = [HEAD]
-    for name in find_benchmarks():
-        file = results / f"{name}.json"
-        found = read_json(file) if file.exists() else None
+    """The page: which targets are missed, then a section per benchmark."""
+    files = {name: results / f"{name}.json" for name in find_benchmarks()}
+    read = {name: read_json(file) if file.exists() else None for name, file in files.items()}
+    parts = [HEAD, say_targets({name: found for name, found in read.items() if found})]
+    for name, found in read.items():
         parts.append(f"## {name}\n\n" + (describe(found) if found else "Not measured yet.\n"))
     return "\n".join(parts)
+
+
+def say_targets(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many targets are met, and a line for each that is missed."""
+    aimed = [(n, f) for n, result in results.items() for f in result["figures"] if "target" in f]
+    missed = [(name, figure) for name, figure in aimed if not is_met(figure)]
+    lines = [
+        f"- [{name}](#{name}), {figure['what']}: {show_figure(figure)}, wanted:"
+        f" {show_target([figure]).removesuffix(': missed')}"
+        for name, figure in missed
+    ]
+    met = f"{len(aimed) - len(missed)} of {len(aimed)} targets are met."
+    return "\n".join([met + (" Missed:\n" if missed else ""), *lines]) + "\n"
 
 
 def describe(result: Mapping[str, Any]) -> str:

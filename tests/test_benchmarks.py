@@ -410,6 +410,20 @@ def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> No
         torch.testing.assert_close(peer(tokens, loss), expected, rtol=1e-5, atol=0)
 
 
+def test_the_page_opens_with_the_targets_that_are_missed() -> None:
+    figure = {"what": "a", "column": "ratio", "unit": "ratio", "value": 2.0}
+    found = {
+        "one": {"figures": [figure | {"target": {"bound": "at least", "limit": 3}}, figure]},
+        "two": {"figures": [figure | {"target": {"bound": "at most", "limit": 3}}]},
+    }
+    assert table.say_targets(found).splitlines() == [
+        "1 of 2 targets are met. Missed:",
+        "",
+        "- [one](#one), a: 2.000, wanted: ratio at least 3",
+    ]
+    assert table.say_targets({"two": found["two"]}) == "1 of 1 targets are met.\n"
+
+
 def test_the_page_of_benchmarks_is_made_of_the_figures() -> None:
     assert table.TABLE.read_text(encoding="utf-8") == table.render(), (
         "run python benchmarks/table.py"
