@@ -92,7 +92,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     whole = root / "studies/whole"
     whole.mkdir()
     shutil.copy(ROOT / "studies/sample/study.yaml", whole)
-    steps = "study: {steps: [corpus, lm, perplexity, report]}\nmodels: {lstm: null}\n"
+    steps = "study: {steps: [corpus, lm, perplexity, memory, report]}\nmodels: {lstm: null}\n"
     (sample / "study.yaml").write_text(TINY.format(sample="../whole/study.yaml") + steps)
     write_study(sample)
     (root / "tests").mkdir()
@@ -137,4 +137,6 @@ def test_its_commands_run_in_their_order(checkout: Path) -> None:
     assert (checkout / "studies/letters/corpus.jsonl").is_file()
     report = f"Report: {checkout}/studies/novel/results/report/report.html"
     assert report in printed["make study STUDY=novel"]
+    known = printed["entity-transformers remember book.txt"]
+    assert re.search(r"^Bob +160 +\d+ +(yes|no)$", known, re.MULTILINE)
     assert "No table 5" in printed["entity-transformers init novel --corpus book.txt"]

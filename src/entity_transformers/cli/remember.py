@@ -23,6 +23,7 @@ from entity_transformers.resolve.base import Resolver, make_resolver
 from entity_transformers.tasks.memory.entity_reader import EntityReader
 from entity_transformers.tasks.memory.remember import RememberingReader, TrainedPointer
 
+SAMPLE = Path("studies/sample/results")
 SHOWN = 8
 """Guesses that are printed."""
 WIDTH = 60
@@ -30,8 +31,10 @@ WIDTH = 60
 
 def remember(
     book: Annotated[Path, Flag("a text, or a corpus in any format", "FILE", positional=True)],
-    results: Path,
-    model: str,
+    results: Annotated[
+        Path, Flag("of a study with a memory; left out: the sample's", "FOLDER")
+    ] = SAMPLE,
+    model: Annotated[str, Flag("of that study, left out: its GPT2", "NAME")] = "gpt2",
     seed: int = 1,
     words: Annotated[
         PositiveInt | None, Flag("read so many words of its first document; left out: all")
@@ -80,8 +83,9 @@ def _make_reader(
     pointer = results / "memory" / model / str(seed) / "pointer.safetensors"
     if not pointer.is_file():
         raise FileNotFoundError(
-            f"{pointer}: no memory there: run a study with step memory (studies/memory) or a model"
-            " with a pointer (studies/pointer), or name another --results, --model or --seed"
+            f"{pointer}: no memory there: make sample, or run a study with step memory"
+            " (studies/memory) or a model with a pointer (studies/pointer), or name another"
+            " --results, --model or --seed"
         )
     arrays, facts = read_arrays(pointer)
     kept = TrainedPointer.of(arrays, facts)
