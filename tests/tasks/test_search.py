@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.kinds import LmParams
+from entity_transformers.runtime import STOPPED
 from entity_transformers.tasks.search import Trial, find_best, shorten, try_rates
+from entity_transformers.train.loop import Training
 from entity_transformers.train.progress import TrainingError
 
 
@@ -44,6 +47,15 @@ def test_the_smaller_of_equal_rates_is_best_and_none_where_all_diverged() -> Non
     assert find_best([Trial(1.0, None)]) is None
 
 
+def make_corpus(folder: Path) -> Path:
+    """The files that a search reads."""
+    for split in ("train", "dev"):
+        aligned = tiny_corpus(seed=len(split), split=split)
+        write_arrays(folder / f"{split}.safetensors", *aligned.arrays())
+    learn_tokenizer([], 300, "natural").save(str(folder / "tokenizer.json"))
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "bert", "xlnet"])
 def test_a_trial_of_all_steps_at_the_model_s_own_rate_is_its_training(
     kind: str, tmp_path: Path
@@ -54,17 +66,13 @@ def test_a_trial_of_all_steps_at_the_model_s_own_rate_is_its_training(
     values["study"]["steps"] = ["corpus", "lm", "search", "report"]
     values["search"] = {"factors": [0.5, 1.0, 1e30], "steps": 6}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
-    corpus = tmp_path / "corpus"
-    for split in ("train", "dev"):
-        aligned = tiny_corpus(seed=len(split), split=split)
-        write_arrays(corpus / f"{split}.safetensors", *aligned.arrays())
-    learn_tokenizer([], 300, "natural").save(str(corpus / "tokenizer.json"))
+    corpus = make_corpus(tmp_path / "corpus")
     where = [
         "--params", str(tmp_path / "params.yaml"), "--corpus", str(corpus), "--model", kind,
-        "--seed", "1", "--output", str(tmp_path / "out"),
+        "--seed", "1", "--work", str(tmp_path / "work"), "--output", str(tmp_path / "out"),
     ]  # fmt: skip
     main(["search-rates", *where])
-    main(["train-lm", *where, "--work", str(tmp_path / "work")])
+    main(["train-lm", *where])
     found: dict[str, Any] = json.loads((tmp_path / "out/search.json").read_text())
     metrics = json.loads((tmp_path / "out/metrics.json").read_text())
     slow, own, fast = found["trials"]
@@ -74,3 +82,47 @@ def test_a_trial_of_all_steps_at_the_model_s_own_rate_is_its_training(
     assert fast["loss"] is None or fast["loss"] > own["loss"]
     assert found["objective"] == metrics.get("objective", "causal")
     assert found["best"] in (slow["learning_rate"], own["learning_rate"])
+
+
+def test_a_search_that_is_stopped_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in its second trial, it trains the rest of it and the third; what comes out is what
+    a search in one go gives.
+    """
+    values = tiny_params(steps=6, validate_every=3).model_dump(mode="json")
+    values["models"] = {"gpt2": {"kind": "gpt2"}}
+    values["study"]["steps"] = ["corpus", "lm", "search", "report"]
+    values["search"] = {"factors": [0.5, 1.0, 2.0], "steps": 6}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    make_corpus(tmp_path / "corpus")
+
+    def search(name: str) -> None:
+        main([
+            "search-rates", "--params", str(tmp_path / "params.yaml"), "--corpus",
+            str(tmp_path / "corpus"), "--model", "gpt2", "--seed", "1",
+            "--work", str(tmp_path / name / "work"), "--output", str(tmp_path / name),
+        ])  # fmt: skip
+
+    search("whole")
+    steps: list[int] = []
+    plain = Training.train_step
+
+    def train_step(training: Training) -> Any:
+        steps.append(1)
+        if len(steps) == 9:  # the third of the second trial
+            signal.raise_signal(signal.SIGTERM)
+        return plain(training)
+
+    monkeypatch.setattr(Training, "train_step", train_step)
+    with pytest.raises(SystemExit) as stop:
+        search("cut")
+    assert stop.value.code == STOPPED
+    assert not (tmp_path / "cut/search.json").exists()
+    search("cut")
+    assert len(steps) == 3 * 6
+    found, whole = ((tmp_path / name / "search.json").read_bytes() for name in ("cut", "whole"))
+    assert found == whole
+    assert not list((tmp_path / "cut/work").glob("*/checkpoints"))
+    search("cut")
+    assert len(steps) == 3 * 6

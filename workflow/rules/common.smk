@@ -111,6 +111,7 @@ def command(step):
         return (
             f"entity-transformers {rule_of(step).replace('_', '-')} --params params.yaml{''.join(sources)}"
             f" --model {wildcards.model} --seed {wildcards.seed}"
+            f"{f' --work work/{step.name}' if step.resumes else ''}"
             f" --output {folder(step, wildcards.model, wildcards.seed)}"
         )
 

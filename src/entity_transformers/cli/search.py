@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import tempfile
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Annotated
 
-from entity_transformers import runtime
-from entity_transformers.artifacts import write_json
-from entity_transformers.cli.lm import start_model, starting_from
+from entity_transformers import provenance, runtime
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.lm import reading, start_model, starting_from
+from entity_transformers.cli.state import hold
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import LmParams, ModelEntry
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import LanguageModel, list_weights
 from entity_transformers.models.hub import find_weights
 from entity_transformers.study.params import Params
+from entity_transformers.study.plan import Plan, find_code
+from entity_transformers.study.steps import STEPS
 from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.tasks.search import find_best, try_rates
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
-from entity_transformers.train.loop import Training, TrainingStopped
+from entity_transformers.train.loop import Training, TrainingStopped, caught_signals
 
 log = logging.getLogger(__name__)
 
 
-def search_rates(params: Params, corpus: Path, model: str, seed: int, output: Path) -> None:
+def search_rates(
+    params: Params,
+    corpus: Path,
+    model: str,
+    seed: int,
+    work: Annotated[Path, Flag("resumable state", "FOLDER")],
+    output: Path,
+) -> None:
     """Train one model for a few steps at each of several learning rates, and score it on dev; of a
-    search that is stopped nothing is kept.
+    search that is stopped ``work`` keeps the trials that are done, and how far the next one is.
     """
-    named, section = params.model(model), params.search
-    entry = starting_from(named, find_weights(named.initial_weights))
+    entry, section = params.model(model), params.search
+    weights = find_weights(entry.lm.initial_weights)
+    files = [corpus / name for name in ("train.safetensors", "dev.safetensors", "tokenizer.json")]
+    files += list_weights(weights)
+    inputs = [
+        *(find_code(key) for key in Plan(params).code_keys(STEPS["search"], model)),
+        model,
+        str(seed),
+        *map(provenance.file_digest, files),
+    ]
     objectives: set[str] = set()
-    with joined_world(params.run.device) as world:
+    with joined_world(params.run.device) as world, caught_signals() as caught:
         if world.size > 1:
             raise ValueError(f"{model}: a search is of one process: call it without torchrun")
 
         def score(lm: LmParams) -> float:
-            loss, objective = _train(params, replace(entry, lm=lm), corpus, seed, world)
-            objectives.add(objective)
-            log.info("%s at %g: %.4f on dev", model, lm.learning_rate, loss)
-            return loss
+            tried = replace(entry, lm=lm)
+            state = work / provenance.digest(json.dumps(reading(tried)), *inputs)
+            done = state / "trial.json"
+            if not done.is_file():
+                with hold(state, world):
+                    begin = starting_from(tried, weights)
+                    loss, objective = _train(params, begin, corpus, seed, state, world, caught)
+                    write_json(done, {"loss": loss, "objective": objective})
+                    shutil.rmtree(state / "checkpoints", ignore_errors=True)
+            trial = read_json(done)
+            objectives.add(trial["objective"])
+            log.info("%s at %g: %.4f on dev", model, lm.learning_rate, trial["loss"])
+            return float(trial["loss"])
 
         try:
             trials = list(try_rates(entry.lm, section.factors, section.steps, score))
-        except TrainingStopped:
-            log.info("stopped, and nothing is kept of it: run it again")
+        except TrainingStopped as stop:
+            log.info("%s", stop)
             raise SystemExit(runtime.STOPPED) from None
     facts = {"model": model, "seed": seed, "labels": entry.labels, "steps": section.steps}
     write_json(
@@ -61,7 +91,13 @@ def search_rates(params: Params, corpus: Path, model: str, seed: int, output: Pa
 
 
 def _train(
-    params: Params, entry: ModelEntry, corpus: Path, seed: int, world: World
+    params: Params,
+    entry: ModelEntry,
+    corpus: Path,
+    seed: int,
+    state: Path,
+    world: World,
+    caught: list[int],
 ) -> tuple[float, str]:
     """The loss on dev after a training of the entry, and the name of its objective."""
     train, dev = (
@@ -76,17 +112,19 @@ def _train(
             losses.append(measure_held_out(trained, held_out, entry.lm))
         return losses[-1]
 
-    with tempfile.TemporaryDirectory(prefix="search-") as folder:
-        Training(
-            model,
-            train,
-            validate,
-            entry.lm,
-            seed,
-            CheckpointStore(Path(folder), 1),
-            entry.lm.steps,
-            lambda index, row: None,
-            log.info,
-            world=world,
-        ).run()
+    Training(
+        model,
+        train,
+        validate,
+        entry.lm,
+        seed,
+        CheckpointStore(state / "checkpoints", 1),
+        params.run.checkpoint_every,
+        lambda index, row: None,
+        log.info,
+        max_minutes=params.run.max_minutes,
+        world=world,
+    ).run(caught)
+    if not losses:  # it had been stopped after its last step
+        validate(model.eval(), True)
     return losses[-1], model.objective

@@ -54,6 +54,8 @@ class Step:
     gpu     its runs want the GPU, where there is one, and the study's threads
     builds  it builds the models: its values are those of their entries
     trains  what the entries of its own section (NAME.models) must be able to do; None: it has none
+    resumes its command is given work/NAME, for what a stopped run leaves: outputs are deleted by
+            Snakemake and DVC before a step runs
     summary it reads the numbers of all steps that the study has
     shown   what the report shows of it; None: nothing
     """
@@ -75,6 +77,7 @@ class Step:
     gpu: bool = True
     builds: bool = False
     trains: frozenset[str] | None = None
+    resumes: bool = False
     summary: bool = False
     shown: Shown | None = None
 

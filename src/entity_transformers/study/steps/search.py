@@ -35,9 +35,10 @@ STEP = Step(
     name="search",
     params=("search",),
     builds=True,
+    resumes=True,
     start=("cli.search",),
     rules={
-        "search_rates": "short trainings at several learning rates, scored on dev",
+        "search_rates": "short trainings at several rates, scored on dev; called again it goes on",
     },
     reads={"corpus": ("train.safetensors", "dev.safetensors", "tokenizer.json")},
     needs=frozenset({"windows"}),

@@ -135,6 +135,7 @@ STEP = Step(
     name="transfer",
     params=("transfer",),
     start=("cli.transfer", "resolve.names"),
+    resumes=True,
     rules={
         "finetune": "fine-tune on each task, as in GPT-1, and its ablations; called again goes on",
     },
