@@ -156,10 +156,17 @@ def test_the_headline_holds_each_size_of_the_longest_window_to_recent_tokens(
     gaps = f"{small[8]} with 64 entries, {large[8]} with 256: not shown."
     kept = "half recent, half"
     assert said[1:] == [
-        f"The lowest that knows chains, “{kept} entities”, against “recent tokens”: {gaps}"
+        f"The lowest loss of memories that use chains, “{kept} entities”, against “recent tokens”:"
+        f" {gaps}",
+        "The chains are gold ones.",
     ]
+    given = replace(results, chains="resolver:names-causal")
+    assert say_best(given)[-1].endswith(
+        "resolver names-causal, which joins names by their spelling."
+    )
     assert say_best(rename(results, "half-entities", "half-rare"))[1:] == [
-        f"The lowest that needs no labels, “{kept} rare words”, against “recent tokens”: {gaps}"
+        f"The lowest loss of memories that need no labels, “{kept} rare words”, against “recent"
+        f" tokens”: {gaps}"
     ]
     alone = replace(results, frame=Frame(r for r in results.frame if "half" not in r.condition))
     assert say_best(alone) == said[:1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.differences import name_difference
 from entity_transformers.report.memory import (
@@ -43,12 +44,22 @@ def _say_model(results: Results, model: ModelEntry) -> Iterator[str]:
     chains = _find_lowest(losses, _halved(CHAINS))
     entities = chains or recent
     for which, policies, beside in (
-        ("knows chains", CHAINS, recent),
-        ("knows no chains", CONTROLS, entities),
-        ("needs no labels", UNLABELLED, recent),
+        ("use chains", CHAINS, recent),
+        ("use none", CONTROLS, entities),
+        ("need no labels", UNLABELLED, recent),
     ):
         lowest = _find_lowest(losses, _halved(policies))
         yield from _say_lowest(results, model, which, lowest, beside)
+    if chains:
+        yield _say_chains(results.chains)
+
+
+def _say_chains(labels: str) -> str:
+    resolver = split_layer(labels)[1].removeprefix(RESOLVER)
+    if resolver == "gold":
+        return "The chains are gold ones."
+    spelling = ", which joins names by their spelling" if resolver.startswith("names") else ""
+    return f"The chains are those of resolver {resolver}{spelling}."
 
 
 def _read_losses(results: Results, model: ModelEntry) -> dict[Memory, float]:
@@ -87,8 +98,8 @@ def _say_lowest(
     }
     words = {size: name_difference(read_interval(gap)) for size, gap in gaps.items()}
     ours, theirs = ({write_policy(pair[i].policy) for pair in pairs.values()} for i in (0, 1))
-    subject = f", “{next(iter(ours))}”," if len(ours) == 1 else ""
-    against = f"“{next(iter(theirs))}”" if len(theirs) == 1 else "the lowest that knows chains"
+    subject = f", “{next(iter(ours))}”," if len(ours) == 1 else ","
+    against = f"“{next(iter(theirs))}”" if len(theirs) == 1 else "those that use chains"
     alike = len(set(words.values())) == 1
     items = []
     for size, gap in gaps.items():
@@ -96,4 +107,7 @@ def _say_lowest(
         told += [] if alike else [words[size]]
         items.append(f"{gap}{_of(size, gaps)}" + (f" ({'; '.join(told)})" if told else ""))
     verdict = f": {next(iter(words.values()))}" if alike else ""
-    yield f"The lowest that {which}{subject} against {against}: {', '.join(items)}{verdict}."
+    yield (
+        f"The lowest loss of memories that {which}{subject} against {against}:"
+        f" {', '.join(items)}{verdict}."
+    )

@@ -18,8 +18,8 @@ from entity_transformers.report.tables import ROWS, SHOWN, say_missing
 INDEX = """\
 # Studies
 
-Each is what its `study.yaml` says of another. `make study STUDY=NAME` runs one; `make report
-STUDY=NAME` makes the page of one whose results are here.
+A study's `study.yaml` names the study that it is based on and says what differs. `make study
+STUDY=NAME` runs one; `make report STUDY=NAME` makes the page of one whose results are here.
 
 | study | what | verdicts on the paper's claims |
 |---|---|---|
@@ -58,7 +58,7 @@ def write_readme(results: Results, tables: Mapping[str, Table], figures: Iterabl
             parts.append(_show(table))
     parts.append(
         "Every number is in [measures.csv](measures.csv); the page with all of this is made by"
-        " `make report STUDY=NAME`."
+        " `make report STUDY=NAME`, with the name of the study's folder."
     )
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
