@@ -71,7 +71,7 @@ def train_lm(
     weights = find_weights(entry.lm.initial_weights)
     inputs += list_weights(weights)
     key = provenance.digest(
-        json.dumps(reading(entry)),
+        json.dumps(_reading(entry)),
         *(find_code(name) for name in Plan(params).code_keys(STEPS["lm"], model)),
         model,
         str(seed),
@@ -104,8 +104,8 @@ def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
-def reading(entry: ModelEntry) -> dict[str, Any]:
-    """What of the params changes its weights."""
+def _reading(entry: ModelEntry) -> dict[str, Any]:
+    """What of the params changes the weights."""
     facts = {"kind": entry.kind.name, "labels": entry.labels, "extra": entry.extra}
     return facts | entry.lm.model_dump(mode="json")
 
@@ -239,7 +239,7 @@ def _write_outputs(
     started, device = time.time() - seconds, str(training.device)
     write_json(
         state / "manifest.json",
-        provenance.manifest(params=reading(entry), inputs=inputs, started=started, device=device),
+        provenance.manifest(params=_reading(entry), inputs=inputs, started=started, device=device),
     )
     finish(state, OUTPUTS)
 

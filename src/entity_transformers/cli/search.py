@@ -7,12 +7,12 @@ import logging
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.lm import reading, start_model, starting_from
+from entity_transformers.cli.lm import start_model, starting_from
 from entity_transformers.cli.state import hold
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
@@ -59,7 +59,7 @@ def search_rates(
 
         def score(lm: LmParams) -> float:
             tried = replace(entry, lm=lm)
-            state = work / provenance.digest(json.dumps(reading(tried)), *inputs)
+            state = work / provenance.digest(json.dumps(_reading(tried)), *inputs)
             done = state / "trial.json"
             if not done.is_file():
                 with hold(state, world):
@@ -88,6 +88,12 @@ def search_rates(
             "trials": [asdict(trial) for trial in trials],
         },
     )
+
+
+def _reading(entry: ModelEntry) -> dict[str, Any]:
+    """What of the params changes a trial."""
+    facts = {"kind": entry.kind.name, "labels": entry.labels, "extra": entry.extra}
+    return facts | entry.lm.model_dump(mode="json")
 
 
 def _train(
