@@ -84,8 +84,9 @@ def test_a_trial_of_all_steps_at_the_model_s_own_rate_is_its_training(
     assert found["best"] in (slow["learning_rate"], own["learning_rate"])
 
 
+@pytest.mark.parametrize("at", [9, 12])  # the third step of the second trial, and its last
 def test_a_search_that_is_stopped_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """Stopped in its second trial, it trains the rest of it and the third; what comes out is what
     a search in one go gives.
@@ -110,7 +111,7 @@ def test_a_search_that_is_stopped_goes_on_where_it_was(
 
     def train_step(training: Training) -> Any:
         steps.append(1)
-        if len(steps) == 9:  # the third of the second trial
+        if len(steps) == at:
             signal.raise_signal(signal.SIGTERM)
         return plain(training)
 
