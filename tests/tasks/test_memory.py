@@ -288,7 +288,7 @@ def test_it_is_the_formula_and_sums_to_one(policy: str) -> None:
     pointer = lively_pointer(found[0].states.shape[1]).double()
     for text in found:
         memory = POLICIES[policy](text, 6, 2, 0)
-        states = text.states.double()
+        states = text.states[:].double()
         logits = states @ model.output_weight.detach().double().T
         plain = torch.log_softmax(logits, -1)
         came = plain[torch.arange(len(states)), torch.from_numpy(text.tokens)]
@@ -390,7 +390,7 @@ def test_later_tokens_change_nothing_before() -> None:
     pointer = lively_pointer(text.states.shape[1])
     before = score_text(pointer, text, memory)
     half = len(text.tokens) // 2
-    states, tokens = text.states.clone(), text.tokens.copy()
+    states, tokens = text.states[:], text.tokens.copy()
     states[half:] += 1
     tokens[half:] = (tokens[half:] + 1) % VOCABULARY
     changed = replace(text, states=states, tokens=tokens)

@@ -25,6 +25,7 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.freed import give_back
 from entity_transformers.models.base import LanguageModel
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
@@ -101,6 +102,8 @@ def read_documents(
             valid = torch.from_numpy(reading.valid).to(model.device)
             states[torch.from_numpy(reading.where[reading.valid])] = reading.hidden[valid].float()
         yield states[:-1], corpus.tokens[place][1:]
+        del states
+        give_back()  # the states of a book
 
 
 def _cut(corpus: AlignedCorpus, document: int) -> AlignedCorpus:
@@ -129,21 +132,25 @@ def recall_targets(
     """
     unit = torch.nn.functional.normalize(states.float(), dim=-1)
     following = torch.from_numpy(targets.astype(np.int64)).to(states.device)
+    moments = torch.arange(len(targets), device=states.device)
     found = np.zeros((len(sizes), len(thetas), len(targets)))
     for start in range(0, len(targets), ROWS):
         end = min(start + ROWS, len(targets))
+        first = max(0, start - max(sizes, default=0))  # no cache holds an older entry
         # entry i was made when token i came: at t the entries before t are there
-        similar = (unit[start:end] @ unit[:end].T).double()
-        age = torch.arange(start, end, device=unit.device)[:, None] - torch.arange(
-            end, device=unit.device
-        )
-        same = following[start:end, None] == following[:end]
+        similar = unit[start:end] @ unit[first:end].T
+        age = moments[start:end, None] - moments[first:end]
+        same = following[start:end, None] == following[first:end]
+        near = [
+            (cut := max(0, start - size) - first, (age[:, cut:] > 0) & (age[:, cut:] <= size))
+            for size in sizes
+        ]
         for a, theta in enumerate(thetas):
-            weight = torch.exp(theta * (similar - 1)) * (age > 0)
-            for s, size in enumerate(sizes):
-                near = weight * (age <= size)
-                total = near.sum(-1)
-                hit = (near * same).sum(-1)
+            weight = torch.exp(theta * (similar - 1))
+            hits = weight * same
+            for s, (cut, there) in enumerate(near):
+                total = (weight[:, cut:] * there).sum(-1, dtype=torch.float64)
+                hit = (hits[:, cut:] * there).sum(-1, dtype=torch.float64)
                 found[s, a, start:end] = (hit / total.clamp_min(1e-300)).cpu().numpy()
     return found
 

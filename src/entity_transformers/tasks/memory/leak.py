@@ -7,20 +7,22 @@ knows more, in nats per token, is the leak.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from entity_transformers.freed import give_back
 from entity_transformers.tasks.memory.training import ReadText
 
 MOST = 200_000
 """Tokens that a regression is made from: more change nothing that is printed."""
+PART = 20_000
+"""Tokens that are looked at at once."""
 
 
 def measure_leak(train: Sequence[ReadText], report: Sequence[ReadText]) -> dict[str, float]:
@@ -34,12 +36,27 @@ def measure_leak(train: Sequence[ReadText], report: Sequence[ReadText]) -> dict[
         return {}
     found = {"share": _cost(np.full(len(comes), came.mean()), comes)}
     for name, labels in (("past", False), ("given", True)):
-        regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
         with threadpool_limits(1):  # more threads add up in another order, and it ends elsewhere
-            regression.fit(_features(train, labels, step), came)
-            share = regression.predict_proba(_features(report, labels))[:, 1]
-        found[name] = _cost(share, comes)
+            give_back()
+            scaler, regression = _fit(_features(train, labels, step), came)
+            give_back()
+            parts = (part for text in report for part in _cut(_features([text], labels)))
+            shares = [regression.predict_proba(scaler.transform(part))[:, 1] for part in parts]
+        found[name] = _cost(np.concatenate(shares), comes)
     return found
+
+
+def _fit(features: np.ndarray, came: np.ndarray) -> tuple[StandardScaler, LogisticRegression]:
+    """``features`` are scaled in their place: they are most of what the step holds."""
+    scaler = StandardScaler(copy=False)
+    for part in _cut(features):
+        scaler.partial_fit(part)
+    return scaler, LogisticRegression(max_iter=500).fit(scaler.transform(features), came)
+
+
+def _cut(features: np.ndarray) -> Iterator[np.ndarray]:
+    """Parts of as many rows as are looked at at once."""
+    return (features[start : start + PART] for start in range(0, len(features), PART))
 
 
 def _cost(share: np.ndarray, came: np.ndarray) -> float:
@@ -56,11 +73,14 @@ def _features(texts: Sequence[ReadText], labels: bool, step: int = 1) -> np.ndar
     """The states before these tokens, float32 [N, W]; with the label of the token just read two
     more: is it in a mention, and in one of an entity that was named before?
     """
-    states = np.concatenate([text.states[::step].float().numpy() for text in texts])
-    if not labels:
-        return states
-    given = np.concatenate([_tell_last(text.labels)[::step] for text in texts])
-    return np.concatenate([states, given.astype(np.float32)], axis=1)
+    lengths = [len(text.labels[::step]) for text in texts]
+    width = texts[0].states.shape[1]
+    found = np.empty((sum(lengths), width + 2 * labels), np.float32)
+    for text, own in zip(texts, np.split(found, np.cumsum(lengths)[:-1]), strict=True):
+        own[:, :width] = text.states[::step].numpy()
+        if labels:
+            own[:, width:] = _tell_last(text.labels)[::step]
+    return found
 
 
 def _tell_last(labels: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.memory.entries import Entries, Text, find_mentions
 from entity_transformers.tasks.memory.pointer import MATCHES, Facts, Pointer, mix
+from entity_transformers.tasks.memory.spilled import Spilled
 
 ROWS = 256
 """Predictions that are made at once."""
@@ -44,13 +45,14 @@ Predict = Callable[[Pointer, "ReadText", Entries, int], Tensor]
 class ReadText(Text):
     """A document, and what the model made of it.
 
-    states  float16 [T, W]  the state before each predicted token
+    states  float16 [T, W]  the state before each predicted token; on the disk where `read_texts`
+                            has made them
     plain   float32 [T]     log p_LM of each
     labels  int32 [T]       the entity of each
     """
 
     name: str
-    states: Tensor
+    states: Tensor | Spilled
     plain: Tensor
     labels: np.ndarray
 
@@ -77,7 +79,7 @@ def read_texts(
                 np.asarray(corpus.words[own]),
                 targets.astype(np.int64),
                 corpus.names[d],
-                states.half().cpu(),
+                _spill(states.half().cpu()),
                 -torch.from_numpy(compute_token_losses(model, states, targets)),
                 np.asarray(labels[own]),
                 nouns=None if nouns is None else nouns[own],
@@ -85,6 +87,11 @@ def read_texts(
             )
         )
     return found
+
+
+def _spill(states: Tensor) -> Tensor | Spilled:
+    """Of whole books they are most of what a study of memories holds."""
+    return Spilled(states) if len(states) else states
 
 
 def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
