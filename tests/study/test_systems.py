@@ -78,8 +78,7 @@ def test_every_system_goes_on_from_its_own_weights(size: str) -> None:
         origin = read_origin(entry.initial_weights)
         assert origin is not None
         assert origin.study == f"systems-books{size}"
-        name = entry.name.removesuffix("-unlabelled")
-        assert origin.model == SAME_LM.get(name, name)
+        assert origin.model == SAME_LM.get(entry.name, entry.name)
         assert origin.model in books.models
         first = books.model(origin.model)
         assert first.initial_weights is None

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from tiny import tiny_corpus, tiny_entry, tiny_params
@@ -14,9 +15,16 @@ from tiny import tiny_corpus, tiny_entry, tiny_params
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import LmParams
 from entity_transformers.runtime import STOPPED
-from entity_transformers.tasks.search import Trial, find_best, shorten, try_rates
+from entity_transformers.tasks.search import (
+    Trial,
+    find_best,
+    shorten,
+    spread_documents,
+    try_rates,
+)
 from entity_transformers.train.loop import Training
 from entity_transformers.train.progress import TrainingError
 
@@ -45,6 +53,20 @@ def test_trials_differ_in_their_rate_alone() -> None:
 def test_the_smaller_of_equal_rates_is_best_and_none_where_all_diverged() -> None:
     assert find_best([Trial(1.0, 2.0), Trial(2.0, 2.0), Trial(3.0, None)]) == 1.0
     assert find_best([Trial(1.0, None)]) is None
+
+
+def test_documents_are_taken_from_all_over_the_split() -> None:
+    corpus = give(tiny_corpus(11, seed=3), "gold", 1)
+    found = spread_documents(corpus, 4)
+    assert found.names == tuple(corpus.names[d] for d in (0, 2, 5, 8))
+    assert found.given is not None
+    assert corpus.given is not None
+    for d, other in enumerate((0, 2, 5, 8)):
+        own, place = found.document(d), corpus.document(other)
+        assert np.array_equal(found.tokens[own], corpus.tokens[place])
+        assert np.array_equal(found.given[own], corpus.given[place])
+        assert np.array_equal(found.gold[own], corpus.gold[place])
+    assert spread_documents(corpus, 11) is spread_documents(corpus, None) is corpus
 
 
 def make_corpus(folder: Path) -> Path:

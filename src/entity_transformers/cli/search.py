@@ -23,7 +23,7 @@ from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
 from entity_transformers.tasks.held_out import measure_held_out
-from entity_transformers.tasks.search import find_best, try_rates
+from entity_transformers.tasks.search import find_best, spread_documents, try_rates
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
 from entity_transformers.train.loop import Training, TrainingStopped, caught_signals
@@ -110,7 +110,7 @@ def _train(
         give(AlignedCorpus.load(corpus / f"{split}.safetensors"), entry.labels, seed)
         for split in ("train", "dev")
     )
-    held_out, losses = dev.head(entry.lm.validation_documents), []
+    held_out, losses = spread_documents(dev, entry.lm.validation_documents), []
     model = start_model(params, entry, corpus, seed, world)
 
     def validate(trained: LanguageModel, labels: bool) -> float:

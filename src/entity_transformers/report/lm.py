@@ -101,11 +101,18 @@ def count_tokens(results: Results, model: ModelEntry) -> Statistic:
 
 
 def count_seconds(results: Results, model: ModelEntry) -> Statistic:
-    """Seconds of its training, those of the weights that it started from counted in."""
-    own = _seconds(results, model, "seconds_total")
+    """Seconds of its training steps, the median of one times their number, without validations; of
+    what has no steps (static vectors) all seconds. Those of the weights that it started from are
+    counted in.
+    """
+    whole = _seconds(results, model, "seconds_total")
     before = _seconds(results, model, "seconds_before")
+    steps = results.by_seed(model, Key(STEP, "steps"))
+    for seed, second in _seconds(results, model, "seconds_per_step").items():
+        if second is not None and seed in steps:
+            whole[seed] = second * steps[seed]
     return summarise(
-        seconds + (before.get(seed) or 0) for seed, seconds in own.items() if seconds is not None
+        seconds + (before.get(seed) or 0) for seed, seconds in whole.items() if seconds is not None
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from scipy import stats
 
+from entity_transformers.corpus.held_out import FEWEST as FEWEST_DOCUMENTS
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.bootstrap import compare_f1, compare_losses
@@ -20,6 +24,7 @@ from entity_transformers.report.differences import (
     LEVEL,
     Interval,
     average,
+    compare,
     cover,
     scores_by_seed,
     seed_interval,
@@ -82,6 +87,8 @@ def read_bits(results: Results, model: ModelEntry) -> Number:
         seed=BOOTSTRAP_SEED,
         confidence=LEVEL,
     )
+    if found["documents"] < FEWEST_DOCUMENTS:
+        return Number(bits, 4)
     # a document has as many tokens per byte as the others, on the average
     interval = found["interval"] and tuple(bits / loss * value for value in found["interval"])
     return _with_interval(bits, interval, results.by_seed(model, keys[0]).values(), 4)
@@ -101,8 +108,52 @@ def read_f1(results: Results, model: ModelEntry) -> Number:
         seed=BOOTSTRAP_SEED,
         confidence=LEVEL,
     )
+    interval = found["interval"] if len(counts) >= FEWEST_DOCUMENTS else None
     mean = float(np.mean(list(values.values())))
-    return _with_interval(mean, found["interval"], values.values(), 1, percent=True)
+    return _with_interval(mean, interval, values.values(), 1, percent=True)
+
+
+def read_words(results: Results, model: ModelEntry, bits: Number) -> Number:
+    """Perplexity per word of test with the interval of ``bits``: its logarithm is a multiple."""
+    found = show(results.statistic(model, perplexity.at(SPLIT, OFF, "perplexity_word")), 1)
+    value = found.value
+    if not value or not bits.value or bits.low is None or bits.high is None:
+        return found
+    low, high = (value ** (bound / bits.value) for bound in (bits.low, bits.high))
+    return replace(found, std=None, low=low, high=high)
+
+
+def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) -> Number:
+    """Bits per byte of test less the other's on the same documents."""
+    gap = compare(results, SPLIT, model, OFF, against, OFF)
+    keys = [perplexity.at(SPLIT, OFF, name) for name in ("bits_per_byte", "loss")]
+    bits, loss = (results.statistic(against, key).mean for key in keys)
+    if gap is None or model is against or not bits or not loss:
+        return Number(None)
+    low, high = gap.widest or (None, None)
+    scaled = (None if value is None else value * bits / loss for value in (gap.value, low, high))
+    value, low, high = scaled
+    return Number(value, 4, low=low, high=high, signed=True)
+
+
+def read_accuracy(results: Results, model: ModelEntry) -> Number:
+    """Share of LAMBADA's last words that are right, with an interval over passages (Wilson, 1927)
+    and seeds.
+    """
+    key = lambada.at("last_word_accuracy")
+    values = results.by_seed(model, key)
+    rows = [results.frame.get(key, model.name, seed) for seed in values]
+    passages = min((row.count or 0 for row in rows if row is not None), default=0)
+    if not passages:
+        return Number(None, 2, percent=True)
+    mean = float(np.mean(list(values.values())))
+    # half of a passage may be right on average over seeds: the formula itself, not a count
+    z, share = stats.norm.ppf((1 + LEVEL) / 2), mean
+    middle = share + z**2 / (2 * passages)
+    half = z * math.sqrt(share * (1 - share) / passages + z**2 / (4 * passages**2))
+    scale = 1 + z**2 / passages
+    interval = max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    return _with_interval(mean, interval, values.values(), 2, percent=True)
 
 
 def _with_interval(
@@ -120,23 +171,32 @@ def _with_interval(
 
 def build_overview(results: Results) -> Table:
     """A row per system."""
+    systems = list_systems(results)
+    base = results.baseline if results.baseline in systems else None
+    size = Key("lm", "parameters")
+    whole = results.statistic(base, size).mean
 
     def row(model: ModelEntry) -> tuple[Cell, ...]:
+        parameters, bits = results.statistic(model, size), read_bits(results, model)
+        share = parameters.mean / whole if parameters.mean and whole else None
         return (
             write_label(model),
             model.kind.era,
             str(model.kind.year),
-            show(results.statistic(model, Key("lm", "parameters")), 0),
+            show(parameters, 0),
+            Number(share, 2),
             show(count_tokens(results, model), 0),
             show(count_seconds(results, model), 0),
-            show(results.statistic(model, perplexity.at(SPLIT, OFF, "perplexity_word")), 1),
-            read_bits(results, model),
-            show(results.statistic(model, lambada.at("last_word_accuracy")), 2, percent=True),
+            read_words(results, model, bits),
+            bits,
+            read_gap(results, model, base),
+            read_accuracy(results, model),
+            show(results.statistic(model, lambada.at("last_word_perplexity"), math.log), 2),
             show(summarise(measure_apart(results, model).values()), 3),
             read_f1(results, model),
         )
 
-    systems = list_systems(results)
+    other = "GPT2" if base is None else write_label(base)
     return Table(
         name="overview",
         title="Every system",
@@ -145,11 +205,14 @@ def build_overview(results: Results) -> Table:
             "Era",
             "Year",
             "Parameters",
+            f"of {other}'s",
             "Tokens seen",
             "Seconds",
             "PPL per word",
             "Bits per byte",
+            f"less {other}'s",
             "LAMBADA accuracy",
+            "its nats",
             "Mentions apart",
             "NER F1",
         ),
@@ -160,11 +223,14 @@ def build_overview(results: Results) -> Table:
 
 
 def _note(results: Results, systems: list[ModelEntry]) -> str:
+    several = len(results.seeds) > 1
     text = (
-        "Perplexity and bits per byte of the test split, no entities given. Brackets: 95 %, wide"
-        " enough for documents and for seeds; ±: standard deviation over seeds. Mentions apart:"
-        " cosine, in context and without the mean vector, of one entity's mentions less that of"
-        " different entities'."
+        "Perplexity and bits per byte of the test split, no entities given; differences are of the"
+        " same documents. Brackets: 95 %, wide enough for documents (LAMBADA: passages)"
+        f" {'and for seeds; ±: standard deviation over seeds' if several else 'alone: one seed'}."
+        " Its nats: of the last word, all its tokens. Mentions apart: cosine, in context and"
+        " without the mean vector, of one entity's mentions less that of different entities'."
+        " Seconds: the median of a training step times their number, validations left out."
     )
     sighted = [write_label(model) for model in systems if not model.can({"causal"})]
     if sighted:
@@ -172,10 +238,23 @@ def _note(results: Results, systems: list[ModelEntry]) -> str:
             f" {', '.join(sighted)}: no perplexity and no LAMBADA, because nothing is predicted"
             " from the past alone."
         )
+    text += _explain_memories(systems)
     text += _explain_origins(results, systems)
     if len(list_machines(results, *systems)) > 1:
         text += " Seconds were measured on different machines."
     return text
+
+
+def _explain_memories(systems: list[ModelEntry]) -> str:
+    """Which systems read a window with what the one before left, and which begin each anew."""
+    causal = [model for model in systems if model.can({"causal"})]
+    keep = [write_label(model) for model in causal if model.can({"state"})]
+    if not keep or len(keep) == len(causal):
+        return ""
+    return (
+        f" {', '.join(keep)} carry something from a window to the next of its document, the other"
+        " causal systems begin each with nothing."
+    )
 
 
 def _explain_origins(results: Results, systems: list[ModelEntry]) -> str:
@@ -204,7 +283,7 @@ def draw_overview(results: Results) -> Figure | None:
         ("Strict span F1 of the tagger in %", read_f1, 100.0),
     )
     found = [
-        (title, scale, [(m, number) for m in systems if (number := read(results, m)).value])
+        (title, scale, [(m, n) for m in systems if (n := read(results, m)).value is not None])
         for title, read, scale in panels
     ]
     found = [(title, scale, points) for title, scale, points in found if points]

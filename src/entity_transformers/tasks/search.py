@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.kinds import LmParams
 from entity_transformers.train.progress import TrainingError
 
@@ -53,3 +56,23 @@ def find_best(trials: Sequence[Trial]) -> float | None:
     """The rate of the lowest loss; None where every trial diverged."""
     losses = {t.loss: t.learning_rate for t in reversed(trials) if t.loss is not None}
     return losses[min(losses)] if losses else None
+
+
+def spread_documents(corpus: AlignedCorpus, most: int | None) -> AlignedCorpus:
+    """As many documents from all over the split (None: all), since its first ones may be the
+    chapters of a single book.
+    """
+    if most is None or most >= len(corpus):
+        return corpus
+    which = [d * len(corpus) // most for d in range(most)]
+    places = [corpus.document(d) for d in which]
+    kept = np.concatenate([np.arange(place.start, place.stop) for place in places])
+    columns = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
+    return replace(
+        corpus,
+        names=tuple(corpus.names[d] for d in which),
+        offsets=np.cumsum([0, *(place.stop - place.start for place in places)]),
+        layers={name: layer[kept] for name, layer in corpus.layers.items()},
+        given=None if corpus.given is None else corpus.given[kept],
+        **columns,
+    )

@@ -24,6 +24,7 @@ STEP = Step(
         tables={
             "models": "report.lm:build_models",
             "overview": "report.overview:build_overview",
+            "equal_time": "report.equal_time:build_equal_time",
             "objectives": "report.lm:build_objectives",
         },
         figures={
@@ -45,7 +46,8 @@ STEP = Step(
             "overview": (
                 "report.overview:draw_overview",
                 "What each system reaches against the seconds of its training. Bars are 95 %"
-                " intervals over documents and over seeds.",
+                " intervals over documents and, where there are several, over seeds. What has no"
+                " perplexity is not in the first panel.",
             ),
         },
     ),
