@@ -16,6 +16,8 @@ from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
 from entity_transformers.report.shares import share_interval
 from entity_transformers.report.transfer import PRINTED, build_pairs, build_transfer
+from entity_transformers.report.transfer_pronouns import build_gap, build_winobias
+from entity_transformers.report.transfer_trials import build_entities, build_rates
 
 RIGHT = {("gpt2", "full"): "1100", ("gpt2", "no-auxiliary"): "1110", ("lstm", "full"): "0001",
          ("lstm", "no-auxiliary"): "0001"}  # fmt: skip
@@ -23,7 +25,8 @@ RIGHT = {("gpt2", "full"): "1100", ("gpt2", "no-auxiliary"): "1110", ("lstm", "f
 
 def score(right: str, **more: float) -> dict[str, Any]:
     share = right.count("1") / len(right)
-    return {"examples": len(right), "accuracy": share, "cut": 2, "right": right, **more}
+    known = {"examples": len(right), "accuracy": share, "majority": 0.75, "cut": 2}
+    return {**known, "right": right, **more}
 
 
 @pytest.fixture
@@ -52,12 +55,17 @@ def test_scores_stand_beside_gpt_1_s_of_the_same_task_and_variant(results: Resul
     rows = {(row[0], row[2], row[3]): row for row in build_transfer(results).rows}
     assert len(rows) == 12
     polarity = rows["polarity", "full", "GPT2"]
-    assert isinstance(polarity[7], Number)
-    assert (polarity[7].value, polarity[7].low, polarity[7].high) == (0.5, *share_interval(2, 4))
-    assert str(polarity[8]) == MISSING
-    cola = rows["cola", "no-auxiliary", "LSTM"]
-    assert [str(cell) for cell in cola[6:]] == ["matthews", "25.0 ± 0.0%", "47.9%"]
-    assert [str(cell) for cell in rows["sts-b", "full", "GPT2"][7:]] == ["50.0 ± 0.0%", "82.0%"]
+    assert str(polarity[7]) == "75.0%"
+    assert isinstance(polarity[8], Number)
+    assert (polarity[8].value, polarity[8].low, polarity[8].high) == (0.5, *share_interval(2, 4))
+    assert str(polarity[9]) == MISSING
+    cola = rows["cola", "no-auxiliary", "GPT2"]
+    assert [str(cell) for cell in cola[6:]] == ["matthews", "75.0%", "25.0 ± 0.0%", "47.9%"]
+    assert [str(cell) for cell in rows["sts-b", "full", "GPT2"][8:]] == ["50.0 ± 0.0%", "82.0%"]
+    # of the paper's LSTM there is the full variant alone
+    assert [str(rows["cola", name, "LSTM"][9]) for name in ("full", "no-auxiliary")] == [
+        "30.3%", MISSING
+    ]  # fmt: skip
 
 
 def test_pairs_are_of_models_in_one_variant_and_of_one_model_s_variants(results: Results) -> None:
@@ -78,3 +86,79 @@ def test_printed_numbers_are_of_tasks_that_there_are() -> None:
     assert {task for task, _ in PRINTED} <= set(registry())
     # table 5 of GPT-1's paper: the full model's line is that of tables 2 and 4
     assert PRINTED["rte", "full"] - PRINTED["rte", "no-auxiliary"] == pytest.approx(0.016)
+
+
+GAP_GROUPS = [
+    {"groups": {}, "examples": 4, "accuracy": 0.5, "f1": 0.6},
+    {"groups": {"gender": "feminine"}, "examples": 2, "accuracy": 0.5, "f1": 0.3},
+    {"groups": {"gender": "masculine"}, "examples": 2, "accuracy": 0.5, "f1": 0.6},
+]
+BIAS = [
+    {"groups": {"type": "1", "version": "pro"}, "examples": 2, "accuracy": 1.0},
+    {"groups": {"type": "1", "version": "anti"}, "examples": 2, "accuracy": 0.5},
+]
+PAIRS = [{"type": "1", "only_pro": 1, "only_anti": 0, "sentences": 2}]
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Results:
+    """A study of one seed whose fine-tunings have two, of a model with entities and one without."""
+    said = {"full": "1100", "entities": "1110", "entities-shuffled": "1000"}
+    for model in ("gpt2", "gpt2e"):
+        trainings: list[dict[str, Any]] = []
+        for variant, seed in product(said if model == "gpt2e" else ("full",), (1, 2)):
+            more = {} if variant == "full" else {"recalls": 3}
+            more |= {"moved": 2} if variant == "entities-shuffled" else {}
+            test = score(said[variant], groups=GAP_GROUPS, **more)
+            bias = score(said[variant], groups=BIAS, pairs=PAIRS)
+            own = {"task": "gap", "variant": variant, "seed": seed, "splits": {"test": test}}
+            others = {"winobias": {"test": bias}}
+            trainings.append(own | {"train_examples": 80, "train_cut": 1, "others": others})
+        trials = [{"learning_rate": rate, "loss": 1 / rate} for rate in (0.5, 2.0)]
+        rates = [{"pretrained": True, "task": "gap", "seed": 1, "trials": trials, "best": 2.0}]
+        found = {"trainings": trainings, "rates": rates}
+        write_json(tmp_path / f"transfer/{model}/1/transfer.json", found)
+    frame = collect(Tree(tmp_path, tuple(product(("gpt2", "gpt2e"), (1,)))), ["transfer"])
+    entries = (tiny_entry("gpt2"), tiny_entry("gpt2e"))
+    return Results("t", entries, (1,), frame, ("transfer",), bootstrap_samples=500)
+
+
+def test_seeds_are_those_of_the_fine_tunings_and_other_tasks_have_rows(several: Results) -> None:
+    rows = {(row[0], row[2], row[3]): row for row in build_transfer(several).rows}
+    assert len(rows) == 2 * (1 + 3)
+    assert str(rows["gap", "entities", "GPT2E"][8]).startswith("75.0 ± 0.0%")
+    assert str(rows["winobias after gap", "full", "GPT2"][8]).startswith("50.0 ± 0.0%")
+
+
+def test_entities_are_compared_with_shuffled_ones_and_with_other_models(several: Results) -> None:
+    found = {row[3]: row[4] for row in build_pairs(several).rows if row[0] == "gap"}
+    values = {name: cell.value for name, cell in found.items() if isinstance(cell, Number)}
+    assert values == {
+        "GPT2 − GPT2E": 0.0,
+        "GPT2E, full − entities": -0.25,
+        "GPT2E, full − entities-shuffled": 0.25,
+        "GPT2E, entities − entities-shuffled": 0.5,
+        "GPT2E, entities − GPT2, full": 0.25,
+    }
+
+
+def test_pronouns_by_gender_and_version(several: Results) -> None:
+    gap = {(row[0], row[1], row[2]): row for row in build_gap(several).rows}
+    assert [str(cell) for cell in gap["gap", "full", "GPT2"][4:]] == [
+        "60.0 ± 0.0%", "60.0 ± 0.0%", "30.0 ± 0.0%", "0.50 ± 0.00"
+    ]  # fmt: skip
+    bias = {(row[0], row[1], row[2]): row for row in build_winobias(several).rows}
+    pro, anti, gap_1, *rest = bias["gap", "full", "GPT2E"][4:]
+    assert (str(pro), str(anti)) == ("100.0 ± 0.0%", "50.0 ± 0.0%")
+    assert isinstance(gap_1, Number)
+    assert gap_1.value == 0.5
+    assert [str(cell) for cell in rest] == [MISSING] * 3
+
+
+def test_rates_and_where_entities_can_matter(several: Results) -> None:
+    assert [[str(cell) for cell in row] for row in build_rates(several).rows] == [
+        [label, "pretrained", "gap", "2.0000", "0.5000", "2, the last that was tried"]
+        for label in ("GPT2", "GPT2E")
+    ]
+    rows = {row[2]: [str(cell) for cell in row[4:]] for row in build_entities(several).rows}
+    assert rows == {"entities": ["4", "3", MISSING], "entities-shuffled": ["4", "3", "2"]}

@@ -51,6 +51,8 @@ from entity_transformers.train.loop import TrainingStopped
 WINDOW = 24
 KIND_NAMES = [name for name, kind in KINDS.items() if "causal" in kind.can]
 RECIPE = Recipe(
+    examples=None,
+    precision="float32",
     pretrained=True,
     layers=None,
     entities="off",
@@ -97,7 +99,7 @@ def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
     def ids(text: str) -> tuple[int, ...]:
         return tuple(tokenizer.encode(text).ids)
 
-    one, other = ids("a dog"), ids("the film ran")
+    one, other = ids("a dog"), ids(" the film ran")
     film = Example("a", "train", ("a dog",), 1)
     pair = Example("a", "train", ("a dog", "the film ran"), 2)
     [found] = make_inputs([film], "classification", tokenizer, None)
@@ -107,17 +109,17 @@ def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
     [found] = make_inputs([pair], "similarity", tokenizer, None)
     assert found.sequences == (
         (start, *one, delimiter, *other, extract),
-        (start, *other, delimiter, *one, extract),
+        (start, *ids("the film ran"), delimiter, *ids(" a dog"), extract),
     )
     asked = Example("a", "train", ("a dog",), 0, ("the film ran", "a dog"))
     [found] = make_inputs([asked], "choice", tokenizer, None)
     assert found.sequences == (
         (start, *one, delimiter, *other, extract),
-        (start, *one, delimiter, *one, extract),
+        (start, *one, delimiter, *ids(" a dog"), extract),
     )
     found, _ = make_inputs(choices(), "pronoun", tokenizer, None)
     assert found.sequences[1] == (
-        start, *ids("Ann met Bo because"), delimiter, *ids("Bo ran."), extract
+        start, *ids("Ann met Bo because"), delimiter, *ids(" Bo ran."), extract
     )  # fmt: skip
     [found] = make_inputs(
         [Example("a", "train", ("_ ran.",), 0, ("Ann", "Bo"), (0, 1))], "pronoun", tokenizer, None
@@ -153,6 +155,8 @@ def test_a_long_example_is_cut_to_the_window_and_says_so(tokenizer: Tokenizer) -
         assert {row[-1] for row in found.sequences} == {size + 2}
     with pytest.raises(ValueError, match="example a has no label, which training needs"):
         make_inputs([replace(long, label=None)], "entailment", tokenizer, None)
+    [judged] = make_inputs([replace(long, label=None)], "entailment", tokenizer, None, judged=True)
+    assert judged.label == -1
 
 
 TWO_HEADS = {
@@ -456,9 +460,14 @@ def make_study(folder: Path) -> Path:
             "full": {},
             "embeddings": {"layers": 0, "models": ["gpt2e"]},
             "entities": {"entities": "on"},
+            "entities-shuffled": {"entities": "shuffled", "tasks": ["gap"]},
             "of-another": {"epochs": 2, "models": ["gpt2"]},
+            "few": {"examples": 1, "learning_rate": 1e-3, "tasks": ["polarity"]},
         },
-        "tasks": ["polarity", "winogrande"],
+        "tasks": ["polarity", "winogrande", "gap"],
+        "seeds": [1, 2],
+        "rate_factors": [0.5, 2.0],
+        "precision": "bfloat16",
     }  # fmt: skip
     values["zero_shot"] = paper["zero_shot"]
     path = folder / "params.yaml"
@@ -495,19 +504,42 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(
         assert "epoch" not in caplog.text
     found = read_json(tmp_path / "one" / "transfer.json")
     assert json.dumps(found) == json.dumps(read_json(tmp_path / "two" / "transfer.json"))
-    assert [(one["task"], one["variant"]) for one in found["trainings"]] == [
-        (task, variant)
-        for task in ("polarity", "winogrande")
-        for variant in ("full", "embeddings", "entities")
+    more = {"polarity": ["few"], "gap": ["entities-shuffled"]}
+    assert [(one["task"], one["variant"], one["seed"]) for one in found["trainings"]] == [
+        (task, variant, seed)
+        for task in ("polarity", "winogrande", "gap")
+        for variant in ("full", "embeddings", "entities", *more.get(task, []))
+        for seed in (1, 2)
     ]
+    [tried] = found["rates"]  # every training begins with trained weights
+    assert (tried["task"], tried["seed"], tried["pretrained"]) == ("polarity", 1, True)
+    paper = yaml.safe_load((ROOT / "params.yaml").read_text())["transfer"]["learning_rate"]
+    losses = {one["learning_rate"]: one["loss"] for one in tried["trials"]}
+    assert set(losses) == {0.5 * paper, 2 * paper}
+    assert tried["best"] == min(losses, key=losses.__getitem__)
     for one in found["trainings"]:
         assert one["steps"] == 1
+        rate, few = one["recipe"]["learning_rate"], one["variant"] == "few"
+        assert rate == (1e-3 if few else tried["best"])
+        assert one["train_examples"] == (1 if few else one["train_examples"]) > 0
         judged = one["splits"]["test"]
         assert len(judged["right"]) == judged["examples"] == {"polarity": 2}.get(one["task"], 4)
+        pronouns = {"wsc273", "winobias", "gap"} - {one["task"]}
+        assert set(one["others"]) == (set() if one["task"] == "polarity" else pronouns)
+        for name, other in one["others"].items():
+            assert len(other["test"]["right"]) == other["test"]["examples"] > 0, name
+        if one["task"] == "gap":
+            assert {group["groups"].get("gender") for group in judged["groups"]} >= {None}
+        assert ("recalls" in judged) == one["variant"].startswith("entities")
+        assert ("moved" in judged) == (one["variant"] == "entities-shuffled")
+    assert not list((tmp_path / "work").glob("*/checkpoints"))
 
 
 BAD = [
-    ({"tasks": ["gap"]}, r"'gap' has no labels to train on"),
+    ({"also_score": ["snli"]}, r"also_score: 'snli' asks for no pronoun"),
+    ({"rate_task": "mrpc"}, r"rate_task: 'mrpc', expected one of tasks"),
+    ({"rate_factors": [1.0, 0.3]}, r"expected different ones above 0, smallest first"),
+    ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
     ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
     ({"variants": {"a b": {}}}, r"variants.a b: give it a name"),
@@ -533,7 +565,7 @@ def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
 
 def test_a_task_that_is_not_read_is_refused_before_anything_runs(tmp_path: Path) -> None:
     values = yaml.safe_load(make_study(tmp_path).read_text())
-    assert parse(values, "x").transfer.tasks == ("polarity", "winogrande")
+    assert parse(values, "x").transfer.tasks == ("polarity", "winogrande", "gap")
     values["examples"]["tasks"] = ["polarity", "wsc273", "winobias", "gap"]
     with pytest.raises(ParamsError, match=r"tasks: winogrande is not among examples.tasks: add it"):
         parse(values, "x")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -28,14 +29,22 @@ from entity_transformers.resolve.base import make_resolver
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
-from entity_transformers.study.steps.transfer import Recipe
+from entity_transformers.study.steps.transfer import Recipe, TransferParams
 from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import Finetuned, keep_layers
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs
-from entity_transformers.tasks.transfer.training import Finetuning, judge, predict
+from entity_transformers.tasks.transfer.training import (
+    Finetuning,
+    judge,
+    measure_loss,
+    predict,
+)
+from entity_transformers.tasks.zero_shot.judging import GROUPED, Decisions, pair_versions
+from entity_transformers.tasks.zero_shot.judging import judge as judge_groups
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import TrainingStopped, caught_signals
+from entity_transformers.train.progress import TrainingError
 
 log = logging.getLogger(__name__)
 
@@ -54,32 +63,106 @@ def finetune(
     task's dev and test; trainings that were finished before are taken from ``work``.
     """
     section = params.transfer
-    tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    files = [corpus / "tokenizer.json", examples / "examples.jsonl", *list_weights(lm)]
-    inputs = [provenance.file_digest(path) for path in files]
-    code = [find_code(key) for key in Plan(params).code_keys(STEPS["transfer"], model)]
-    found = []
-    with caught_signals() as caught:
-        for name, own in load_examples(examples, section.tasks).items():
-            for variant, recipe in section.list_variants(params.model(model)).items():
-                about = [recipe.model_dump_json(), section.resolver, name, model, str(seed)]
-                state = work / provenance.digest(*inputs, *code, *about)
-                done = state / "scores.json"
-                if not done.is_file():
-                    with hold(state, World()):
-                        log.info("%s, %s:", name, variant)
-                        entry, trained = open_model(params, lm, model, seed)
-                        _prepare(trained, entry, recipe, tokenizer, seed)
-                        job = _Job(params, find_task(name), own, tokenizer, recipe, seed)
-                        try:
-                            scores = job.run(trained, state, caught)
-                        except TrainingStopped as stop:
-                            log.info("%s", stop)
-                            raise SystemExit(runtime.STOPPED) from None
-                        write_json(done, scores)
-                found.append({"task": name, "variant": variant} | read_json(done))
-    about_it = {"model": model, "seed": seed}
+    runs = _Runs(params, corpus, lm, model, seed, work)
+    every = load_examples(examples, (*section.tasks, *section.also_score))
+    found, rates = [], {}
+    with caught_signals() as runs.caught:
+        try:
+            for name in section.tasks:
+                for variant, recipe in section.list_variants(params.model(model), name).items():
+                    own = section.variants[variant]
+                    if "learning_rate" not in own and len(section.rate_factors) > 1:
+                        if recipe.pretrained not in rates:
+                            rates[recipe.pretrained] = runs.try_rates(recipe.pretrained, every)
+                        best = rates[recipe.pretrained]["best"]
+                        recipe = recipe.model_copy(update={"learning_rate": best})
+                    for own_seed in section.seeds or (seed,):
+                        scores = runs.train(name, recipe, own_seed, every)
+                        about = {"task": name, "variant": variant, "seed": own_seed}
+                        found.append(about | scores)
+        except TrainingStopped as stop:
+            log.info("%s", stop)
+            raise SystemExit(runtime.STOPPED) from None
+    about_it = {"model": model, "seed": seed, "rates": list(rates.values())}
     write_json(output / "transfer.json", about_it | {"trainings": found})
+
+
+Every = Mapping[str, Sequence[Example]]
+"""The examples of each task."""
+
+
+class _Runs:
+    """The trainings of one model: each is kept in a folder of ``work`` when it is done."""
+
+    def __init__(
+        self,
+        params: Params,
+        corpus: Path,
+        lm: Path,
+        model: str,
+        seed: int,
+        work: Path,
+    ) -> None:
+        self.params, self.model, self.seed, self.lm, self.work = params, model, seed, lm, work
+        self.tokenizer = read_tokenizer(corpus / "tokenizer.json")
+        code = [find_code(key) for key in Plan(params).code_keys(STEPS["transfer"], model)]
+        files = [corpus / "tokenizer.json", *list_weights(lm)]
+        self.inputs = [*map(provenance.file_digest, files), *code, model, str(seed)]
+        self.caught: list[int] = []
+
+    def try_rates(self, pretrained: bool, every: Every) -> dict[str, Any]:
+        """The loss on dev of transfer.rate_task at each rate that is tried, and the best of them:
+        in the values of the section, with the first seed, nothing told of entities.
+        """
+        section = self.params.transfer
+        plain = Recipe(**{name: getattr(section, name) for name in Recipe.model_fields})
+        plain = plain.model_copy(update={"pretrained": pretrained, "entities": "off"})
+        seed = (section.seeds or (self.seed,))[0]
+        trials = []
+        for factor in section.rate_factors:
+            rate = section.learning_rate * factor
+            recipe = plain.model_copy(update={"learning_rate": rate})
+            try:
+                loss = self.train(section.rate_task, recipe, seed, every, trial=True)["loss"]
+            except TrainingError:
+                loss = None
+            log.info("%s at %g: %s on dev", section.rate_task, rate, loss)
+            trials.append({"learning_rate": rate, "loss": loss})
+        kept = [trial for trial in trials if trial["loss"] is not None]
+        if not kept:
+            raise ValueError(f"transfer.rate_factors: {self.model} diverges at all: lower them")
+        best = min(kept, key=lambda trial: trial["loss"])["learning_rate"]
+        about = {"pretrained": pretrained, "task": section.rate_task, "seed": seed}
+        return about | {"trials": trials, "best": best}
+
+    def train(
+        self, name: str, recipe: Recipe, seed: int, every: Every, trial: bool = False
+    ) -> dict[str, Any]:
+        """Scores of one training, or of a trial its loss on dev; from ``work`` where it is done."""
+        section = self.params.transfer
+        others = () if trial else _list_others(section, name)
+        read = [example for task in (name, *others) for example in every[task]]
+        about = [recipe.model_dump_json(), section.resolver, name, *others, str(seed), str(trial)]
+        told = provenance.digest(*(repr(example) for example in read))
+        state = self.work / provenance.digest(*self.inputs, told, *about)
+        done = state / "scores.json"
+        if not done.is_file():
+            with hold(state, World()):
+                entry, trained = open_model(self.params, self.lm, self.model, self.seed)
+                _prepare(trained, entry, recipe, self.tokenizer, seed)
+                job = _Job(self.params, name, every, self.tokenizer, recipe, seed)
+                log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
+                found = job.run(trained, state, self.caught, others, trial)
+                write_json(done, found)
+                shutil.rmtree(state / "checkpoints", ignore_errors=True)
+        return cast(dict[str, Any], read_json(done))
+
+
+def _list_others(section: TransferParams, name: str) -> tuple[str, ...]:
+    """The tasks that a training on this one is also scored on."""
+    if find_task(name).shape != "pronoun":
+        return ()
+    return tuple(other for other in section.also_score if other != name)
 
 
 def _prepare(
@@ -103,20 +186,29 @@ class _Job:
     def __init__(
         self,
         params: Params,
-        task: Task,
-        examples: Sequence[Example],
+        name: str,
+        every: Every,
         tokenizer: Tokenizer,
         recipe: Recipe,
         seed: int,
     ) -> None:
-        self.params, self.task, self.examples = params, task, examples
+        self.params, self.task, self.every = params, find_task(name), every
         self.tokenizer, self.recipe, self.seed = tokenizer, recipe, seed
 
-    def run(self, trained: LanguageModel, state: Path, caught: list[int]) -> dict[str, Any]:
-        """Train, and the scores on dev and test."""
+    def run(
+        self,
+        trained: LanguageModel,
+        state: Path,
+        caught: list[int],
+        others: Sequence[str],
+        trial: bool,
+    ) -> dict[str, Any]:
+        """Train, and the scores on dev and test, of other tasks too; of a trial the loss on dev."""
         torch.manual_seed(self.seed)
-        model = Finetuned(trained, self.task, self.recipe.dropout)
-        train = self._make("train", trained)
+        half = self.recipe.precision == "bfloat16"
+        model = Finetuned(trained, self.task, self.recipe.dropout, half)
+        own = self._choose_train()
+        train = self._make(model, self.task, own)
         training = Finetuning(
             model,
             train,
@@ -129,35 +221,76 @@ class _Job:
             log.info,
         )
         progress = training.run()
-        scored = {split: self._score(model, trained, split) for split in ("dev", "test")}
+        if trial:
+            return {"loss": self._measure_loss(model)}
+        splits = {split: self._score(model, self.task, split) for split in ("dev", "test")}
+        also = {
+            name: {split: self._score(model, find_task(name), split) for split in ("dev", "test")}
+            for name in others
+        }
         return {
             "recipe": json.loads(self.recipe.model_dump_json()),
             "train_examples": len(train),
             "train_cut": sum(one.cut for one in train),
             "steps": progress.step,
             "skipped_steps": progress.skipped_steps,
-            "splits": {split: scores for split, scores in scored.items() if scores},
+            "splits": {split: scores for split, scores in splits.items() if scores},
+            "others": {
+                name: {split: scores for split, scores in found.items() if scores}
+                for name, found in also.items()
+            },
         }
 
-    def _make(self, split: str, trained: LanguageModel) -> list[Inputs]:
-        own = [example for example in self.examples if example.split == split]
-        if split == "train" and not own:
+    def _choose_train(self) -> list[Example]:
+        """The examples to train on: those with a label, as many as the recipe says."""
+        own = [one for one in self.every[self.task.name] if one.split == "train"]
+        own = [one for one in own if one.label is not None]
+        if not own:
             raise ValueError(f"task {self.task.name} has no example of train to be trained on")
-        entities, chains = self.recipe.entities, None
+        most = self.recipe.examples or len(own)
+        return [own[i * len(own) // most] for i in range(most)] if most < len(own) else own
+
+    def _make(
+        self, model: Finetuned, task: Task, own: Sequence[Example], given: str | None = None
+    ) -> list[Inputs]:
+        """Inputs of examples, with the entities of the recipe if no others are ``given``."""
+        entities, chains = given or self.recipe.entities, None
         if entities != "off":
             resolver = make_resolver(self.params.transfer.resolver)
             chains = find_chains(resolver, entities == "shuffled", self.seed)
-        return make_inputs(own, self.task.shape, self.tokenizer, trained.context, chains)
+        longest = model.model.context
+        shape, first = task.shape, model.first
+        return make_inputs(own, shape, self.tokenizer, longest, chains, first=first, judged=True)
 
-    def _score(self, model: Finetuned, trained: LanguageModel, split: str) -> dict[str, Any] | None:
-        inputs = self._make(split, trained)
+    def _measure_loss(self, model: Finetuned) -> float:
+        """Of dev, per example."""
+        own = [one for one in self.every[self.task.name] if one.split == "dev"]
+        inputs = self._make(model, self.task, [one for one in own if one.label is not None])
+        if not inputs:
+            raise ValueError(f"transfer.rate_task: {self.task.name} has no example of dev")
+        return measure_loss(model, inputs, batch=self.recipe.batch)
+
+    def _score(self, model: Finetuned, task: Task, split: str) -> dict[str, Any] | None:
+        own = [one for one in self.every[task.name] if one.split == split]
+        inputs = self._make(model, task, own)
         if not inputs:
             return None
         found = predict(model, inputs, batch=self.recipe.batch)
         labels = np.array([one.label for one in inputs])
-        scores = judge(self.task, labels, found) | {"cut": sum(one.cut for one in inputs)}
+        scores = judge(task, labels, found) | {"cut": sum(one.cut for one in inputs)}
         if not model.is_number:
             scores["right"] = "".join("01"[right] for right in (labels == found).tolist())
-        shown = {key: value for key, value in scores.items() if key != "right"}
-        log.info("%s %s: %s", self.task.name, split, shown)
+            decisions = Decisions(own, found)
+            if task.name in GROUPED:
+                scores["groups"] = judge_groups(task.name, decisions)
+            if task.name == "winobias":
+                scores["pairs"] = pair_versions(decisions)
+        if self.recipe.entities != "off":
+            scores["recalls"] = sum(one.recalls for one in inputs)
+        if self.recipe.entities == "shuffled":
+            straight = self._make(model, task, own, "on")
+            scores["moved"] = sum(a != b for a, b in zip(inputs, straight, strict=True))
+        long = ("right", "groups", "pairs")
+        shown = {key: value for key, value in scores.items() if key not in long}
+        log.info("%s %s: %s", task.name, split, shown)
         return scores

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +18,11 @@ from entity_transformers.report.shares import Pair, compare_pairs, find_pairs, s
 STEP = "transfer"
 UNITS = {
     "accuracy": "fraction",
+    "majority": "fraction",
+    "gap_f1": "F1",
+    "recalls": "examples",
+    "moved": "examples",
+    "rate_loss": "nats per example",
     "matthews": "correlation",
     "pearson": "correlation",
     "f1_last_label": "F1",
@@ -32,6 +38,7 @@ _MEASURES = {
     "f1": "f1_last_label",
 }
 FULL, NO_PRETRAINING, NO_AUXILIARY = "full", "no-pretraining", "no-auxiliary"
+ENTITIES, SHUFFLED, LSTM = "entities", "entities-shuffled", "lstm"
 PRINTED = {
     ("snli-full", FULL): 0.899,
     ("race", FULL): 0.590,
@@ -40,8 +47,12 @@ PRINTED = {
     ("mrpc", FULL): 0.823, ("mrpc", NO_PRETRAINING): 0.794, ("mrpc", NO_AUXILIARY): 0.849,
     ("sts-b", FULL): 0.820, ("sts-b", NO_PRETRAINING): 0.309, ("sts-b", NO_AUXILIARY): 0.832,
     ("rte", FULL): 0.560, ("rte", NO_PRETRAINING): 0.538, ("rte", NO_AUXILIARY): 0.544,
+    ("cola", LSTM): 0.303, ("sst-2", LSTM): 0.905, ("mrpc", LSTM): 0.832,
+    ("sts-b", LSTM): 0.718, ("rte", LSTM): 0.546,
 }  # fmt: skip
-"""GPT-1's, of tables 2 to 5, by task and the variant of that name."""
+"""GPT-1's, of tables 2 to 5, by task and the variant of that name; `LSTM`: the full variant of
+table 5's LSTM.
+"""
 
 
 def measure(tree: Tree) -> Iterator[Row]:
@@ -49,52 +60,131 @@ def measure(tree: Tree) -> Iterator[Row]:
     alone is right: models in pairs (``against=MODEL``), and variants (``other=VARIANT``).
     """
     right: dict[tuple[int, str, str], dict[tuple[str, str], str]] = {}
-    for model, seed, found in tree.each(STEP, "transfer.json"):
-        run: dict[str, Any] = {"model": model, "seed": seed}
+    for model, of_model, found in tree.each(STEP, "transfer.json"):
+        for tried in found.get("rates", ()):
+            yield from _measure_rates(tried, model)
         for one in found["trainings"]:
-            condition = write_condition(task=one["task"], variant=one["variant"])
+            seed, variant = one.get("seed", of_model), one["variant"]
+            run: dict[str, Any] = {"model": model, "seed": seed}
+            condition = write_condition(task=one["task"], variant=variant)
             count = one["train_examples"]
             yield Row(STEP, "train_examples", count, "train", condition, **run)
             yield Row(STEP, "texts_cut", one["train_cut"], "train", condition, **run)
-            for split, scores in one["splits"].items():
-                place: dict[str, Any] = {"split": split, "condition": condition, **run}
-                for name, measured in _MEASURES.items():
-                    if name in scores:
-                        yield Row(STEP, measured, scores[name], count=scores["examples"], **place)
-                yield Row(STEP, "texts_cut", scores["cut"], **place)
-                if "right" in scores:
-                    trial = right.setdefault((seed, one["task"], split), {})
-                    trial[model, one["variant"]] = scores["right"]
+            for task, splits in {one["task"]: one["splits"], **_name_others(one)}.items():
+                for split, scores in splits.items():
+                    condition = write_condition(task=task, variant=variant)
+                    place: dict[str, Any] = {"split": split, "condition": condition, **run}
+                    yield from _measure_scores(scores, place, task, variant)
+                    if "right" in scores:
+                        trial = right.setdefault((seed, task, split), {})
+                        trial[model, variant] = scores["right"]
     for (seed, task, split), judged in right.items():
         for (one_of, ours), (other_of, theirs) in combinations(judged.items(), 2):
             (model, variant), (against, other) = one_of, other_of
-            if variant == other:
-                about = {"task": task, "variant": variant, "against": against}
-            elif model == against and variant == FULL:
-                about = {"task": task, "variant": variant, "other": other}
-            else:
-                continue
             pair = Pair.of(ours, theirs)
-            for name, value in (("only_first", pair.first), ("only_second", pair.second)):
-                condition = write_condition(**about)
-                yield Row(STEP, name, value, split, condition, pair.examples, model, seed)
+            for about in _name_pairs(task, model, variant, against, other):
+                if about.pop("turned", ""):
+                    row, counts = against, (pair.second, pair.first)
+                else:
+                    row, counts = model, (pair.first, pair.second)
+                for name, value in zip(("only_first", "only_second"), counts, strict=True):
+                    condition = write_condition(**about)
+                    yield Row(STEP, name, value, split, condition, pair.examples, row, seed)
 
 
-def _list_trials(results: Results) -> list[tuple[str, str, str]]:
+def _name_others(one: Mapping[str, Any]) -> dict[str, Any]:
+    """The splits of other tasks that a training was scored on."""
+    return {f"{name} after {one['task']}": found for name, found in one.get("others", {}).items()}
+
+
+def _measure_rates(tried: Mapping[str, Any], model: str) -> Iterator[Row]:
+    """Loss on dev by rate, with and without pretraining."""
+    for trial in tried["trials"]:
+        about = {"task": tried["task"], "pretrained": tried["pretrained"]}
+        condition = write_condition(rate=f"{trial['learning_rate']:g}", **about)
+        loss, seed = trial["loss"], tried["seed"]
+        yield Row(STEP, "rate_loss", loss, "dev", condition, model=model, seed=seed)
+
+
+def _measure_scores(
+    scores: Mapping[str, Any], place: Mapping[str, Any], task: str, variant: str
+) -> Iterator[Row]:
+    """Of one task and split; GAP's official F1 by gender."""
+    for name, measured in _MEASURES.items():
+        if name in scores:
+            yield Row(STEP, measured, scores[name], count=scores["examples"], **place)
+    yield Row(STEP, "texts_cut", scores["cut"], **place)
+    for name in ("majority", "recalls", "moved"):
+        if name in scores:
+            yield Row(STEP, name, scores[name], count=scores["examples"], **place)
+    for group in scores.get("groups", ()):
+        about = {"task": task, "variant": variant, **group["groups"]}
+        own = {**place, "condition": write_condition(**about)}
+        if "f1" in group:
+            yield Row(STEP, "gap_f1", group["f1"], count=group["examples"], **own)
+        if group["groups"]:
+            yield Row(STEP, "accuracy", group["accuracy"], count=group["examples"], **own)
+    for found in scores.get("pairs", ()):  # of WinoBias' two versions
+        about = {"task": task, "variant": variant, "against": "version-anti"}
+        own = {**place, "condition": write_condition(type_=found["type"], **about)}
+        for name, key in (("only_first", "only_pro"), ("only_second", "only_anti")):
+            yield Row(STEP, name, found[key], count=found["sentences"], **own)
+
+
+def _name_pairs(
+    task: str, model: str, variant: str, against: str, other: str
+) -> Iterator[dict[str, str]]:
+    """What two trials are compared as: two models in one variant; a model's full variant with
+    another, and a variant with the one of its name without the auxiliary loss; with entities, a
+    model beside itself with shuffled ones and beside others' full variant (``turned``: the second
+    less the first).
+    """
+    if variant == other:
+        yield {"task": task, "variant": variant, "against": against}
+    elif model == against:
+        if variant == FULL or (variant == ENTITIES and other == SHUFFLED):
+            yield {"task": task, "variant": variant, "other": other}
+    elif (variant, other) == (ENTITIES, FULL):
+        yield {"task": task, "variant": variant, "other": other, "against": against}
+    elif (variant, other) == (FULL, ENTITIES):
+        about = {"task": task, "variant": other, "other": variant, "against": model}
+        yield {**about, "turned": "yes"}
+
+
+def with_own_seeds(results: Results) -> Results:
+    """The results under the seeds of the fine-tunings."""
+    seeds = {row.seed for row in results.frame.find(step=STEP) if row.seed is not None}
+    return replace(results, seeds=tuple(sorted(seeds)))
+
+
+def _find_measure(task: str) -> str:
+    """A task's own measure; ``task`` may be one ``after`` another."""
+    return _MEASURES[find_task(task.partition(" ")[0]).metric]
+
+
+def list_trials(results: Results) -> list[tuple[str, str, str]]:
     """Task, split and variant of what was scored, in the order of measures.csv."""
     found: dict[tuple[str, str, str], None] = {}
     for row in results.frame.find(step=STEP):
         about = read_condition(row.condition)
-        if row.measure in _MEASURES.values():
+        if row.measure in _MEASURES.values() and set(about) == {"task", "variant"}:
             found[about["task"], row.split, about["variant"]] = None
     return list(found)
 
 
+def _print_paper(model: ModelEntry, task: str, variant: str) -> float | None:
+    """GPT-1's number for a kind of model that it has one of: a transformer, or an LSTM."""
+    if model.kind.era == "recurrent":
+        return PRINTED.get((task, LSTM)) if variant == FULL else None
+    return PRINTED.get((task, variant))
+
+
 def build_transfer(results: Results) -> Table:
     """A row per task, split, variant and model, with the task's own measure."""
+    results = with_own_seeds(results)
 
     def row(task: str, split: str, variant: str, model: ModelEntry) -> tuple[Cell, ...] | None:
-        own = _MEASURES[find_task(task).metric]
+        own = _find_measure(task)
         key = Key(STEP, own, split, write_condition(task=task, variant=variant))
         if not results.has(model, key):
             return None
@@ -104,7 +194,8 @@ def build_transfer(results: Results) -> Table:
             low, high = share_interval(statistic.mean * count, round(count))
             cell = Number(statistic.mean, 1, statistic.std, low, high, percent=True)
         trained = Key(STEP, "train_examples", "train", key.condition)
-        printed = PRINTED.get((task, variant)) if split == "test" else None
+        printed = _print_paper(model, task, variant) if split == "test" else None
+        majority = results.statistic(model, replace(key, measure="majority")).mean
         return (
             task,
             split,
@@ -112,13 +203,14 @@ def build_transfer(results: Results) -> Table:
             write_label(model),
             Number(results.statistic(model, trained).mean, 0),
             Number(count, 0),
-            find_task(task).metric,
+            own.removesuffix("_last_label"),
+            Number(majority, 1, percent=True),
             cell,
             Number(printed, 1, percent=True),
         )
 
     rows = (
-        row(*trial, model) for trial in _list_trials(results) for model in results.measured(STEP)
+        row(*trial, model) for trial in list_trials(results) for model in results.measured(STEP)
     )
     return Table(
         name="transfer",
@@ -131,6 +223,7 @@ def build_transfer(results: Results) -> Table:
             "Trained on",
             "Examples",
             "Measure",
+            "Commonest label",
             "Score",
             "Paper (GPT-1)",
         ),
@@ -140,45 +233,43 @@ def build_transfer(results: Results) -> Table:
             " its last state, as GPT-1 was."
         ),
         note=(
-            "Accuracy with the 95% interval of a bootstrap over examples. Weights are those of the"
-            " last epoch. The paper's are of a model of 117 million parameters pretrained on 800"
-            " million words, those of GLUE's tasks on hidden test sets, where test here is the"
-            " published dev (docs/transfer.md). Printed numbers stand where the task is the same:"
-            " not beside snli, which is trained on a part of SNLI's dev."
+            "Accuracy with the 95% interval of a bootstrap over examples; ±: standard deviation"
+            " over seeds of the fine-tuning, which all begin with the same weights where the study"
+            " has one seed. Commonest label: what always saying it would score. Full: nothing is"
+            " told of entities. A task after another: the model was trained on the other. Weights"
+            " are those of the last epoch. The paper's are of a model of 117 million parameters"
+            " pretrained on 800 million words, those of GLUE's tasks on hidden test sets, where"
+            " test here is the published dev (docs/transfer.md). Printed numbers stand where the"
+            " task is the same: not beside snli, which is trained on a part of SNLI's dev."
         ),
     )
 
 
 def build_pairs(results: Results) -> Table:
-    """A row per task, split and pair of models, or of the full variant and another."""
+    """A row per task, split and pair of models, or of a model's variants."""
+    results = with_own_seeds(results)
     entries = {model.name: model for model in results.measured(STEP)}
 
+    def compared(split: str, model: ModelEntry, **about: str) -> tuple[Cell, Cell] | None:
+        key = Key(STEP, "only_first", split, write_condition(**about))
+        pairs = find_pairs(results, model, key)
+        return compare_pairs(pairs, results.bootstrap_samples) if pairs else None
+
     def rows() -> Iterator[tuple[Cell, ...]]:
-        for task, split, variant in _list_trials(results):
+        variants = list(dict.fromkeys(variant for *_, variant in list_trials(results)))
+        for task, split, variant in list_trials(results):
             for model in entries.values():
+                label = write_label(model)
                 for against, other in entries.items():
                     about = {"task": task, "variant": variant, "against": against}
-                    if pairs := find_pairs(
-                        results, model, Key(STEP, "only_first", split, write_condition(**about))
-                    ):
-                        yield (
-                            task,
-                            split,
-                            variant,
-                            write_pair(model, other),
-                            *compare_pairs(pairs, results.bootstrap_samples),
-                        )
-                about = {"task": task, "variant": FULL, "other": variant}
-                if pairs := find_pairs(
-                    results, model, Key(STEP, "only_first", split, write_condition(**about))
-                ):
-                    yield (
-                        task,
-                        split,
-                        MISSING,
-                        f"{write_label(model)}, {FULL} − {variant}",
-                        *compare_pairs(pairs, results.bootstrap_samples),
-                    )
+                    if cells := compared(split, model, **about):
+                        yield (task, split, variant, write_pair(model, other), *cells)
+                    if cells := compared(split, model, **about, other=FULL):
+                        named = f"{label}, {variant} − {write_label(other)}, {FULL}"
+                        yield (task, split, MISSING, named, *cells)
+                for own in variants:
+                    if cells := compared(split, model, task=task, variant=own, other=variant):
+                        yield (task, split, MISSING, f"{label}, {own} − {variant}", *cells)
 
     return Table(
         name="transfer_pairs",

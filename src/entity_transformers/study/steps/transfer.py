@@ -22,6 +22,13 @@ from entity_transformers.study.steps.base import MODEL, Shown, Step
 from entity_transformers.study.steps.examples import check_causal_resolver, check_tasks
 
 
+def _check_factors(factors: tuple[float, ...]) -> tuple[float, ...]:
+    """Different ones above 0, smallest first; ValueError."""
+    if min(factors) <= 0 or list(factors) != sorted(set(factors)):
+        raise ValueError(f"{list(factors)}: expected different ones above 0, smallest first")
+    return factors
+
+
 def _read_switch(value: Any) -> Any:
     return {"True": "on", "False": "off"}.get(str(value), value)
 
@@ -56,6 +63,12 @@ class Recipe(Section):
         Field(lt=1, description="of the steps: up to the highest rate; then to 0 in a line"),
     ]
     batch: Annotated[Size, Field(description="examples of a step")]
+    examples: Annotated[
+        Size | None, Field(description="of train, evenly spaced where there are more; null: all")
+    ]
+    precision: Annotated[
+        Literal["float32", "bfloat16"], Field(description="in which the model computes")
+    ]
     epochs: Annotated[Size, Field(description="passes over train")]
     dropout: Annotated[Number, Field(ge=0, lt=1, description="before the classifier")]
     weight_decay: Annotated[NonNegative, Field(description="AdamW's, on matrices only")]
@@ -70,6 +83,30 @@ class TransferParams(Recipe):
         AfterValidator(check_tasks),
         Field(min_length=1, description="of examples.tasks, with a split train"),
     ]
+    also_score: Annotated[
+        tuple[str, ...],
+        AfterValidator(check_tasks),
+        Field(description="pronouns' tasks on which what is trained on another of them is scored"),
+    ]
+    seeds: Annotated[
+        tuple[Integer, ...] | None,
+        Field(
+            min_length=1,
+            description="of the fine-tunings, in a study of one seed; null: the run's own",
+        ),
+    ]
+    rate_factors: Annotated[
+        tuple[Number, ...],
+        AfterValidator(_check_factors),
+        Field(
+            min_length=1,
+            description=(
+                "times learning_rate, each tried by every model with and without pretraining; that"
+                " of the lowest loss on dev is taken. A variant with a rate of its own tries none"
+            ),
+        ),
+    ]
+    rate_task: Annotated[str, Field(description="of tasks, the one they are tried on")]
     resolver: Annotated[
         str,
         AfterValidator(check_causal_resolver),
@@ -80,8 +117,8 @@ class TransferParams(Recipe):
         Field(
             min_length=1,
             description=(
-                "trainings by name: what differs from the values here, and under models, where it"
-                " is not all, of which models there is one"
+                "trainings by name: what differs from the values here, and under models and tasks,"
+                " where it is not all, of which models and on which tasks there is one"
             ),
         ),
     ]
@@ -91,8 +128,13 @@ class TransferParams(Recipe):
         from entity_transformers.corpus.tasks import find_task
 
         for name in self.tasks:
-            if "train" not in find_task(name).splits or name == "gap":
+            if "train" not in find_task(name).splits:
                 raise ValueError(f"tasks: {name!r} has no labels to train on")
+        if self.rate_task not in self.tasks:
+            raise ValueError(f"rate_task: {self.rate_task!r}, expected one of tasks")
+        for name in self.also_score:
+            if find_task(name).shape != "pronoun":
+                raise ValueError(f"also_score: {name!r} asks for no pronoun")
         for name in self.variants:
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
                 raise ValueError(f"variants.{name}: give it a name of a-z, 0-9, - and _")
@@ -102,33 +144,38 @@ class TransferParams(Recipe):
     def recipe(self, variant: str) -> Recipe:
         """The values of one variant; ValueError for one that is unknown or out of range."""
         own = {name: getattr(self, name) for name in Recipe.model_fields}
-        given = {key: value for key, value in self.variants[variant].items() if key != "models"}
+        about = ("models", "tasks")
+        given = {key: value for key, value in self.variants[variant].items() if key not in about}
         if unknown := given.keys() - own.keys():
             raise ValueError(
                 f"variants.{variant}.{sorted(unknown)[0]}: no such key, expected one of"
-                f" {', '.join(own)}, models"
+                f" {', '.join((*own, *about))}"
             )
         return Recipe.model_validate(own | given)
 
-    def list_variants(self, entry: ModelEntry) -> dict[str, Recipe]:
-        """The trainings of one model, by name."""
+    def list_variants(self, entry: ModelEntry, task: str) -> dict[str, Recipe]:
+        """The trainings of one model on a task, by name."""
         recipes = {name: self.recipe(name) for name in self.variants}
         return {
             name: recipe
             for name, recipe in recipes.items()
             if entry.name in self.variants[name].get("models", [entry.name])
+            and task in self.variants[name].get("tasks", [task])
             and (recipe.entities == "off" or entry.can({"entities"}))
         }
 
     def check_models(self, known: Collection[str]) -> None:
-        """ValueError for a variant of models that the study does not have."""
+        """ValueError for a variant of models that the study does not have, or of tasks that are not
+        trained on.
+        """
         for name, variant in self.variants.items():
-            models = variant.get("models", [])
-            if not isinstance(models, list) or set(models) - set(known):
-                raise ValueError(
-                    f"transfer.variants.{name}.models: {models!r}, expected a list of"
-                    f" {', '.join(known)}"
-                )
+            for key, possible in (("models", known), ("tasks", self.tasks)):
+                named = variant.get(key, [])
+                if not isinstance(named, list) or set(named) - set(possible):
+                    raise ValueError(
+                        f"transfer.variants.{name}.{key}: {named!r}, expected a list of"
+                        f" {', '.join(possible)}"
+                    )
 
 
 STEP = Step(
@@ -154,6 +201,10 @@ STEP = Step(
         tables={
             "transfer": "report.transfer:build_transfer",
             "transfer_pairs": "report.transfer:build_pairs",
+            "transfer_gap": "report.transfer_pronouns:build_gap",
+            "transfer_winobias": "report.transfer_pronouns:build_winobias",
+            "transfer_entities": "report.transfer_trials:build_entities",
+            "transfer_rates": "report.transfer_trials:build_rates",
         },
     ),
 )

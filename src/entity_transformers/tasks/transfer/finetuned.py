@@ -53,10 +53,14 @@ class Finetuned(nn.Module):
     embeddings and the head's weights are drawn from torch's present state.
     """
 
-    def __init__(self, model: LanguageModel, task: Task, dropout: float) -> None:
+    def __init__(
+        self, model: LanguageModel, task: Task, dropout: float, half: bool = False
+    ) -> None:
+        """``half``: the model, not its head, computes in bfloat16."""
         super().__init__()
+        self.first = len(model.output_weight)
         extend_vocabulary(model)
-        self.model, self.task = model, task
+        self.model, self.task, self.reduced = model, task, half
         self.module = model.module
         self.head = Head(model.width, task, dropout).to(model.device)
 
@@ -69,13 +73,14 @@ class Finetuned(nn.Module):
         rows = [torch.tensor(row) for example in examples for row in example.sequences]
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.model.device)
-        hidden = self._encode(tokens, examples)
         nats = torch.zeros(len(rows), device=tokens.device)
-        if words:
-            there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-            targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
-            nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
-        states = hidden[torch.arange(len(rows), device=tokens.device), lengths - 1]
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.reduced):
+            hidden = self._encode(tokens, examples)
+            if words:
+                there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+                targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
+                nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
+        states = hidden.float()[torch.arange(len(rows), device=tokens.device), lengths - 1]
         parts = states.split([len(example.sequences) for example in examples])
         if self.task.shape in ("choice", "pronoun"):
             scores = [self.head(part)[:, 0] for part in parts]

@@ -5,6 +5,9 @@ entailment      [start] premise [delimiter] hypothesis [extract]
 similarity      both orders of [start] one [delimiter] other [extract]; their states are added
 choice          [start] context [delimiter] answer [extract], for each answer
 pronoun         as choice: the sentence before the pronoun, then a candidate and the rest
+
+A text after a delimiter begins with a space, so that its first word is the token that it is inside
+a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Inputs:
-    """An example: its sequences of tokens, its label (an index, or a number), and whether something
-    of it was cut.
+    """An example: its sequences of tokens, its label (an index, or a number; -1: none is right),
+    and whether something of it was cut.
 
     entities  of each sequence the entity of each token, 0 for none; (): no entities are given
     read      of each sequence the tokens of [start] and the first of two texts, which leave their
@@ -40,6 +43,12 @@ class Inputs:
     cut: bool
     entities: tuple[tuple[int, ...], ...] = ()
     read: tuple[int, ...] = ()
+
+    @property
+    def recalls(self) -> bool:
+        """Does an entity of a first text come again after it, so that the memory holds it?"""
+        pairs = zip(self.entities, self.read, strict=True)
+        return any(set(one[:at]) & set(one[at:]) - {0} for one, at in pairs)
 
 
 def list_parts(example: Example, shape: Shape) -> list[tuple[str, ...]]:
@@ -63,24 +72,33 @@ def make_inputs(
     tokenizer: Tokenizer,
     longest: int | None,
     chains: Chains | None = None,
+    *,
+    first: int | None = None,
+    judged: bool = False,
 ) -> list[Inputs]:
     """The inputs of examples, in sequences of at most ``longest`` tokens (None: any), with entities
-    where ``chains`` gives any.
+    where ``chains`` gives any. ``first``: the id of start, None: the one after the encoder's.
 
     Of a longer one the context of a choice loses its beginning, then the answer its end; of other
-    sequences the longer text loses its end. An example without a label is refused (ValueError).
+    sequences the longer text loses its end. An example without a label is refused (ValueError) but
+    where it is ``judged`` alone.
     """
-    size = tokenizer.get_vocab_size()
+    size = tokenizer.get_vocab_size() if first is None else first
     start, delimiter, extract = range(size, size + NEW)
     parts = [list_parts(example, shape) for example in examples]
-    texts = [text for sequences in parts for texts in sequences for text in texts]
+    texts = [
+        " " * (at > 0) + text
+        for sequences in parts
+        for texts in sequences
+        for at, text in enumerate(texts)
+    ]
     with spelled_out(tokenizer):
         encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
     sentences = [one for sequences in parts for one in sequences]
     given = iter(_pair_with_entities(sentences, encoded, chains))
     found = []
     for example, sequences in zip(examples, parts, strict=True):
-        if example.label is None:
+        if example.label is None and not judged:
             raise ValueError(f"example {example.name} has no label, which training needs")
         rows, read, cut = [], [], False
         for _ in sequences:
@@ -97,7 +115,8 @@ def make_inputs(
             tuple(tuple(pair[part] for pair in row) for row in rows) for part in (0, 1)
         )
         more = (entities, tuple(read)) if chains is not None else ()
-        found.append(Inputs(tokens, float(example.label), cut, *more))
+        label = -1.0 if example.label is None else float(example.label)
+        found.append(Inputs(tokens, label, cut, *more))
     return found
 
 
@@ -111,7 +130,8 @@ def _pair_with_entities(
     pieces = [[next(each) for _ in texts] for texts in sentences]
     ends = []
     for texts, parts in zip(sentences, pieces, strict=True):
-        begins = [sum(len(text) + 1 for text in texts[:at]) for at in range(len(texts))]
+        # a later text was encoded with the space before it
+        begins = [sum(map(len, texts[:at])) + max(0, at - 1) for at in range(len(texts))]
         ends.append(
             [
                 [begin + last for _, last in part.offsets]

@@ -171,6 +171,17 @@ def predict(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> np.n
     return found
 
 
+@torch.inference_mode()
+def measure_loss(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> float:
+    """L2 of examples that all have a label, their mean."""
+    model.eval()
+    total = 0.0
+    for at in range(0, len(examples), batch):
+        part = examples[at : at + batch]
+        total += float(model.losses(part, words=False).task) * len(part)
+    return total / len(examples)
+
+
 def judge(task: Task, labels: np.ndarray, found: np.ndarray) -> dict[str, Any]:
     """Scores of predictions by the task's metric, and the accuracy where labels are no numbers:
     Matthews' correlation, F1 of the last label, Pearson's correlation. A correlation with a
@@ -183,6 +194,7 @@ def judge(task: Task, labels: np.ndarray, found: np.ndarray) -> dict[str, Any]:
     scores: dict[str, Any] = {
         "examples": len(labels),
         "accuracy": float((labels == found).mean()),
+        "majority": float(np.unique(labels, return_counts=True)[1].max() / len(labels)),
     }
     if task.metric != "accuracy":
         last = len(task.labels) - 1
