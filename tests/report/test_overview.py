@@ -8,18 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from scipy import stats
 
 from entity_transformers.kinds import ERAS, KINDS
+from entity_transformers.report import lambada
 from entity_transformers.report.cells import MISSING, Number
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.differences import seed_interval
-from entity_transformers.report.frame import Frame, Row
-from entity_transformers.report.lm import build_models
+from entity_transformers.report.equal_time import build_equal_time, list_timed
+from entity_transformers.report.frame import Frame, Key, Row
+from entity_transformers.report.lm import build_models, count_seconds
 from entity_transformers.report.overview import (
     build_overview,
     draw_overview,
     list_systems,
     measure_apart,
+    read_accuracy,
     read_bits,
     read_f1,
 )
@@ -100,8 +104,8 @@ def test_a_pretraining_that_is_not_counted_is_named(systems: Results) -> None:
     assert " GPT2 went on from other weights, whose tokens and seconds are counted." in table.note
     names = [entry.name for entry in list_systems(later)]
     plain, more = (build_overview(one).rows[names.index("gpt2")] for one in (later, counted))
-    assert [more[i].value - plain[i].value for i in (4, 5)] == [pytest.approx(1e6), 5e4]
-    assert all(more[i] == plain[i] for i in range(6, 11))
+    assert [more[i].value - plain[i].value for i in (5, 6)] == [pytest.approx(1e6), 5e4]
+    assert all(more[i] == plain[i] for i in range(7, 14))
 
 
 def test_bits_per_byte_and_an_interval_that_covers_documents_and_seeds(full: Any) -> None:
@@ -146,6 +150,80 @@ def test_f1_is_the_taggers_with_an_interval(full: Any) -> None:
     assert found.high == pytest.approx(max(high, seeds[1]), abs=0.005)
 
 
+def column(systems: Results, name: str) -> dict[str, Number]:
+    """Of the overview, by system."""
+    table = build_overview(systems)
+    place = table.columns.index(name)
+    cells = {str(row[0]): row[place] for row in table.rows}
+    return {label: cell for label, cell in cells.items() if isinstance(cell, Number)}
+
+
+def test_sizes_and_bits_stand_beside_the_baseline_s(systems: Results) -> None:
+    sizes, bits = column(systems, "Parameters"), column(systems, "Bits per byte")
+    shares, gaps = column(systems, "of GPT2's"), column(systems, "less GPT2's")
+    assert shares["GPT2"].value == 1
+    assert gaps["GPT2"].value is None
+    own = sizes["GPT2E"].value, sizes["GPT2"].value
+    assert shares["GPT2E"].value == pytest.approx(own[0] / own[1])
+    gap, found = gaps["GPT2E"], (bits["GPT2E"], bits["GPT2"])
+    assert gap.value == pytest.approx(found[0].value - found[1].value, abs=2e-3)
+    assert gap.low < gap.value < gap.high
+    # paired: the same documents are hard for both
+    assert gap.high - gap.low < found[0].high - found[0].low
+
+
+def test_perplexity_has_the_interval_of_the_bits(systems: Results) -> None:
+    words, bits = column(systems, "PPL per word")["GPT2"], column(systems, "Bits per byte")["GPT2"]
+    for ours, theirs in ((words.low, bits.low), (words.high, bits.high)):
+        assert np.log(ours) / np.log(words.value) == pytest.approx(theirs / bits.value)
+
+
+def test_accuracy_has_wilson_s_interval(systems: Results) -> None:
+    model = next(entry for entry in systems.entries if entry.name == "gpt2")
+    found = read_accuracy(systems, model)
+    values = systems.by_seed(model, lambada.at("last_word_accuracy"))
+    row = systems.frame.get(lambada.at("last_word_accuracy"), "gpt2", systems.seeds[0])
+    assert row is not None
+    right = round(np.mean(list(values.values())) * row.count * len(values))
+    one = stats.binomtest(right // len(values), row.count).proportion_ci(method="wilson")
+    seeds = seed_interval(list(values.values()))
+    step = 1 / row.count  # the mean of several seeds may be no whole number of passages
+    assert found.low == pytest.approx(max(0, min(one.low, seeds[0])), abs=step)
+    assert found.high == pytest.approx(max(one.high, seeds[1]), abs=step)
+
+
+def test_seconds_are_of_the_steps_alone(systems: Results) -> None:
+    model = next(entry for entry in systems.entries if entry.name == "gpt2")
+    own, total = (
+        {row.seed: row.value for row in systems.frame.find(step="lm", measure=name, model="gpt2")}
+        for name in ("seconds_per_step", "seconds_total")
+    )
+    steps = systems.by_seed(model, Key("lm", "steps"))
+    found = count_seconds(systems, model).mean
+    assert found == pytest.approx(np.mean([own[seed] * steps[seed] for seed in systems.seeds]))
+    assert found != pytest.approx(np.mean(list(total.values())))
+
+
+def test_at_equal_time_each_curve_is_read_where_it_was(systems: Results) -> None:
+    table = build_equal_time(systems)
+    rows = {str(row[0]): row for row in table.rows}
+    whole = {label: row[2].value for label, row in rows.items()}
+    least = min(whole.values())
+    for model in list_timed(systems):
+        row = rows[write_label(model)]
+        second = row[1].value
+        for share, cell in zip((0.25, 0.5, 1.0), row[3:6], strict=True):
+            expected = []
+            for run in systems.of(model):
+                there = run.curve["step"] * second <= share * least * (1 + 1e-6)
+                expected.append(run.curve["train_loss"][there][-1])
+            assert cell.value == pytest.approx(np.mean(expected))
+        assert row[6].value == pytest.approx(
+            np.mean([run.curve["train_loss"][-1] for run in systems.of(model)])
+        )
+    assert "GloVe" not in " ".join(rows)
+
+
 def test_mentions_apart_is_the_mean_over_parts_of_speech(full: Any) -> None:
     found = measure_apart(full, full.entry("gpt2"))
     for seed in full.seeds:
@@ -163,7 +241,7 @@ def test_what_was_not_measured_is_a_dash(systems: Results) -> None:
     kept = [row for row in systems.frame if row.step == "lm"]
     bare = replace(systems, frame=type(systems.frame)(kept), runs=())
     row = build_overview(bare).rows[0]
-    for cell in row[6:]:
+    for cell in row[7:]:
         assert isinstance(cell, Number)
         assert str(cell) == MISSING
     assert draw_overview(bare) is None

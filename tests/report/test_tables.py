@@ -34,7 +34,14 @@ from entity_transformers.study.steps import METHOD
 Study = Callable[..., Any]
 TAGS = "passages/lambada_tags.json"
 PRINTED = {"gpt2": "GPT2", "gpt2e": "GPT2E"}
-ABSENT = {"recall", "scaling", "overview", "objectives", "ner_layers"}  # from the fixture
+ABSENT = {
+    "recall",
+    "scaling",
+    "overview",
+    "equal_time",
+    "objectives",
+    "ner_layers",
+}  # from the fixture
 SHOWN = [step for step in CATALOGUE if step in METHOD]  # those of the fixture
 
 

@@ -153,7 +153,9 @@ def read_accuracy(results: Results, model: ModelEntry) -> Number:
     half = z * math.sqrt(share * (1 - share) / passages + z**2 / (4 * passages**2))
     scale = 1 + z**2 / passages
     interval = max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
-    return _with_interval(mean, interval, values.values(), 2, percent=True)
+    found = _with_interval(mean, interval, values.values(), 2, percent=True)
+    low, high = max(0.0, found.low or 0.0), min(1.0, 1.0 if found.high is None else found.high)
+    return replace(found, low=low, high=high)  # no share lies beyond, whatever Student says
 
 
 def _with_interval(
@@ -212,7 +214,7 @@ def build_overview(results: Results) -> Table:
             "Bits per byte",
             f"less {other}'s",
             "LAMBADA accuracy",
-            "its nats",
+            "LAMBADA nats",
             "Mentions apart",
             "NER F1",
         ),
@@ -228,7 +230,7 @@ def _note(results: Results, systems: list[ModelEntry]) -> str:
         "Perplexity and bits per byte of the test split, no entities given; differences are of the"
         " same documents. Brackets: 95 %, wide enough for documents (LAMBADA: passages)"
         f" {'and for seeds; ±: standard deviation over seeds' if several else 'alone: one seed'}."
-        " Its nats: of the last word, all its tokens. Mentions apart: cosine, in context and"
+        " LAMBADA's nats: of the last word, all its tokens. Mentions apart: cosine, in context and"
         " without the mean vector, of one entity's mentions less that of different entities'."
         " Seconds: the median of a training step times their number, validations left out."
     )
