@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ def study(tmp_path: Path) -> Path:
         mode="json"
     )
     values["models"] = {kind: {"kind": kind} for kind in KIND}
+    values["models"]["berte"] = {"kind": "berte", "labels": "gold"}
     values["study"]["steps"] = ["corpus", "lm", "pseudo_perplexity"]
     values["pseudo_perplexity"] = {"splits": ["dev"], "documents": 2, "batch": 3}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
@@ -114,6 +116,7 @@ def test_an_exported_model_is_read_by_transformers_as_the_card_says(
     os.umask(mask)
     assert stat.S_IMODE((shared / "model.safetensors").stat().st_mode) == 0o666 & ~mask
     assert ("pseudo-perplexity, dev" in card) == (kind == "bert")
+    assert "| dev loss, nats per hidden token" in card
     (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     monkeypatch.chdir(shared)
     names: dict[str, object] = {}
@@ -147,6 +150,46 @@ def test_the_mask_of_an_exported_bert_is_filled_as_by_the_model(study: Path) -> 
     with torch.no_grad():
         hidden, _ = trained.encode(Batch(tokens), None)
     assert guess["token"] == trained.guess(hidden)[0, len(before)].item()
+
+
+def test_an_exported_berte_is_read_with_its_entities_as_the_card_says(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm, results, shared = train(study, "berte"), study / "results", study / "shared"
+    run(
+        study, "score-pseudo-perplexity", "berte", "--corpus", str(results / "corpus"),
+        "--lm", str(lm), "--output", str(results / "pseudo_perplexity" / "berte" / "1"),
+    )  # fmt: skip
+    run(study, "export-model", "berte", "--results", str(results), "--output", str(shared))
+    card = (shared / "README.md").read_text()
+    assert yaml.safe_load(card.split("---")[1])["library_name"] == "entity-transformers"
+    assert "1,234 words, with gold coreference chains" in card
+    assert "| dev loss with entities, nats per hidden token |" in card
+    scored = json.loads((results / "pseudo_perplexity/berte/1/pseudo_perplexity.json").read_text())[
+        "splits"
+    ]["dev"]
+    on, off = (f"{scored[mode]['pseudo_perplexity']:.4g}" for mode in ("on", "off"))
+    assert f"| pseudo-perplexity, dev | {on} | {off} |" in card
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(shared)
+    names: dict[str, Any] = {}
+    with torch.no_grad():
+        exec(code, names)
+        trained = load_model(lm, KINDS["berte"])
+        batch = Batch(names["input_ids"], names["entity_ids"])
+        assert trained.mask in batch.tokens
+        hidden, memory = trained.encode(batch, trained.start(1, 20))
+        wanted = trained.module.cls(hidden)
+    torch.testing.assert_close(names["logits"], wanted, rtol=0, atol=1e-6)
+    torch.testing.assert_close(names["memory"].states, memory.states, rtol=0, atol=1e-6)
+    values = yaml.safe_load((study / "params.yaml").read_text())
+    values["models"]["berte"]["labels"] = "resolver:names-causal"
+    values["corpus"]["resolvers"] = ["names-causal"]
+    (study / "params.yaml").write_text(yaml.safe_dump(values))
+    run(study, "export-model", "berte", "--results", str(results), "--output", str(shared))
+    card = (shared / "README.md").read_text()
+    assert "1,234 words, with coreference chains of the resolver names-causal" in card
+    assert "gold coreference" not in card
 
 
 def test_an_encoder_of_another_study_is_refused(study: Path) -> None:

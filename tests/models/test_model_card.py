@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from tiny import tiny_model
+from tiny import lively_model, tiny_model
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
 from entity_transformers.artifacts import read_json
@@ -17,7 +17,9 @@ from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
+from entity_transformers.models.base import Batch
 from entity_transformers.models.model_card import (
+    describe_labels,
     render_model_card,
     render_plain_card,
     render_vectors_card,
@@ -28,6 +30,7 @@ FACTS = {
     "name": "gpt2e, seed 1",
     "training_data": "A corpus of 7 words.",
     "licence": "CC BY 4.0",
+    "labels": "gold",
     "training": {"steps": 30, "learning rate": 2e-5},
     "metrics": {
         "perplexity a token, test": {"on": 123.456789, "off": 234.5},
@@ -109,7 +112,77 @@ def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
         render_vectors_card(config, {"name": "x", "training_data": "y"})
 
 
-@pytest.mark.parametrize("kind", ["elmo", "taglm", "lstm", "gpt2"])
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        ("gold", "gold coreference chains"),
+        ("none", "no entity labels"),
+        ("resolver:names-causal", "coreference chains of the resolver names-causal"),
+        (
+            "lagged-resolver:names",
+            "coreference chains of the resolver names, each known only after its mention has ended",
+        ),
+    ],
+)
+def test_the_card_says_whose_labels_the_scores_with_entities_use(layer: str, words: str) -> None:
+    assert describe_labels(layer) == words
+    card = render_model_card(GPT2EConfig().to_dict(), FACTS | {"labels": layer})
+    assert ("gold coreference labels" in card) == (layer == "gold")
+    assert (f"Scores with entities use {words}," in card) == ("resolver" in layer)
+    assert ("scored without entity labels" in card) == (layer == "none")
+
+
+@pytest.mark.parametrize("kind", ["gpt2-pointer", "gpt2e-pointer"])
+def test_the_card_of_a_pointer_reads_a_text(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = learn_tokenizer([WORDS], 280, "every_word")
+    model = tiny_model(kind, tokenizer.get_vocab_size())
+    model.save(tmp_path)
+    save_tokenizer(tokenizer, tmp_path, model.context)
+    card = render_model_card(read_json(tmp_path / "config.json"), FACTS)
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(tmp_path)  # the example stands in the folder that it loads
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["read"].perplexity != names["plain"].perplexity
+    assert "with an entity pointer at its output" in card
+
+
+HUB = ["gpt2", "gpt2-antecedent", "gpt1", "transformer-xl", "xlnet"]
+
+
+@pytest.mark.parametrize("kind", HUB)
+@torch.no_grad()
+def test_transformers_loads_a_folder_as_its_card_says(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = learn_tokenizer([WORDS], 280, "every_word")
+    model = lively_model(kind, tokenizer.get_vocab_size(), window=32)
+    model.save(tmp_path)
+    save_tokenizer(tokenizer, tmp_path, model.context)
+    card = render_plain_card(model.kind, read_json(tmp_path / "config.json"), FACTS)
+    head = yaml.safe_load(card.split("---")[1])
+    assert head["library_name"] == "transformers"
+    assert (head.get("pipeline_tag") == "text-generation") == (kind[:3] == "gpt")
+    theirs, ours = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    assert "entity_transformers" not in theirs
+    monkeypatch.chdir(tmp_path)  # the examples stand in the folder that they load
+    names: dict[str, Any] = {}
+    exec(theirs, names)
+    hidden, _ = model.encode(Batch(names["input_ids"]), model.start(1))
+    wanted = hidden @ model.output_weight.T
+    torch.testing.assert_close(names["logits"], wanted, rtol=0, atol=1e-5)
+    exec(ours, names)
+    hidden, _ = model.encode(Batch(names["input_ids"]), model.start(1))
+    torch.testing.assert_close(names["logits"], hidden @ model.output_weight.T, rtol=0, atol=1e-5)
+    rows = re.findall(r"^\| (\w+) \|", card, re.MULTILINE)
+    assert "vocab_size" in rows
+    assert not [name for name in rows if name.startswith(("summary", "start_n", "end_n", "use_"))]
+    assert ("Scores are of prediction from left to right alone." in card) == (kind == "xlnet")
+
+
+@pytest.mark.parametrize("kind", ["elmo", "taglm", "lstm"])
 def test_the_card_of_a_model_without_entities_holds_its_facts_and_runs(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +199,7 @@ def test_the_card_of_a_model_without_entities_holds_its_facts_and_runs(
     assert "| perplexity a token, test | 234.5 |" in card
     assert "| LAMBADA, last word | 99 |" in card
     halves = kind in ("elmo", "taglm")
-    assert ("Scores are of its forward half alone." in card) == halves
+    assert ("Scores are of prediction by its forward half alone." in card) == halves
     names: dict[str, Any] = {}
     examples = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     with torch.no_grad():

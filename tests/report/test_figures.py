@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from threadpoolctl import threadpool_limits
 
+from entity_transformers.kinds import KINDS
 from entity_transformers.report.catalogue import CATALOGUE
 from entity_transformers.report.classes import draw_classes
 from entity_transformers.report.clouds import (
@@ -25,6 +27,7 @@ from entity_transformers.report.clouds import (
 from entity_transformers.report.colours import PALETTE, choose_colours
 from entity_transformers.report.curves import draw_training, draw_validation, spread
 from entity_transformers.report.figures import build_all, render_png
+from entity_transformers.report.frame import Frame
 from entity_transformers.report.pictures import (
     MentionVectors,
     Pictures,
@@ -80,6 +83,33 @@ def test_curves_show_the_means_over_seeds(full: Any) -> None:
     np.testing.assert_array_equal(drawn["#1f6fb4"].get_xdata(), steps)
 
 
+@pytest.mark.parametrize("count", [2, 5, 12, 17])
+def test_names_of_many_curves_neither_overlap_nor_leave_the_figure(
+    study: Study, count: int
+) -> None:
+    results = study(("gpt2", "gpt2e"))
+    entries = [*results.entries, *(replace(results.entry("gpt2"), name=f"gpt2-{i}", role="other")
+                                   for i in range(2, count))]  # fmt: skip
+    curve = results.runs[0].curve
+    runs = [
+        replace(results.runs[0], model=entry.name, curve={**curve, "train_loss": losses})
+        for i, entry in enumerate(entries)
+        for losses in [curve["train_loss"] + (i if i > count // 2 else 0.001 * i)]
+    ]
+    figure = draw_training(replace(results, entries=tuple(entries), runs=tuple(runs)))
+    assert figure is not None
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in figure.axes[-1].texts]
+    assert len(boxes) == count
+    for box in boxes:
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+    assert all(one.y1 <= other.y0 for one, other in pairwise(sorted(boxes, key=lambda b: b.y0)))
+    drawn = [(line.get_color(), line.get_marker()) for line in figure.axes[0].get_lines()]
+    assert len(set(drawn)) == len(drawn) == count
+
+
 def test_every_model_has_a_colour_of_its_own_whatever_it_is_called(full: Results) -> None:
     colours = choose_colours(full)
     assert colours["gpt2e"] == "#1f6fb4"
@@ -116,6 +146,24 @@ def test_classes_show_differences_from_the_baseline(small: Any) -> None:
         wanted = [one["loss"] - off["loss"] for one in ours]
         np.testing.assert_allclose(shown, wanted, rtol=1e-12)
         assert axes.get_title().endswith(f"GPT2: perplexity {off['perplexity']:,.1f}")
+
+
+def test_classes_show_every_scored_model_with_the_part_that_predicts(study: Study) -> None:
+    results = study(("gpt2", "gpt2-matched"))
+    entries = tuple(
+        replace(entry, kind=KINDS[kind], name=kind)
+        for entry, kind in zip(results.entries, ("xlnet", "elmo"), strict=True)
+    )
+    names = {entry.name: other.name for entry, other in zip(results.entries, entries, strict=True)}
+    rows = [replace(row, model=names.get(row.model, row.model)) for row in results.frame]
+    figure = draw_classes(replace(results, entries=entries, frame=Frame(rows)))
+    assert figure is not None
+    shown = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert shown == ["ELMo, forward half"]
+    for axes in figure.axes:
+        assert "\nXLNet, from left to right: perplexity" in axes.get_title()
+        (points,) = axes.containers
+        assert str(points.get_label()).startswith("ELMo, forward half, ")
 
 
 def test_missing_things_leave_their_figures_out(study: Study, empty: Study) -> None:
@@ -209,3 +257,10 @@ def test_labels_are_spread_inside(places: list[float]) -> None:
     assert all(-1e-12 <= place <= 1 + 1e-12 for place in moved)
     if places == [0.1, 0.5, 0.9]:
         assert moved == pytest.approx(places)
+
+
+def test_labels_stay_as_near_to_their_places_as_they_can() -> None:
+    places = [0.2, 0.21, 0.5, 0.52, 0.53, 0.9]
+    assert spread(places, 0.1) == pytest.approx(
+        [0.155, 0.255, 0.4167, 0.5167, 0.6167, 0.9], abs=1e-4
+    )

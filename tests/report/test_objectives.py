@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,13 @@ from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.perplexity import build_table2
 from entity_transformers.report.results import TRAIN_LOSS, Results, Run
 
-KINDS = ("gpt2", "bert", "electra")
-OBJECTIVES = {"bert": "masked", "electra": "replaced"}
+KINDS = ("gpt2", "bert", "electra", "xlnet", "gpt2-pointer")
+OBJECTIVES = {
+    "bert": "masked",
+    "electra": "replaced",
+    "xlnet": "permuted",
+    "gpt2-pointer": "mixture",
+}
 
 
 @pytest.fixture
@@ -41,7 +47,10 @@ def results(tmp_path: Path) -> Results:
     steps = np.arange(1.0, 7)
     curve = dict.fromkeys(("step", "train_loss", "dev_loss_on", "dev_loss_off"), steps)
     curves = tuple(Run(kind, seed, curve) for kind, seed in runs)
-    entries = tuple(tiny_entry(kind) for kind in KINDS)
+    entries = tuple(
+        replace(tiny_entry(kind), role="proposed" if kind == "gpt2-pointer" else "other")
+        for kind in KINDS
+    )
     return Results("x", entries, (1, 2), frame, ("lm",), curves)
 
 
@@ -58,8 +67,9 @@ def test_no_loss_of_theirs_has_the_name_of_nats_per_token(results: Results) -> N
 
 def test_their_losses_have_a_table(results: Results) -> None:
     rows = list(csv.DictReader(render_csv(lm.build_objectives(results)).splitlines()))
-    assert [row["Model"] for row in rows] == ["BERT", "ELECTRA"]
+    assert [row["Model"] for row in rows] == ["BERT", "XLNet", "ELECTRA", "GPT2 pointer"]
     assert rows[0]["Objective"] == "nats per hidden token"
+    assert not set(OBJECTIVES.values()) & {row["Objective"] for row in rows}  # all in words
     for row in rows:
         numbers = [float(row[name]) for name in ("Train", "Dev", "Best dev")]
         assert numbers == [1.5, 3.0, 0.75]
@@ -76,6 +86,7 @@ def test_a_dash_has_its_reason(results: Results) -> None:
         assert "BERT predicts hidden tokens from both sides: no perplexity" in note
         assert "ELECTRA tells tokens that were put in from the text's own: no perplexity" in note
         assert "GPT2 predicts" not in note
+        assert note.endswith("in table objectives: XLNet, GPT2 pointer.")
 
 
 def test_figures_of_losses_have_lines_of_the_next_token_alone(results: Results) -> None:
@@ -84,5 +95,7 @@ def test_figures_of_losses_have_lines_of_the_next_token_alone(results: Results) 
         texts = {text.get_text() for axes in figure.axes for text in axes.texts}
         lines = [line for axes in figure.axes for line in axes.lines]
         assert "GPT2" in texts
-        assert not {"BERT", "ELECTRA"} & texts
+        apart = {str(row[0]) for row in lm.build_objectives(results).rows}
+        assert apart == {"BERT", "ELECTRA", "XLNet", "GPT2 pointer"}
+        assert not any(text.startswith(tuple(apart)) for text in texts)
         assert lines

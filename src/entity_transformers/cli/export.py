@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
-from entity_transformers.artifacts import read_json, read_tokenizer, write_text
+from entity_transformers.artifacts import read_json, read_tokenizer, write_json, write_text
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.model_card import (
+    describe_labels,
     render_encoder_card,
     render_model_card,
     render_plain_card,
     render_vectors_card,
 )
 from entity_transformers.models.registry import load_model
+from entity_transformers.report.lm import OBJECTIVES
 from entity_transformers.study.params import Params
 
 MASK = "<|mask|>"
@@ -42,14 +44,16 @@ def _export(params: Params, results: Path, model: str, seed: int, output: Path) 
     if (entry.can({"masked"}) or entry.can({"replaced"})) and not entry.can({"entities"}):
         _export_encoder(params, entry, results, seed, output)
         return
-    if entry.can({"masked"}):
-        raise ValueError(
-            f"{model} has no card yet: {folder} can be shared as it is, for a BertForMaskedLM that"
-            " has been through add_entity_attention"
-        )
-    corpus, trained = results / "corpus", load_model(folder, entry.kind)
+    trained = load_model(folder, entry.kind)
     trained.save(output)
-    save_tokenizer(read_tokenizer(corpus / "tokenizer.json"), output, trained.context)
+    if entry.can({"masked"}):
+        _save_masked_tokenizer(entry, trained, results, output)
+        # the class that load_entity_attention builds on, where the training's own was written
+        config = read_json(output / "config.json") | {"architectures": [BertForMaskedLM.__name__]}
+        write_json(output / "config.json", config)
+    else:
+        tokenizer = read_tokenizer(results / "corpus" / "tokenizer.json")
+        save_tokenizer(tokenizer, output, trained.context)
     config, facts = read_json(output / "config.json"), _card_facts(params, results, entry, seed)
     card = (
         render_model_card(config, facts)
@@ -67,6 +71,23 @@ def _export_encoder(
     """
     trained = load_model(results / "lm" / entry.name / str(seed), entry.kind)
     trained.save(output)
+    _save_masked_tokenizer(entry, trained, results, output)
+    found = _read_pseudo(params, results, entry, seed)
+    facts = {
+        "name": f"{entry.name}, seed {seed}",
+        "training_data": (
+            f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
+        ),
+        "licence": _find_licence(params),
+        "training": _read_training(results, entry, seed),
+        "scores": {label: score["off"] for label, score in found.items()},
+    }
+    config = read_json(output / "config.json")
+    write_text(output / "README.md", render_encoder_card(config, facts))
+
+
+def _save_masked_tokenizer(entry: ModelEntry, trained: Any, results: Path, output: Path) -> None:
+    """The encoder with the mask; ValueError where it would number it otherwise than the model."""
     encoder = read_tokenizer(results / "corpus" / "tokenizer.json")
     tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK)
     if tokenizer.mask_token_id != trained.mask:
@@ -74,27 +95,33 @@ def _export_encoder(
             f"{results / 'corpus'}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
             f" {entry.name} knows it as {trained.mask}: name the results that it was trained with"
         )
-    folder = Path(entry.name) / str(seed)
-    training = read_json(results / "lm" / folder / "metrics.json")
-    shown = ("objective", "parameters", "steps", "tokens_seen", "train_loss", "dev_loss_on")
-    scores = {}
-    if "pseudo_perplexity" in params.study.steps and entry.can({"masked"}):
-        found = read_json(results / "pseudo_perplexity" / folder / "pseudo_perplexity.json")
-        scores = {
-            f"pseudo-perplexity, {s}": v["off"]["pseudo_perplexity"]
-            for s, v in found["splits"].items()
+
+
+def _read_pseudo(
+    params: Params, results: Path, entry: ModelEntry, seed: int
+) -> dict[str, dict[str, float]]:
+    """Pseudo-perplexities by label, entities on and off; none where the step was not run."""
+    if "pseudo_perplexity" not in params.study.steps or not entry.can({"masked"}):
+        return {}
+    folder = results / "pseudo_perplexity" / entry.name / str(seed)
+    splits = read_json(folder / "pseudo_perplexity.json")["splits"]
+    return {
+        f"pseudo-perplexity, {split}": {
+            mode: score[mode]["pseudo_perplexity"] for mode in ("on", "off") if mode in score
         }
-    facts = {
-        "name": f"{entry.name}, seed {seed}",
-        "training_data": (
-            f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
-        ),
-        "licence": _find_licence(params),
-        "training": {key: training[key] for key in shown},
-        "scores": scores,
+        for split, score in splits.items()
     }
-    config = read_json(output / "config.json")
-    write_text(output / "README.md", render_encoder_card(config, facts))
+
+
+def _read_training(results: Path, entry: ModelEntry, seed: int) -> dict[str, Any]:
+    """What a card tells of the training, its losses by what they are of."""
+    found = read_json(results / "lm" / entry.name / str(seed) / "metrics.json")
+    unit = OBJECTIVES[found.get("objective", "causal")]
+    given = " with entities" if entry.can({"entities"}) else ""
+    return {key: found[key] for key in ("parameters", "steps", "tokens_seen")} | {
+        f"train loss{given}, {unit}": found["train_loss"],
+        f"dev loss{given}, {unit}": found["dev_loss_on"],
+    }
 
 
 def save_tokenizer(
@@ -160,9 +187,26 @@ def _title(params: Params) -> str:
 
 
 def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> dict[str, Any]:
-    model = entry.name
-    scores = read_json(results / "perplexity" / model / str(seed) / "perplexity.json")["splits"]
-    training = read_json(results / "lm" / model / str(seed) / "metrics.json")
+    read = _read_perplexities if entry.can({"causal"}) else _read_pseudo
+    labels = entry.can({"entities"}) or entry.can({"guided"})
+    given = f", with {describe_labels(entry.labels)}" if labels else ""
+    words = f"{_count_words(results):,} words"
+    return {
+        "name": f"{entry.name}, seed {seed}",
+        "training_data": f"{params.corpus.format}: {words}{given}{_title(params)}.",
+        "licence": _find_licence(params),
+        "labels": entry.labels,
+        "training": _read_training(results, entry, seed),
+        "metrics": read(params, results, entry, seed),
+    }
+
+
+def _read_perplexities(
+    params: Params, results: Path, entry: ModelEntry, seed: int
+) -> dict[str, dict[str, float | None]]:
+    """Perplexities by label, entities on and off."""
+    run = Path(entry.name) / str(seed)
+    scores = read_json(results / "perplexity" / run / "perplexity.json")["splits"]
     perplexities = {
         f"perplexity per token, {s}": {
             m: score[m]["perplexity"] for m in ("on", "off") if m in score
@@ -170,19 +214,8 @@ def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> 
         for s, score in scores.items()
     }
     if "lambada" in params.study.steps:
-        passages = read_json(results / "lambada" / model / str(seed) / "lambada.json")
+        passages = read_json(results / "lambada" / run / "lambada.json")
         last = {"on": None, "off": passages["last_word"]["perplexity"]}
         text = "generated passages" if params.lambada.text == "sample" else "LAMBADA"
         perplexities[f"{text}, last word, perplexity"] = last
-    return {
-        "name": f"{model}, seed {seed}",
-        "training_data": (
-            f"{params.corpus.format}: {_count_words(results):,} words"
-            f"{' with gold coreference chains' if entry.can({'entities'}) else ''}{_title(params)}."
-        ),
-        "licence": _find_licence(params),
-        "training": {
-            key: training[key] for key in ("parameters", "steps", "tokens_seen", "dev_loss_on")
-        },
-        "metrics": perplexities,
-    }
+    return perplexities

@@ -7,102 +7,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import Kind
+from entity_transformers.models.card_texts import (
+    CALL,
+    ENCODERS,
+    GIVEN,
+    HUB,
+    LAYERS,
+    LEAK,
+    LICENCE,
+    LOADED,
+    NGRAMS,
+    PLAIN,
+    SHAPE,
+    UNLABELLED,
+    VECTORS,
+    WITH_ENTITIES,
+)
 
-LEAK = """\
-Scores with entities use **gold coreference labels** of the text that is scored. They tell the model
-things that no reader of the text so far knows: corpora such as OntoNotes label only entities that
-are mentioned again, so that the label on a first mention already says that the entity comes back.
-Every language model that is given gold coreference has this leak. The scores without entities do
-not have it; compare those with other models."""
-
-USE = """\
-```python
-import torch
-from entity_transformers import EntityMemory, GPT2EForCausalLM
-from transformers import AutoTokenizer
-
-folder = "."  # this one
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model = GPT2EForCausalLM.from_pretrained(folder).eval()
-
-# text and whose it is: entities of a document from 1 on; 0: none
-pieces = [(tokenizer.bos_token, 0), ("Anna", 1), (" met", 0), (" Bob", 2), (".", 0)]
-encoded = [(tokenizer.encode(text), entity) for text, entity in pieces]
-input_ids = torch.tensor([[token for tokens, _ in encoded for token in tokens]])
-entity_ids = torch.tensor([[entity for tokens, entity in encoded for _ in tokens]])
-
-memory = EntityMemory(batch_size=1, entities=20, width=model.config.n_embd)
-# [batch, tokens, width]
-hidden = model.transformer(input_ids, entity_ids=entity_ids, memory=memory).last_hidden_state
-logits = model.lm_head(hidden)
-# the next window of the document reads it
-memory = memory.write(entity_ids, hidden.detach(), model.config.memory_write)
-```
-
-Without `entity_ids` the model runs as a plain causal language model. Where the package is not
-installed: `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)`, with
-`entity_states` [batch, tokens, width] instead of a memory."""
-
-
-VECTORS = """\
-```python
-from gensim.models import KeyedVectors
-
-vectors = KeyedVectors.load_word2vec_format("vectors.txt")  # of this folder
-word = vectors.index_to_key[0]
-vectors[word]
-```
-
-`vectors.txt` is word2vec's text format. Words are as they stand in the text, with capitals, split
-as the corpus splits them; one that is not listed has no vector there."""
-NGRAMS = """\
-Of words that it lacks, the package makes vectors from their n-grams, which model.safetensors holds:
-
-```python
-from pathlib import Path
-
-from entity_transformers.models.static import fasttext
-
-fasttext.load(Path()).look_up([word])
-```"""
-
-ENCODERS = {
-    "bert": (
-        "fill-mask",
-        "BERT: hidden tokens are predicted from both sides.",
-        "AutoModelForMaskedLM",
-        "`logits` [batch, tokens, vocabulary] are of the tokens in their own place, also where"
-        " `tokenizer.mask_token` stands. Scores are pseudo-perplexities (Salazar et al., 2020):"
-        " each token is hidden in its turn. They are no perplexities.",
-    ),
-    "electra": (
-        "feature-extraction",
-        "ELECTRA's discriminator: it tells which tokens a generator has put in.",
-        "AutoModelForPreTraining",
-        "`logits` [batch, tokens] are above 0 where a token is likely to have been put in. The file"
-        " holds the generator's weights too, which this class passes over.",
-    ),
+CHANGED = {
+    "shuffled": "permuted among the mentions of each document",
+    "lagged": "each known only after its mention has ended",
+    "surface": "with one entity per spelling",
+    "random": "put on random spans",
 }
-LOADED = """\
-```python
-from transformers import AutoTokenizer, {loader}
-
-folder = "."  # this one
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model = {loader}.from_pretrained(folder)
-text = tokenizer.bos_token + " The dog knew that it"
-logits = model(tokenizer(text, return_tensors="pt").input_ids).logits
-```
-
-{meaning} Documents were read from `<|endoftext|>` on, as {length} tokens at most."""
-
-
-LICENCE = """\
-## Licence
-
-The code of entity-transformers is under the MIT licence. The weights may be shared as the texts
-allow that they were trained on: {licence}."""
+GOLD = "gold coreference chains"
+OTHER_LAYERS = {
+    "none": "no entity labels",
+    "first-only": f"{GOLD}, without the labels of first mentions",
+    "nouns": "every noun as an entity",
+}
 
 
 def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -112,7 +47,9 @@ def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     """
     _check_facts(facts, {"name", "training_data", "licence", "training", "scores"})
     task, about, loader, meaning = ENCODERS[config["model_type"]]
-    use = LOADED.format(loader=loader, meaning=meaning, length=config["max_position_embeddings"])
+    length = config["max_position_embeddings"]
+    meaning += f" Documents were read from `<|endoftext|>` on, as {length} tokens at most."
+    use = LOADED.format(loader=loader, call=CALL, meaning=meaning)
     names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
     shape = {name: config[name] for name in names}
     scores = list(facts["scores"].items())
@@ -127,37 +64,6 @@ def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> 
         LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-PLAIN = """\
-```python
-from pathlib import Path
-
-import torch
-from tokenizers import Tokenizer
-
-from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import Batch
-from entity_transformers.models.registry import load_model
-
-folder = Path()  # this one
-tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-input_ids = torch.tensor([tokenizer.encode("<|endoftext|>Anna met Bob.").ids])
-model = load_model(folder, KINDS["{kind}"])
-# input_ids [batch, tokens]; hidden [batch, tokens, width]
-hidden, state = model.encode(Batch(input_ids), model.start(len(input_ids)))
-logits = hidden @ model.output_weight.T
-```
-
-`state` is what the next window of the same documents is read with."""
-LAYERS = """\
-Vectors of words come from both of its halves: all layers side by side, the token layer first, or
-without `layers` the top alone.
-
-```python
-encoder = model.encoder(layers=True)
-vectors, _ = encoder.encode(Batch(input_ids), encoder.start(len(input_ids)))
-```"""
 
 
 def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -183,27 +89,28 @@ def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> 
 def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The card of a model with the switches of its ``config``.
 
-    ``facts``: ``name``, ``training_data`` (text), ``licence`` (of that text), ``training`` (label:
-    value) and ``metrics`` (label: {"on": value, "off": value}, a value None where there is none). A
-    missing key raises ValueError.
+    ``facts``: ``name``, ``training_data`` (text), ``licence`` (of that text), ``labels`` (the layer
+    that it reads), ``training`` (label: value) and ``metrics`` (label: {"on": value, "off": value},
+    a value None where there is none). A missing key raises ValueError.
     """
-    _check_facts(facts, {"name", "training_data", "licence", "training", "metrics"})
+    _check_facts(facts, {"name", "training_data", "licence", "labels", "training", "metrics"})
+    head, about, use = WITH_ENTITIES[config["model_type"]]
     switches = {
         key: value for key, value in config.items() if key.startswith(("entity_", "memory_"))
     }
     scores = [(label, score["on"], score["off"]) for label, score in facts["metrics"].items()]
+    labels = describe_labels(facts["labels"])
+    told = LEAK if GOLD in labels else GIVEN.format(labels=labels)
+    told = UNLABELLED if facts["labels"] == "none" else told
     parts = [
-        _write_head("transformers", "text-generation", "coreference"),
+        _write_head(*head),
         f"# {facts['name']}",
-        (
-            "GPT-2 whose every block ends in an attention over the text's entities (E.T.:"
-            " Entity-Transformers)."
-        ),
+        about,
         f"## Training data\n\n{facts['training_data']}",
         "## Training\n\n" + _render_rows(("", ""), list({**facts["training"], **switches}.items())),
         "## Scores\n\n" + _render_rows(("", "entities on", "entities off"), scores),
-        f"## Gold labels\n\n{LEAK}",
-        f"## Use\n\n{USE}",
+        f"## Entity labels\n\n{told}",
+        f"## Use\n\n{use}",
         LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
@@ -216,20 +123,41 @@ def render_plain_card(kind: Kind, config: Mapping[str, Any], facts: Mapping[str,
     """
     _check_facts(facts, {"name", "training_data", "licence", "training", "metrics"})
     scores = [(label, score["off"]) for label, score in facts["metrics"].items()]
-    shape = {key: value for key, value in config.items() if isinstance(value, int | float | str)}
-    half = f" Scores are of its {kind.predicts} alone." if kind.predicts else ""
+    shape = {
+        key: value
+        for key, value in config.items()
+        if (key in SHAPE or kind.name not in HUB) and isinstance(value, int | float | str)
+    }
+    part = kind.predicts if kind.predicts.startswith("from") else f"by its {kind.predicts}"
+    half = f" Scores are of prediction {part} alone." if kind.predicts else ""
+    library, task, use = "entity-transformers", "", PLAIN.format(kind=kind.name)
+    if kind.name in HUB:
+        library, (task, call, meaning) = "transformers", HUB[kind.name]
+        hub = LOADED.format(loader="AutoModelForCausalLM", call=call, meaning=meaning)
+        hub = hub.replace("from transformers", "import torch\nfrom transformers", "torch." in call)
+        use = f"With transformers:\n\n{hub}\n\nWith this package, the same logits:\n\n{use}"
     parts = [
-        _write_head("entity-transformers"),
+        _write_head(library, task=task),
         f"# {facts['name']}",
         f"A language model of kind {kind.label}, without entities.{half}",
         f"## Training data\n\n{facts['training_data']}",
         "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
         "## Scores\n\n" + _render_rows(("", ""), scores),
-        f"## Use\n\n{PLAIN.format(kind=kind.name)}",
+        f"## Use\n\n{use}",
         *([LAYERS] if "layers" in kind.can else []),
         LICENCE.format(**facts),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def describe_labels(layer: str) -> str:
+    """Whose entity labels a layer has, and what was done to them."""
+    if layer in OTHER_LAYERS:
+        return OTHER_LAYERS[layer]
+    change, base = split_layer(layer)
+    found = f"coreference chains of the resolver {base.removeprefix(RESOLVER)}"
+    whose = GOLD if base == "gold" else found
+    return whose if change is None else f"{whose}, {CHANGED[change]}"
 
 
 def _write_head(library: str, *tags: str, task: str = "") -> str:

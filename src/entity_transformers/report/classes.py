@@ -11,7 +11,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.colours import INK, choose_colours
 from entity_transformers.report.differences import MARGIN, seed_interval
 from entity_transformers.report.perplexity import CLASSES, STEP, at, class_split
-from entity_transformers.report.results import Results, has_entities, write_label
+from entity_transformers.report.results import Results, has_entities, write_scored
 
 Row = tuple[ModelEntry, str]
 TICKS = (0.02, 0.2, 2.0)
@@ -47,17 +47,17 @@ def draw_classes(results: Results) -> Figure | None:
         perplexity = results.statistic(reference, at(split, "off", "perplexity", **{"class": name}))
         known = "–" if perplexity.mean is None else f"{perplexity.mean:,.1f}"
         where = f"{title[0].upper()}{title[1:]}"
-        axes.set_title(f"{where}\n{write_label(reference)}: perplexity {known}", fontsize=9.5)
+        axes.set_title(f"{where}\n{write_scored(reference)}: perplexity {known}", fontsize=9.5)
     panels[0].set_yticks(range(len(rows)), [_name(*row) for row in rows])
     panels[0].invert_yaxis()
     figure.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr, call-arg]
-    without = f"{write_label(reference)}{' without entities' if has_entities(reference) else ''}"
+    without = f"{write_scored(reference)}{' without entities' if has_entities(reference) else ''}"
     figure.supxlabel(f"Nats per token more or less than {without} ({split})", fontsize=10)
     return figure
 
 
 def _name(model: ModelEntry, entities: str) -> str:
-    return f"{write_label(model)}{f', entities {entities}' if has_entities(model) else ''}"
+    return f"{write_scored(model)}{f', entities {entities}' if has_entities(model) else ''}"
 
 
 def _draw_panel(

@@ -1,7 +1,8 @@
-"""The look of the figures: matplotlib's settings, and a colour for each model of a study."""
+"""The look of the figures: matplotlib's settings, and a colour and a mark for each model."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -22,6 +23,7 @@ PALETTE = (
     "#b2332f",
     "#7f7f7f",
 )
+MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
@@ -59,6 +61,18 @@ def choose_colours(results: Results) -> dict[str, str]:
     free = [colour for colour in PALETTE if colour not in chosen.values()]
     others = [entry.name for entry in results.entries if entry.name not in chosen]
     return chosen | {name: free[i % len(free)] if free else INK for i, name in enumerate(others)}
+
+
+def choose_marks(results: Results) -> dict[str, str]:
+    """A marker for each model of the study, by name, so that models of one colour differ; "" for
+    the first of a colour.
+    """
+    seen: Counter[str] = Counter()
+    marks = {}
+    for name, colour in choose_colours(results).items():
+        marks[name] = MARKS[seen[colour] % len(MARKS)]
+        seen[colour] += 1
+    return marks
 
 
 def _usual(results: Results, entry: ModelEntry) -> str | None:

@@ -184,28 +184,39 @@ def build_models(results: Results) -> Table:
 
 
 def explain_missing(results: Results) -> str:
-    """Why models of the study have no perplexity, as sentences; "" where all have one."""
+    """Why models of the study have no perplexity or no loss of training, as sentences; "" where all
+    have both.
+    """
     reasons = {
         "masked": "predicts hidden tokens from both sides",
         "replaced": "tells tokens that were put in from the text's own",
         "static": "has one vector per word and predicts none",
     }
-    return "".join(
+    text = "".join(
         f" {write_label(model)} {reason}: no perplexity, no loss per next token."
         for model in results.measured(STEP)
         for need, reason in reasons.items()
         if model.can({need}) and not model.can({"causal"})
     )
+    others = list_objectives(results)
+    apart = [
+        write_label(model)
+        for model in results.measured(STEP)
+        if model.can({"causal"}) and model.name in others
+    ]
+    return f"{text} Losses of training in table objectives: {', '.join(apart)}." if apart else text
+
+
+def list_objectives(results: Results) -> dict[str, str]:
+    """By the model's name the objective of its losses, where it is not the next token's."""
+    rows = results.frame.find(step=STEP)
+    found = ((row.model, read_condition(row.condition).get("objective")) for row in rows)
+    return {model: objective for model, objective in found if objective is not None}
 
 
 def build_objectives(results: Results) -> Table:
     """The losses of the models whose objective is not the next token's."""
-    keys = [
-        (model, read_condition(condition)["objective"])
-        for model in results.measured(STEP)
-        for condition in results.frame.distinct("condition", step=STEP, model=model.name)
-        if condition.startswith("objective=")
-    ]
+    objectives = list_objectives(results)
 
     def row(model: ModelEntry, objective: str) -> tuple[Cell, ...]:
         plain = at_objective(objective)
@@ -221,7 +232,11 @@ def build_objectives(results: Results) -> Table:
         name="objectives",
         title="Losses of other objectives than the next token",
         columns=("Model", "Objective", "Train", "Dev", "Best dev"),
-        rows=tuple(row(*key) for key in dict.fromkeys(keys)),
+        rows=tuple(
+            row(model, objectives[model.name])
+            for model in results.measured(STEP)
+            if model.name in objectives
+        ),
         measures="What the models were trained on that are not trained to predict the next token.",
         note=(
             "On dev, windows and what is hidden in them are the same at every validation and for"
@@ -232,6 +247,8 @@ def build_objectives(results: Results) -> Table:
 
 
 OBJECTIVES = {
+    "causal": "nats per next token",
+    "mixture": "nats per next token, of the mixture with what the pointer copies",
     "masked": "nats per hidden token",
     "masked-next": "nats per hidden token, and per answer whether B follows A",
     "permuted": "nats per token that is predicted in a random order",

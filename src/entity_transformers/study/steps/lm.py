@@ -33,14 +33,16 @@ STEP = Step(
                 (
                     "Figure 2: training loss, the mean in nats per token since the previous "
                     "point, with dropout on; lines are means over the seeds, the bands of the "
-                    "paper's two models reach from the lowest seed to the highest."
+                    "paper's two models reach from the lowest seed to the highest, and markers "
+                    "tell apart models of one colour. Losses of another objective than the next "
+                    "token's are in table objectives alone."
                 ),
             ),
             "figure3": (
                 "report.curves:draw_validation",
                 (
                     "Figure 3: validation loss in nats per token; dashed: the same model "
-                    "without entities. Lines and bands as in figure 2."
+                    "without entities. Lines, bands and markers as in figure 2."
                 ),
             ),
             "overview": (
