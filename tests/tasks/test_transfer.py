@@ -547,6 +547,7 @@ BAD = [
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
     ({"variants": {"full": {"models": "gpt2"}}}, r"full.models: 'gpt2', expected a list of gpt2"),
     ({"warmup": 1.0}, r"transfer.warmup"),
+    ({"seeds": []}, r"transfer.seeds"),
 ]
 
 
@@ -556,6 +557,11 @@ def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
     values["transfer"] |= changes
     values["study"]["steps"] = [*values["study"]["steps"][:-1], "examples", "transfer", "report"]
     with pytest.raises(ParamsError, match=message):
+        parse(values, "params.yaml")
+    values["transfer"] = yaml.safe_load((ROOT / "params.yaml").read_text())["transfer"]
+    values["transfer"] |= {"seeds": [1, 2]}
+    values["study"]["seeds"] = [1, 2, 3]
+    with pytest.raises(ParamsError, match=r"transfer.seeds \[1, 2\]: a study of several seeds"):
         parse(values, "params.yaml")
     values = yaml.safe_load((ROOT / "params.yaml").read_text())
     values["zero_shot"] |= {"tasks": ["snli"], "resolver": "names"}

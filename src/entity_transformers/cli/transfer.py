@@ -64,7 +64,7 @@ def finetune(
     """
     section = params.transfer
     runs = _Runs(params, corpus, lm, model, seed, work)
-    every = load_examples(examples, (*section.tasks, *section.also_score))
+    every = load_examples(examples, section.named)
     found, rates = [], {}
     with caught_signals() as runs.caught:
         try:

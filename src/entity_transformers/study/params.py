@@ -195,19 +195,13 @@ class Params(Section):
                 f" {short[0].lm.window}"
             )
         for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
-            own = getattr(self, section)
-            named = {*own.tasks, *getattr(own, "also_score", ())}
-            if lacking := named.difference(self.examples.tasks):
+            named = getattr(getattr(self, section), "named", getattr(self, section).tasks)
+            if lacking := {*named}.difference(self.examples.tasks):
                 raise ValueError(
                     f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
                 )
         if "transfer" in self.study.steps:
-            self.transfer.check_models(self.models)
-            if self.transfer.seeds is not None and len(self.study.seeds) > 1:
-                raise ValueError(
-                    f"transfer.seeds {list(self.transfer.seeds)}: a study of several seeds"
-                    " fine-tunes each with its own: set it to null"
-                )
+            self.transfer.check_study(self.models, self.study.seeds)
         reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
         if reads and self.perplexity.stride > self.lm.window:
             raise ValueError(

@@ -141,6 +141,11 @@ class TransferParams(Recipe):
             self.recipe(name)
         return self
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The tasks whose examples are read."""
+        return (*self.tasks, *self.also_score)
+
     def recipe(self, variant: str) -> Recipe:
         """The values of one variant; ValueError for one that is unknown or out of range."""
         own = {name: getattr(self, name) for name in Recipe.model_fields}
@@ -164,10 +169,15 @@ class TransferParams(Recipe):
             and (recipe.entities == "off" or entry.can({"entities"}))
         }
 
-    def check_models(self, known: Collection[str]) -> None:
+    def check_study(self, known: Collection[str], seeds: Collection[int]) -> None:
         """ValueError for a variant of models that the study does not have, or of tasks that are not
-        trained on.
+        trained on, and for seeds of its own in a study of several.
         """
+        if self.seeds is not None and len(seeds) > 1:
+            raise ValueError(
+                f"transfer.seeds {list(self.seeds)}: a study of several seeds fine-tunes each with"
+                " its own: set it to null"
+            )
         for name, variant in self.variants.items():
             for key, possible in (("models", known), ("tasks", self.tasks)):
                 named = variant.get(key, [])
