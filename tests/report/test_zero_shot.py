@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from tiny import tiny_entry
 
 from entity_transformers.artifacts import write_json
@@ -59,6 +60,9 @@ def test_a_share_s_interval_is_that_of_resampled_examples() -> None:
         confidence=0.95,
     )  # fmt: skip
     assert share_interval(37, 100) == pytest.approx(found["interval"], abs=0.0101)
+    for right in (0, 1, 37, 100):
+        own = stats.binomtest(right, 100).proportion_ci(method="wilson")
+        assert share_interval(right, 100) == pytest.approx((own.low, own.high), abs=1e-9)
 
 
 def test_pairs_count_what_one_alone_has_right() -> None:

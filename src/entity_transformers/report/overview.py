@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-from scipy import stats
 
 from entity_transformers.corpus.held_out import FEWEST as FEWEST_DOCUMENTS
 from entity_transformers.kinds import ModelEntry
@@ -37,6 +36,7 @@ from entity_transformers.report.lm import (
     list_machines,
 )
 from entity_transformers.report.results import Results, sort_by_era, summarise, write_label
+from entity_transformers.report.shares import share_interval
 
 SPLIT, OFF = "test", "off"
 MARKERS = "osD^vP*X<>"
@@ -137,9 +137,7 @@ def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) ->
 
 
 def read_accuracy(results: Results, model: ModelEntry) -> Number:
-    """Share of LAMBADA's last words that are right, with an interval over passages (Wilson, 1927)
-    and seeds.
-    """
+    """Share of LAMBADA's last words that are right, with an interval over passages and seeds."""
     key = lambada.at("last_word_accuracy")
     values = results.by_seed(model, key)
     rows = [results.frame.get(key, model.name, seed) for seed in values]
@@ -147,12 +145,7 @@ def read_accuracy(results: Results, model: ModelEntry) -> Number:
     if not passages:
         return Number(None, 2, percent=True)
     mean = float(np.mean(list(values.values())))
-    # half of a passage may be right on average over seeds: the formula itself, not a count
-    z, share = stats.norm.ppf((1 + LEVEL) / 2), mean
-    middle = share + z**2 / (2 * passages)
-    half = z * math.sqrt(share * (1 - share) / passages + z**2 / (4 * passages**2))
-    scale = 1 + z**2 / passages
-    interval = max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    interval = share_interval(mean * passages, passages)
     found = _with_interval(mean, interval, values.values(), 2, percent=True)
     low, high = max(0.0, found.low or 0.0), min(1.0, 1.0 if found.high is None else found.high)
     return replace(found, low=low, high=high)  # no share lies beyond, whatever Student says

@@ -1,7 +1,7 @@
 """Shares of examples that are right, with intervals over examples, and two models' beside each
 other.
 
-What a bootstrap over examples gives depends on counts alone, so that measures.csv holds counts.
+What intervals over examples are depends on counts alone, so that measures.csv holds counts.
 """
 
 from __future__ import annotations
@@ -55,13 +55,16 @@ def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
 
 
 def share_interval(right: float, examples: int) -> tuple[float, float]:
-    """The percentile interval that a bootstrap over examples has for a share, exactly: resampled
-    counts are binomial. ``right`` examples of so many, or the mean of it over seeds.
+    """The interval of a share over examples, by Wilson (1927): that of a bootstrap in all but small
+    numbers, and not empty where none or all are right. ``right`` examples of so many, or the mean
+    of it over seeds.
     """
-    tail = (1 - LEVEL) / 2
+    square = float(stats.norm.ppf((1 + LEVEL) / 2)) ** 2
     share = min(1.0, max(0.0, right / examples))
-    low, high = (stats.binom.ppf(at, examples, share) / examples for at in (tail, 1 - tail))
-    return float(low), float(high)
+    half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
+    low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
+    scale = 1 + square / examples
+    return max(0.0, low / scale), min(1.0, high / scale)
 
 
 def mcnemar(pair: Pair) -> float:

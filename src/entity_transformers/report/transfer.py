@@ -233,7 +233,7 @@ def build_transfer(results: Results) -> Table:
             " its last state, as GPT-1 was."
         ),
         note=(
-            "Accuracy with the 95% interval of a bootstrap over examples; ±: standard deviation"
+            "Accuracy with the 95% interval over examples (Wilson); ±: standard deviation"
             " over seeds of the fine-tuning, which all begin with the same weights where the study"
             " has one seed. Commonest label: what always saying it would score. Full: nothing is"
             " told of entities. A task after another: the model was trained on the other. Weights"

@@ -184,7 +184,7 @@ def build_zero_shot(results: Results) -> Table:
             " pronoun's place, or which word after the text, makes what follows likelier."
         ),
         note=(
-            "With the 95% interval of a bootstrap over examples. Chance is a half, of GAP less,"
+            "With the 95% interval over examples (Wilson). Chance is a half, of GAP less,"
             " where neither name may be right. Rest of the sentence: Trinh and Le's partial score,"
             " GPT-1's for pronouns; as lm-eval: the same with the spaces of its 0.4 (docs/"
             "transfer.md), for comparison with published scores. Entities: chains of names on the"

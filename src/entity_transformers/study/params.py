@@ -195,8 +195,7 @@ class Params(Section):
                 f" {short[0].lm.window}"
             )
         for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
-            named = getattr(getattr(self, section), "named", getattr(self, section).tasks)
-            if lacking := {*named}.difference(self.examples.tasks):
+            if lacking := {*getattr(self, section).named}.difference(self.examples.tasks):
                 raise ValueError(
                     f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
                 )

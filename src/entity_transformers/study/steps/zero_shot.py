@@ -44,6 +44,11 @@ class ZeroShotParams(Section):
     ]
     batch: Annotated[Size, Field(description="texts side by side")]
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The tasks whose examples are read."""
+        return self.tasks
+
 
 STEP = Step(
     name="zero_shot",
