@@ -1,12 +1,17 @@
-"""FlexAttention in place of a mask: the same numbers, in windows in which documents begin."""
+"""FlexAttention in place of a mask: the same numbers, in windows in which documents begin.
+
+Here without the compiled kernel, which torch 2.13 makes wrong for processors without AVX-512: among
+40 keys the second query reads another number or NaN, with plain `flex_attention` also. Nothing
+trains with it on a CPU (`train.loop`); `tests/cuda` has the kernel that is used.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from compiling import needs_compiler
 from tiny import lively_model, random_memory, tiny_corpus, tiny_entry
 from torch import Tensor
 from trainings import make_training, weights
@@ -15,6 +20,12 @@ from entity_transformers.kinds import KindError
 from entity_transformers.models.base import Batch, LanguageModel
 
 LENGTHS = ((20, 1, 19), (13, 27), (40,))
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    with torch.compiler.set_stance("force_eager"):
+        yield
 
 
 def packed_batch(entities: bool) -> Batch:
@@ -33,8 +44,7 @@ def encode(model: LanguageModel, batch: Batch) -> Tensor:
         return model.encode(batch, state)[0]
 
 
-@pytest.mark.slow
-@needs_compiler
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("kind", "entities"), [("gpt2", False), ("gpt2e", False), ("gpt2e", True)], ids=str
 )
@@ -50,8 +60,7 @@ def test_flex_reads_what_the_mask_lets_it_read(kind: str, entities: bool) -> Non
     assert torch.equal(encode(model, plain), expected[1])
 
 
-@pytest.mark.slow
-@needs_compiler
+@pytest.mark.usefixtures("uncompiled")
 def test_each_document_is_read_as_if_it_were_alone() -> None:
     model = lively_model("gpt2", window=64, dropout=0.0)
     model.attend_packed()

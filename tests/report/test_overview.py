@@ -245,3 +245,22 @@ def test_what_was_not_measured_is_a_dash(systems: Results) -> None:
         assert isinstance(cell, Number)
         assert str(cell) == MISSING
     assert draw_overview(bare) is None
+
+
+def test_what_a_cache_leaves_stands_beside_its_model(systems: Results) -> None:
+    said = [("size=0", 5.0), ("size=64", 4.5), ("size=1024", 4.0)]
+    cached = [Row("cache", "loss", loss, "test", size, 9, "gpt2", 1) for size, loss in said]
+    given = replace(systems, frame=Frame([*systems.frame.rows, *cached]))
+    bits, after = column(given, "Bits per byte")["GPT2"], column(given, "with a cache")
+    assert after["GPT2"].value == pytest.approx(bits.value * 0.8)
+    assert [label for label, cell in after.items() if cell.value is not None] == ["GPT2"]
+    assert "latest 1,024 tokens" in build_overview(given).note
+    assert "With a cache" not in build_overview(systems).note
+    assert "with a cache" not in build_overview(systems).columns
+
+
+def test_what_no_system_was_asked_for_has_no_column(systems: Results) -> None:
+    kept = [row for row in systems.frame.rows if row.step not in ("ner", "similarity")]
+    fewer = build_overview(replace(systems, frame=Frame(kept), groups=()))
+    assert set(build_overview(systems).columns) - set(fewer.columns) == {"Mentions apart", "NER F1"}
+    assert "Mentions apart" not in fewer.note

@@ -82,6 +82,20 @@ def test_pairs_are_of_models_in_one_variant_and_of_one_model_s_variants(results:
     assert cell.value == pytest.approx(-0.25)
 
 
+def test_few_examples_are_paired_with_as_few_without_the_auxiliary_loss(tmp_path: Path) -> None:
+    said = {"few": "1100", "layers-1": "1000", "few-no-auxiliary": "0111"}
+    found = [
+        {"task": "rte", "variant": variant, "train_examples": 8, "train_cut": 0,
+         "splits": {"test": score(right)}}
+        for variant, right in said.items()
+    ]  # fmt: skip
+    write_json(tmp_path / "transfer/gpt2/1/transfer.json", {"trainings": found})
+    frame = collect(Tree(tmp_path, (("gpt2", 1),)), ["transfer"])
+    entries = (tiny_entry("gpt2"),)
+    rows = build_pairs(Results("t", entries, (1,), frame, ("transfer",), bootstrap_samples=99)).rows
+    assert [row[3] for row in rows] == ["GPT2, few − few-no-auxiliary"]
+
+
 def test_printed_numbers_are_of_tasks_that_there_are() -> None:
     assert {task for task, _ in PRINTED} <= set(registry())
     # table 5 of GPT-1's paper: the full model's line is that of tables 2 and 4

@@ -9,6 +9,7 @@ from entity_transformers.report.catalogue import CATALOGUE, list_captions
 from entity_transformers.study import params as parameters
 from entity_transformers.study.leftovers import list_leftovers
 from entity_transformers.study.plan import Plan, folder, inputs, outputs
+from entity_transformers.study.processor import warn_of_bfloat16
 from entity_transformers.study.stages import find_stale
 from entity_transformers.study.steps import STEPS
 
@@ -46,7 +47,8 @@ if FIRST and not FORCED and (old := PLAN.outdated()):
         f" change, with --forcerun {shlex.join(old)}"
     )
 
-for warning in [*STALE.values(), *list_leftovers(Path())]:
+SLOW = warn_of_bfloat16(PARAMS) if FIRST and not BY_DVC else None
+for warning in [*STALE.values(), *list_leftovers(Path()), *([SLOW] if SLOW else [])]:
     print(f"snakemake: {warning}", file=sys.stderr)
 
 

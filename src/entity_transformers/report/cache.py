@@ -52,6 +52,18 @@ def build_cache(results: Results) -> Table:
     )
 
 
+def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, float] | None:
+    """The largest cache that the model was given, and what it leaves of the loss, a fraction."""
+    shares = {}
+    for condition in results.frame.distinct("condition", step=STEP, measure="loss"):
+        size = int(read_condition(condition)["size"])
+        loss = results.statistic(model, Key(STEP, "loss", split, condition)).mean
+        alone = results.statistic(model, Key(STEP, "loss", split, write_condition(size=0))).mean
+        if size and loss is not None and alone:
+            shares[size] = loss / alone
+    return max(shares.items()) if shares else None
+
+
 def _row(results: Results, split: str, model: ModelEntry, size: int) -> tuple[Cell, ...]:
     def key(name: str, of: int = size) -> Key:
         return Key(STEP, name, split, write_condition(size=of))

@@ -120,6 +120,14 @@ def select(table: Table, columns: Collection[str]) -> Table:
     )
 
 
+def leave_out_empty(table: Table) -> Table:
+    """The table without the columns in which every row has a dash; one without rows as it is."""
+    if not table.rows:
+        return table
+    cells = zip(table.columns, zip(*table.rows, strict=True), strict=True)
+    return select(table, [name for name, column in cells if {*map(str, column)} != {MISSING}])
+
+
 def finish(table: Table, paper: bool) -> Table:
     """The table as it is shown, with the paper's numbers or without: then its columns, what is
     said of them and the rows stressed for having some are left out.

@@ -14,9 +14,9 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from entity_transformers.corpus.held_out import FEWEST as FEWEST_DOCUMENTS
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import lambada, ner, perplexity, similarity
+from entity_transformers.report import cache, lambada, ner, perplexity, similarity
 from entity_transformers.report.bootstrap import compare_f1, compare_losses
-from entity_transformers.report.cells import Cell, Number, Table, show
+from entity_transformers.report.cells import Cell, Number, Table, leave_out_empty, show
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
@@ -173,6 +173,7 @@ def build_overview(results: Results) -> Table:
 
     def row(model: ModelEntry) -> tuple[Cell, ...]:
         parameters, bits = results.statistic(model, size), read_bits(results, model)
+        cached = cache.read_share(results, model, SPLIT)
         share = parameters.mean / whole if parameters.mean and whole else None
         return (
             write_label(model),
@@ -185,6 +186,7 @@ def build_overview(results: Results) -> Table:
             read_words(results, model, bits),
             bits,
             read_gap(results, model, base),
+            Number(bits.value and cached and bits.value * cached[1], 4),
             read_accuracy(results, model),
             show(results.statistic(model, lambada.at("last_word_perplexity"), math.log), 2),
             show(summarise(measure_apart(results, model).values()), 3),
@@ -192,7 +194,7 @@ def build_overview(results: Results) -> Table:
         )
 
     other = "GPT2" if base is None else write_label(base)
-    return Table(
+    table = Table(
         name="overview",
         title="Every system",
         columns=(
@@ -206,6 +208,7 @@ def build_overview(results: Results) -> Table:
             "PPL per word",
             "Bits per byte",
             f"less {other}'s",
+            "with a cache",
             "LAMBADA accuracy",
             "LAMBADA nats",
             "Mentions apart",
@@ -213,26 +216,35 @@ def build_overview(results: Results) -> Table:
         ),
         rows=tuple(map(row, systems)),
         measures="What each system costs to train and what it reaches, by era and year.",
-        note=_note(results, systems) if systems else "",
     )
+    table = leave_out_empty(table)
+    return replace(table, note=_note(results, systems, table.columns) if systems else "")
 
 
-def _note(results: Results, systems: list[ModelEntry]) -> str:
+def _note(results: Results, systems: list[ModelEntry], columns: tuple[str, ...]) -> str:
     several = len(results.seeds) > 1
     text = (
         "Perplexity and bits per byte of the test split, no entities given; differences are of the"
         " same documents. Brackets: 95 %, wide enough for documents (LAMBADA: passages)"
         f" {'and for seeds; ±: standard deviation over seeds' if several else 'alone: one seed'}."
-        " LAMBADA's nats: of the last word, all its tokens. Mentions apart: cosine, in context and"
-        " without the mean vector, of one entity's mentions less that of different entities'."
-        " Seconds: the median of a training step times their number, validations left out."
+        " LAMBADA's nats: of the last word, all its tokens. Seconds: the median of a training step"
+        " times their number, validations left out."
     )
+    if "Mentions apart" in columns:
+        text += (
+            " Mentions apart: cosine, in context and without the mean vector, of one entity's"
+            " mentions less that of different entities'."
+        )
     sighted = [write_label(model) for model in systems if not model.can({"causal"})]
     if sighted:
         text += (
             f" {', '.join(sighted)}: no perplexity and no LAMBADA, because nothing is predicted"
             " from the past alone."
         )
+    sizes = {found[0] for model in systems if (found := cache.read_share(results, model, SPLIT))}
+    if sizes:
+        held = " or ".join(f"{size:,}" for size in sorted(sizes))
+        text += f" With a cache: the same model and a cache of the document's latest {held} tokens."
     text += _explain_memories(systems)
     text += _explain_origins(results, systems)
     if len(list_machines(results, *systems)) > 1:

@@ -142,7 +142,8 @@ def _name_pairs(
     if variant == other:
         yield {"task": task, "variant": variant, "against": against}
     elif model == against:
-        if variant == FULL or (variant == ENTITIES and other == SHUFFLED):
+        alone = f"{variant}-{NO_AUXILIARY}"
+        if variant == FULL or other == alone or (variant == ENTITIES and other == SHUFFLED):
             yield {"task": task, "variant": variant, "other": other}
     elif (variant, other) == (ENTITIES, FULL):
         yield {"task": task, "variant": variant, "other": other, "against": against}
