@@ -36,7 +36,12 @@ from entity_transformers.study.params import parse
 from entity_transformers.study.steps.transfer import Recipe
 from entity_transformers.study.values import ParamsError
 from entity_transformers.tasks.transfer.chains import find_chains
-from entity_transformers.tasks.transfer.finetuned import Finetuned, extend_vocabulary, keep_layers
+from entity_transformers.tasks.transfer.finetuned import (
+    Finetuned,
+    extend_vocabulary,
+    find_embeddings,
+    keep_layers,
+)
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs, shorten
 from entity_transformers.tasks.transfer.training import (
     Finetuning,
@@ -49,7 +54,7 @@ from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import TrainingStopped
 
 WINDOW = 24
-KIND_NAMES = [name for name, kind in KINDS.items() if "causal" in kind.can]
+KIND_NAMES = [name for name, kind in KINDS.items() if kind.can >= {"encode", "windows"}]
 RECIPE = Recipe(
     examples=None,
     precision="float32",
@@ -237,6 +242,37 @@ def test_examples_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Toke
     assert torch.allclose(nats, torch.cat([one for _, one in alone]), atol=1e-5)
 
 
+def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer) -> None:
+    """What its head says is of transformers' own BERT, a sequence at a time; and no variant is
+    trained of it that differs in the auxiliary loss alone.
+    """
+    torch.manual_seed(1)
+    model = Finetuned(make_model("bert", tokenizer), SNLI, 0.1).eval()
+    size = tokenizer.get_vocab_size()
+    texts = [("a good dog", "Ann ran because the film met Bo"), ("a dog", "ran")]
+    pairs = [Example(str(i), "train", one, i) for i, one in enumerate(texts)]
+    inputs = make_inputs(pairs, "entailment", tokenizer, None, first=model.first)
+    assert {row[0] for one in inputs for row in one.sequences} == {size + 1}  # after the mask
+    said, nats = model.read(inputs)
+    module: Any = model.model.module
+    for one, numbers in zip(inputs, said, strict=True):
+        states = module.bert(torch.tensor(one.sequences)).last_hidden_state
+        assert torch.allclose(model.head(states[0, -1]), numbers, atol=1e-5)
+    assert not nats.any()
+    assert not model.losses(inputs).words
+
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())
+    values["models"] = {"gpt2": {"kind": "gpt2"}, "bert": {"kind": "bert"}}
+    params = parse(values, "params.yaml")
+    listed = {
+        name: params.transfer.list_variants(params.model(name), "polarity")
+        for name in ("gpt2", "bert")
+    }
+    assert set(listed["gpt2"]) - set(listed["bert"]) == {"no-auxiliary"}
+    assert listed["gpt2"]["full"].auxiliary_weight == 0.5
+    assert {recipe.auxiliary_weight for recipe in listed["bert"].values()} == {0}
+
+
 SISTERS = [
     Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
             (36, 37)),
@@ -322,6 +358,21 @@ def test_with_entities_the_context_is_read_before_the_whole(tokenizer: Tokenizer
     assert torch.allclose(model.read(alone)[0], off, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["gpt2e", "berte"])
+def test_entities_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Tokenizer) -> None:
+    torch.manual_seed(1)
+    size = tokenizer.get_vocab_size()
+    model = Finetuned(lively_model(kind, size, window=64), WINOGRANDE, 0.1).eval()
+    inputs = with_chains(tokenizer)
+    lengths = {len(row) for one in inputs for row in one.sequences}
+    assert len(lengths) > 1  # some are padded
+    said, _ = model.read(inputs)
+    alone = torch.cat([model.read([one])[0] for one in inputs])
+    assert torch.allclose(said, alone, atol=1e-5)
+    off, _ = model.read([replace(one, entities=(), read=()) for one in inputs])
+    assert (off - said).abs().max() > 1e-4
+
+
 def test_states_of_both_orders_are_added(tokenizer: Tokenizer) -> None:
     torch.manual_seed(1)
     model = Finetuned(make_model("gpt2", tokenizer), find_task("mrpc"), 0.0).eval()
@@ -337,11 +388,11 @@ def test_states_of_both_orders_are_added(tokenizer: Tokenizer) -> None:
 @pytest.mark.parametrize("kind", KIND_NAMES)
 def test_new_embeddings_come_after_the_old_ones(kind: str, tokenizer: Tokenizer) -> None:
     model = make_model(kind, tokenizer)
-    before = model.output_weight.detach().clone()
+    before = find_embeddings(model).detach().clone()
     numbers = model.count_parameters()
     torch.manual_seed(1)
     extend_vocabulary(model, 1000)
-    after = model.output_weight
+    after = find_embeddings(model)
     assert torch.equal(after[: len(before)], before)
     assert after[len(before) :].detach().std() == pytest.approx(0.02, rel=0.05)
     assert model.count_parameters() - numbers == 1000 * before.shape[1]

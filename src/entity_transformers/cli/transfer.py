@@ -29,7 +29,7 @@ from entity_transformers.resolve.base import make_resolver
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
-from entity_transformers.study.steps.transfer import Recipe, TransferParams
+from entity_transformers.study.steps.transfer import Recipe, TransferParams, fit
 from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import Finetuned, keep_layers
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs
@@ -117,6 +117,7 @@ class _Runs:
         section = self.params.transfer
         plain = Recipe(**{name: getattr(section, name) for name in Recipe.model_fields})
         plain = plain.model_copy(update={"pretrained": pretrained, "entities": "off"})
+        plain = fit(plain, self.params.model(self.model))
         seed = (section.seeds or (self.seed,))[0]
         trials = []
         for factor in section.rate_factors:

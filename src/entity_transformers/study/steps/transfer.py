@@ -159,14 +159,17 @@ class TransferParams(Recipe):
         return Recipe.model_validate(own | given)
 
     def list_variants(self, entry: ModelEntry, task: str) -> dict[str, Recipe]:
-        """The trainings of one model on a task, by name."""
+        """The trainings of one model on a task, by name: none that differs in what its kind has
+        not, entities or the auxiliary loss.
+        """
         recipes = {name: self.recipe(name) for name in self.variants}
         return {
-            name: recipe
+            name: fit(recipe, entry)
             for name, recipe in recipes.items()
             if entry.name in self.variants[name].get("models", [entry.name])
             and task in self.variants[name].get("tasks", [task])
             and (recipe.entities == "off" or entry.can({"entities"}))
+            and ("auxiliary_weight" not in self.variants[name] or entry.can({"causal"}))
         }
 
     def check_study(self, known: Collection[str], seeds: Collection[int]) -> None:
@@ -188,6 +191,11 @@ class TransferParams(Recipe):
                     )
 
 
+def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
+    """The recipe without an auxiliary loss where the kind predicts no next token."""
+    return recipe if entry.can({"causal"}) else recipe.model_copy(update={"auxiliary_weight": 0.0})
+
+
 STEP = Step(
     name="transfer",
     params=("transfer",),
@@ -201,7 +209,7 @@ STEP = Step(
         "examples": ("examples.jsonl",),
         "lm": MODEL,
     },
-    needs=frozenset({"causal"}),
+    needs=frozenset({"encode", "windows"}),
     libraries=need("scipy"),
     metrics=("transfer.json",),
     target="transfer.json",

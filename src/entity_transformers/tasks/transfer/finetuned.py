@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +59,7 @@ class Finetuned(nn.Module):
     ) -> None:
         """``half``: the model, not its head, computes in bfloat16."""
         super().__init__()
-        self.first = len(model.output_weight)
+        self.first = len(find_embeddings(model))
         extend_vocabulary(model)
         self.model, self.task, self.reduced = model, task, half
         self.module = model.module
@@ -66,7 +67,8 @@ class Finetuned(nn.Module):
 
     def read(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
         """What the head says, [E, labels] or of choices [E, answers] (numbers [E, 1]); and the nats
-        per token of each sequence [S], those after [start], zeros without ``words``.
+        per token of each sequence [S], those after [start], zeros without ``words`` and of a model
+        that sees later tokens.
 
         A choice of which examples have different numbers of answers is padded with -inf.
         """
@@ -75,8 +77,8 @@ class Finetuned(nn.Module):
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.model.device)
         nats = torch.zeros(len(rows), device=tokens.device)
         with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.reduced):
-            hidden = self._encode(tokens, examples)
-            if words:
+            hidden = self._encode(tokens, lengths, examples)
+            if words and self.model.can("causal"):
                 there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
                 targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
                 nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
@@ -89,21 +91,29 @@ class Finetuned(nn.Module):
             said = self.head(torch.stack([part.sum(0) for part in parts]))
         return said, nats
 
-    def _encode(self, tokens: Tensor, examples: Sequence[Inputs]) -> Tensor:
-        """Final hidden states [S, T, W]. With entities sequences are read twice: first the one of
-        two texts that stands first, which leaves its entities in the memory, then all with that
-        memory, without a gradient through it, as in pretraining.
+    def _encode(self, tokens: Tensor, lengths: Tensor, examples: Sequence[Inputs]) -> Tensor:
+        """Final hidden states [S, T, W] of sequences of so many tokens [S] and padding. With
+        entities sequences are read twice: first the one of two texts that stands first, which
+        leaves its entities in the memory, then all with that memory, without a gradient through
+        it, as in pretraining.
         """
         rows = [torch.tensor(row) for example in examples for row in example.entities]
+        both_sides = not self.model.can("causal")  # such a model must be told what is padding
         if not rows:
-            return self.model.encode(Batch(tokens), self.model.start(len(tokens)))[0]
+            whole = Batch(tokens, lengths=lengths if both_sides else None)
+            return self.model.encode(whole, self.model.start(len(tokens)))[0]
         labels = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(tokens.device)
         read = torch.tensor([count for one in examples for count in one.read])
         places = torch.arange(tokens.shape[1])
         before = (places < read[:, None]).to(tokens.device)
         empty = self.model.start(len(tokens), int(labels.max()))
-        first, memory = self.model.encode(Batch(tokens, labels * before), empty)
-        second, _ = self.model.encode(Batch(tokens, labels), memory.detach())
+        context, whole = Batch(tokens, labels * before), Batch(tokens, labels)
+        if both_sides:
+            read = read.to(tokens.device)
+            context = replace(context, lengths=torch.where(read > 0, read, lengths))
+            whole = replace(whole, lengths=lengths)
+        first, memory = self.model.encode(context, empty)
+        second, _ = self.model.encode(whole, memory.detach())
         return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> Losses:
@@ -122,9 +132,18 @@ class Finetuned(nn.Module):
         return self.task.metric == "pearson"
 
 
+def find_embeddings(model: LanguageModel) -> Tensor:
+    """The model's matrix of embeddings [tokens, W], a BERT's with its mask."""
+    if model.can("causal"):
+        return model.output_weight
+    module: Any = model.module
+    weight: Tensor = module.get_input_embeddings().weight
+    return weight
+
+
 def extend_vocabulary(model: LanguageModel, more: int = NEW) -> None:
     """Add embeddings from N(0, 0.02) to the model's, wherever it holds that matrix."""
-    old = model.output_weight
+    old = find_embeddings(model)
     drawn = STANDARD_DEVIATION * torch.randn(more, old.shape[1])
     new = nn.Parameter(torch.cat([old.detach(), drawn.to(old)]))
     for module in model.module.modules():
