@@ -16,6 +16,14 @@ from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
 from entity_transformers.report.shares import share_interval
 from entity_transformers.report.transfer import PRINTED, build_pairs, build_transfer
+from entity_transformers.report.transfer_ablations import (
+    PRINTED as OBSERVED,
+)
+from entity_transformers.report.transfer_ablations import (
+    build_auxiliary,
+    draw_layers,
+    list_layers,
+)
 from entity_transformers.report.transfer_pronouns import build_gap, build_winobias
 from entity_transformers.report.transfer_trials import build_entities, build_rates
 
@@ -94,6 +102,62 @@ def test_few_examples_are_paired_with_as_few_without_the_auxiliary_loss(tmp_path
     entries = (tiny_entry("gpt2"),)
     rows = build_pairs(Results("t", entries, (1,), frame, ("transfer",), bootstrap_samples=99)).rows
     assert [row[3] for row in rows] == ["GPT2, few − few-no-auxiliary"]
+
+
+def ablated(folder: Path, said: dict[str, dict[str, str]], seeds: tuple[int, ...]) -> Results:
+    """Of one GPT-2: by task and variant what it has right with every seed; layers-N as named."""
+    trainings = [
+        {
+            "task": task, "variant": variant, "seed": seed, "train_examples": 8 + len(task),
+            "train_cut": 0, "splits": {"test": score(right)},
+            "recipe": {"layers": int(variant[-1]) if variant.startswith("layers") else None},
+        }
+        for task, variants in said.items() for variant, right in variants.items() for seed in seeds
+    ]  # fmt: skip
+    write_json(folder / "transfer/gpt2/1/transfer.json", {"trainings": trainings})
+    frame = collect(Tree(folder, (("gpt2", 1),)), ["transfer"])
+    return Results("t", (tiny_entry("gpt2"),), (1,), frame, ("transfer",), bootstrap_samples=999)
+
+
+def test_what_the_auxiliary_loss_is_worth_is_the_mean_over_tasks(tmp_path: Path) -> None:
+    said = {
+        "polarity": {"full": "1" * 8 + "0" * 32, "no-auxiliary": "1" * 32 + "0" * 8,
+                     "few": "1" * 30 + "0" * 10, "few-no-auxiliary": "0" * 40},
+        "snli": {"full": "01" * 20, "no-auxiliary": "01" * 20},
+    }  # fmt: skip
+    average, smallest = build_auxiliary(ablated(tmp_path, said, (1, 2))).rows
+    assert average[1:4] == ("GPT2", "polarity, snli", Number(12.0, 0))
+    gap = average[4]
+    assert isinstance(gap, Number)
+    assert gap.value == pytest.approx(-(24 / 40) / 2)
+    # of one task alone nothing differs, so half of the other's binomial
+    side = 1.96 * (0.6 * 0.4 / 40) ** 0.5 / 2
+    assert gap.low == pytest.approx(-0.3 - side, abs=0.03)
+    assert gap.high == pytest.approx(-0.3 + side, abs=0.03)
+    assert (str(average[5]), average[6]) == ("−0.3%", "holds")
+    assert (smallest[2], str(smallest[5]), smallest[6]) == ("polarity", "+1.6%", "holds")
+    turned = {"polarity": {"full": "1" * 40, "no-auxiliary": "0" * 40}}
+    assert build_auxiliary(ablated(tmp_path / "b", turned, (1,))).rows[0][6] == "contradicted"
+    same = {"polarity": {"full": "10" * 20, "no-auxiliary": "01" * 20}}
+    assert build_auxiliary(ablated(tmp_path / "c", same, (1,))).rows[0][6] == "not shown"
+    assert OBSERVED["The average is higher without the auxiliary loss"] == pytest.approx(
+        0.747 - 0.750
+    )
+
+
+def test_layers_that_are_transferred_are_a_line(tmp_path: Path) -> None:
+    said = {
+        "polarity": {"full": "1110", "layers-0": "0000", "layers-1": "1100"},
+        "snli": {"full": "1110"},
+    }
+    results = ablated(tmp_path, said, (1, 2))
+    [(place, points)] = list_layers(results).items()
+    assert place == ("polarity", "GPT2")
+    assert [(layers, share.value) for layers, share in points] == [(0, 0), (1, 0.5), (2, 0.75)]
+    figure = draw_layers(results)
+    assert figure is not None
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["polarity, test"]
+    assert draw_layers(ablated(tmp_path / "b", {"snli": said["snli"]}, (1,))) is None
 
 
 def test_printed_numbers_are_of_tasks_that_there_are() -> None:

@@ -78,31 +78,41 @@ def mcnemar(pair: Pair) -> float:
 
 
 def compare_pairs(pairs: Sequence[Pair], samples: int) -> tuple[Cell, Cell]:
-    """Of pairs of the same two, one for each seed: the mean difference with an interval that covers
-    those over examples, of the seed with the most discordant ones, and over seeds; the largest p.
+    """Of pairs of the same two, one for each seed: the mean difference with its interval
+    (`average_pairs`), and the largest p.
     """
     if not pairs:
         return MISSING, MISSING
-    widest = max(pairs, key=lambda pair: pair.first + pair.second)
-    gaps = [pair.difference for pair in pairs]
-    mean = math.fsum(gaps) / len(gaps)
-    low = high = None
-    if widest.examples > 1:
-        shift = mean - widest.difference
-        over_examples = _resample(widest, samples)
-        interval = (over_examples[0] + shift, over_examples[1] + shift)
-        low, high = cover(interval, seed_interval(gaps))
-    cell = Number(mean, 1, low=low, high=high, percent=True, signed=True)
-    return cell, Number(max(map(mcnemar, pairs)), 3)
+    return average_pairs([pairs], samples), Number(max(map(mcnemar, pairs)), 3)
 
 
-def _resample(pair: Pair, samples: int) -> tuple[float, float]:
-    """The interval of the difference over resampled examples: of n drawn with replacement, those
+def average_pairs(tasks: Sequence[Sequence[Pair]], samples: int) -> Number:
+    """Of the same two on several tasks, on each a pair for each seed: the mean difference over
+    tasks and seeds, with an interval that covers those over examples, of each task's seed with the
+    most discordant ones, and over seeds.
+    """
+    gaps = [_mean([pair.difference for pair in of_seed]) for of_seed in zip(*tasks, strict=True)]
+    widest = [max(pairs, key=lambda pair: pair.first + pair.second) for pairs in tasks]
+    mean, low, high = _mean(gaps), None, None
+    if min(pair.examples for pair in widest) > 1:
+        shift = mean - _mean([pair.difference for pair in widest])
+        rng = np.random.default_rng(BOOTSTRAP_SEED)
+        drawn = np.mean([_resample(pair, samples, rng) for pair in widest], axis=0)
+        tail = (1 - LEVEL) / 2
+        ends = np.quantile(drawn, (tail, 1 - tail)) + shift
+        low, high = cover((float(ends[0]), float(ends[1])), seed_interval(gaps))
+    return Number(mean, 1, low=low, high=high, percent=True, signed=True)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _resample(pair: Pair, samples: int, rng: np.random.Generator) -> np.ndarray:
+    """The difference in resampled examples, float64 [samples]: of n drawn with replacement, those
     that one alone has right are multinomial, so that the counts are drawn and no example.
     """
     alone = np.array([pair.first, pair.second, pair.examples - pair.first - pair.second])
-    rng = np.random.default_rng(BOOTSTRAP_SEED)
     drawn = rng.multinomial(pair.examples, alone / pair.examples, size=samples)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / pair.examples, (tail, 1 - tail))
-    return float(low), float(high)
+    found: np.ndarray = (drawn[:, 0] - drawn[:, 1]) / pair.examples
+    return found

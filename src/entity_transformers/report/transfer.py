@@ -23,6 +23,7 @@ UNITS = {
     "recalls": "examples",
     "moved": "examples",
     "rate_loss": "nats per example",
+    "layers": "layers transferred",
     "matthews": "correlation",
     "pearson": "correlation",
     "f1_last_label": "F1",
@@ -70,6 +71,8 @@ def measure(tree: Tree) -> Iterator[Row]:
             count = one["train_examples"]
             yield Row(STEP, "train_examples", count, "train", condition, **run)
             yield Row(STEP, "texts_cut", one["train_cut"], "train", condition, **run)
+            if (layers := one.get("recipe", {}).get("layers")) is not None:
+                yield Row(STEP, "layers", layers, "train", condition, **run)
             for task, splits in {one["task"]: one["splits"], **_name_others(one)}.items():
                 for split, scores in splits.items():
                     condition = write_condition(task=task, variant=variant)

@@ -219,10 +219,18 @@ STEP = Step(
         tables={
             "transfer": "report.transfer:build_transfer",
             "transfer_pairs": "report.transfer:build_pairs",
+            "transfer_auxiliary": "report.transfer_ablations:build_auxiliary",
             "transfer_gap": "report.transfer_pronouns:build_gap",
             "transfer_winobias": "report.transfer_pronouns:build_winobias",
             "transfer_entities": "report.transfer_trials:build_entities",
             "transfer_rates": "report.transfer_trials:build_rates",
+        },
+        figures={
+            "transfer_layers": (
+                "report.transfer_ablations:draw_layers",
+                "Fine-tuning by the layers that are transferred, after the left of GPT-1's figure"
+                " 2: the layers above are random. Bars are 95 % intervals over examples.",
+            ),
         },
     ),
 )
