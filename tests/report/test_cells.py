@@ -111,6 +111,14 @@ def test_blocks_of_rows_are_set_apart() -> None:
     assert 'class="start"' not in str(render_html(Table("x", "x", ("n", "v"), rows[2:])))
 
 
+def test_an_era_s_first_row_begins_a_block() -> None:
+    rows = (("a", "static"), ("b", "recurrent"), ("c", "recurrent"), ("d", "transformer"))
+    lines = str(render_html(Table("x", "x", ("System", "Era"), rows))).split("<tr")
+    assert [name for name, line in zip("?abcd", lines[1:], strict=True) if "start" in line] == [
+        "b", "d",
+    ]  # fmt: skip
+
+
 def test_an_empty_table_renders_in_every_form() -> None:
     empty = Table("x", "Nothing", ("a", "b"), ())
     assert "Nothing" in render_text(empty)

@@ -293,8 +293,11 @@ def _value(cell: Cell) -> Markup:
 
 
 def _starts(table: Table, index: int) -> bool:
-    """Does a block of rows with one first cell start here? Only in a table that consists of such
-    blocks of three rows or more.
+    """Does a block of rows start here: an era's, where the table tells eras, else one of rows with
+    one first cell, in a table that consists of such blocks of three rows or more?
     """
-    blocks = [len(list(rows)) for _, rows in itertools.groupby(str(row[0]) for row in table.rows)]
-    return min(blocks) >= 3 and index in itertools.accumulate(blocks[:-1])
+    eras = "Era" in table.columns
+    place = table.columns.index("Era") if eras else 0
+    cells = [str(row[place]) for row in table.rows]
+    blocks = [len(list(rows)) for _, rows in itertools.groupby(cells)]
+    return (eras or min(blocks) >= 3) and index in itertools.accumulate(blocks[:-1])
