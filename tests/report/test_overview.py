@@ -264,3 +264,9 @@ def test_what_no_system_was_asked_for_has_no_column(systems: Results) -> None:
     fewer = build_overview(replace(systems, frame=Frame(kept), groups=()))
     assert set(build_overview(systems).columns) - set(fewer.columns) == {"Mentions apart", "NER F1"}
     assert "Mentions apart" not in fewer.note
+
+
+def test_a_study_without_passages_is_told_nothing_of_them(systems: Results) -> None:
+    kept = [row for row in systems.frame.rows if row.step != "lambada"]
+    assert "LAMBADA" in build_overview(systems).note
+    assert "LAMBADA" not in build_overview(replace(systems, frame=Frame(kept))).note

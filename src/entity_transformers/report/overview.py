@@ -223,12 +223,14 @@ def build_overview(results: Results) -> Table:
 
 def _note(results: Results, systems: list[ModelEntry], columns: tuple[str, ...]) -> str:
     several = len(results.seeds) > 1
+    asked, words = "LAMBADA nats" in columns, " LAMBADA's nats: of the last word, all its tokens."
     text = (
         "Perplexity and bits per byte of the test split, no entities given; differences are of the"
-        " same documents. Brackets: 95 %, wide enough for documents (LAMBADA: passages)"
+        " same documents. Brackets: 95 %, wide enough for documents"
+        f"{' (LAMBADA: passages)' * asked}"
         f" {'and for seeds; ±: standard deviation over seeds' if several else 'alone: one seed'}."
-        " LAMBADA's nats: of the last word, all its tokens. Seconds: the median of a training step"
-        " times their number, validations left out."
+        f"{words * asked} Seconds: the median of a training step times their number, validations"
+        " left out."
     )
     if "Mentions apart" in columns:
         text += (
@@ -238,8 +240,8 @@ def _note(results: Results, systems: list[ModelEntry], columns: tuple[str, ...])
     sighted = [write_label(model) for model in systems if not model.can({"causal"})]
     if sighted:
         text += (
-            f" {', '.join(sighted)}: no perplexity and no LAMBADA, because nothing is predicted"
-            " from the past alone."
+            f" {', '.join(sighted)}: no perplexity{' and no LAMBADA' * asked}, because nothing is"
+            " predicted from the past alone."
         )
     sizes = {found[0] for model in systems if (found := cache.read_share(results, model, SPLIT))}
     if sizes:
