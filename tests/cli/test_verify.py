@@ -15,7 +15,7 @@ import yaml
 
 from entity_transformers.artifacts import DIGESTS, seal, write_json, write_text
 from entity_transformers.cli import main, report
-from entity_transformers.cli.verify import dvc_md5
+from entity_transformers.cli.verify import Findings, check_manifests, dvc_md5
 from entity_transformers.report import tables
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.study.params import load
@@ -211,3 +211,19 @@ def test_a_manifest_is_compared_with_digests_where_the_file_is_not_there(
     code, lines = verify()
     assert code == 1
     assert lines[0].startswith(f"wrong: {CORPUS}/{DIGESTS}: train.safetensors: sha256 000")
+
+
+def test_a_static_models_documents_are_the_corpus_not_beside_its_first_weights(
+    study: Path, root: Path
+) -> None:
+    values = yaml.safe_load((root / "studies/systems/params.yaml").read_text())
+    values["models"] = {"word2vec": values["models"]["word2vec"]}
+    values["study"] |= {"seeds": [1], "steps": ["corpus", "lm"]}
+    values["root"] = str(root)
+    (study / "params.yaml").write_text(yaml.safe_dump(values))
+    (study / CORPUS / "train.jsonl").write_text("{}")
+    expected = hashlib.sha256(b"{}").hexdigest()
+    write_json(study / "results/lm/word2vec/1/manifest.json", {"inputs": {"train.jsonl": expected}})
+    found = Findings(study)
+    check_manifests(load(study / "params.yaml"), found)
+    assert (found.right, found.wrong, found.absent) == (1, [], set())

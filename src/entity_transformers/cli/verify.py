@@ -146,8 +146,9 @@ def check_manifests(params: Params, found: Findings) -> None:
 
 def _home_of(name: str, params: Params, model: str) -> str:
     """The folder of a training's input, relative to the study: the corpus, or its first weights."""
-    weights = params.model(model).initial_weights
-    if weights is None or name in STEPS["lm"].reads["corpus"]:
+    entry = params.model(model)
+    weights = entry.initial_weights
+    if weights is None or name in (*STEPS["lm"].reads["corpus"], *entry.kind.reads):
         return folder(STEPS["corpus"])
     return place("initial_weights", weights, Path(), params.root)
 
