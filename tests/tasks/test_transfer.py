@@ -273,6 +273,28 @@ def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer)
     assert {recipe.auxiliary_weight for recipe in listed["bert"].values()} == {0}
 
 
+def test_examples_may_be_given_by_task() -> None:
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())
+    values["models"] = {"gpt2": {"kind": "gpt2"}}
+    values["transfer"] |= {
+        "examples": {"snli": 500},
+        "variants": {"full": {}, "few": {"examples": 20}},
+    }
+    params = parse(values, "params.yaml")
+    listed = {
+        task: params.transfer.list_variants(params.model("gpt2"), task)
+        for task in ("polarity", "snli")
+    }
+    found = {
+        task: {name: recipe.examples for name, recipe in own.items()}
+        for task, own in listed.items()
+    }
+    assert found == {"polarity": {"full": None, "few": 20}, "snli": {"full": 500, "few": 20}}
+    values["transfer"]["examples"] = {"cola": 500}
+    with pytest.raises(ValueError, match=r"examples: 'cola', expected one of polarity, snli"):
+        parse(values, "params.yaml")
+
+
 SISTERS = [
     Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
             (36, 37)),

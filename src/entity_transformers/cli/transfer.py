@@ -116,6 +116,7 @@ class _Runs:
         """
         section = self.params.transfer
         plain = Recipe(**{name: getattr(section, name) for name in Recipe.model_fields})
+        plain = plain.on(section.rate_task)
         plain = plain.model_copy(update={"pretrained": pretrained, "entities": "off"})
         plain = fit(plain, self.params.model(self.model))
         seed = (section.seeds or (self.seed,))[0]
@@ -248,7 +249,7 @@ class _Job:
         own = [one for one in own if one.label is not None]
         if not own:
             raise ValueError(f"task {self.task.name} has no example of train to be trained on")
-        most = self.recipe.examples or len(own)
+        most = cast(int | None, self.recipe.examples) or len(own)
         return [own[i * len(own) // most] for i in range(most)] if most < len(own) else own
 
     def _make(

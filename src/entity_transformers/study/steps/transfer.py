@@ -64,7 +64,13 @@ class Recipe(Section):
     ]
     batch: Annotated[Size, Field(description="examples of a step")]
     examples: Annotated[
-        Size | None, Field(description="of train, evenly spaced where there are more; null: all")
+        Size | dict[str, Size] | None,
+        Field(
+            description=(
+                "of train, evenly spaced where there are more; null: all; where it is a table, of"
+                " each task that it names, and all of others"
+            )
+        ),
     ]
     precision: Annotated[
         Literal["float32", "bfloat16"], Field(description="in which the model computes")
@@ -73,6 +79,12 @@ class Recipe(Section):
     dropout: Annotated[Number, Field(ge=0, lt=1, description="before the classifier")]
     weight_decay: Annotated[NonNegative, Field(description="AdamW's, on matrices only")]
     clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
+
+    def on(self, task: str) -> Recipe:
+        """The recipe with as many examples as it has of this task."""
+        if not isinstance(self.examples, dict):
+            return self
+        return self.model_copy(update={"examples": self.examples.get(task)})
 
 
 class TransferParams(Recipe):
@@ -138,7 +150,10 @@ class TransferParams(Recipe):
         for name in self.variants:
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
                 raise ValueError(f"variants.{name}: give it a name of a-z, 0-9, - and _")
-            self.recipe(name)
+            given = self.recipe(name).examples
+            by_task = given if isinstance(given, dict) else {}
+            for unknown in sorted(by_task.keys() - set(self.tasks)):
+                raise ValueError(f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}")
         return self
 
     @property
@@ -162,7 +177,7 @@ class TransferParams(Recipe):
         """The trainings of one model on a task, by name: none that differs in what its kind has
         not, entities or the auxiliary loss.
         """
-        recipes = {name: self.recipe(name) for name in self.variants}
+        recipes = {name: self.recipe(name).on(task) for name in self.variants}
         return {
             name: fit(recipe, entry)
             for name, recipe in recipes.items()
