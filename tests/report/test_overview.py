@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from scipy import stats
 
 from entity_transformers.kinds import ERAS, KINDS
-from entity_transformers.report import lambada
+from entity_transformers.report import lambada, ner
 from entity_transformers.report.cells import MISSING, Number
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.differences import seed_interval
@@ -146,8 +146,23 @@ def test_f1_is_the_taggers_with_an_interval(full: Any) -> None:
     low, high = np.quantile(shares, [0.025, 0.975])
     seeds = seed_interval(scores)
     assert seeds is not None
-    assert found.low == pytest.approx(min(low, seeds[0]), abs=0.005)
-    assert found.high == pytest.approx(max(high, seeds[1]), abs=0.005)
+    assert found.low == pytest.approx(max(0, min(low, seeds[0])), abs=0.005)
+    assert found.high == pytest.approx(min(1, max(high, seeds[1])), abs=0.005)
+
+
+def test_no_interval_of_a_share_reaches_below_nothing(
+    full: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = {1: 0.0, 2: 0.05, 3: 0.0}
+    interval = seed_interval(list(scores.values()))
+    assert interval is not None
+    assert interval[0] < 0
+    counts = np.array([[0, 0, 5]] * 20)
+    spans = Spans([f"d{i}" for i in range(20)], counts)
+    monkeypatch.setattr(ner, "read_scores", lambda *_: scores)
+    runs = tuple(replace(run, ner_spans=spans) for run in full.runs)
+    found = read_f1(replace(full, runs=runs), full.entry("gpt2"))
+    assert (found.low, found.high) == (0, interval[1])
 
 
 def column(systems: Results, name: str) -> dict[str, Number]:

@@ -146,9 +146,7 @@ def read_accuracy(results: Results, model: ModelEntry) -> Number:
         return Number(None, 2, percent=True)
     mean = float(np.mean(list(values.values())))
     interval = share_interval(mean * passages, passages)
-    found = _with_interval(mean, interval, values.values(), 2, percent=True)
-    low, high = max(0.0, found.low or 0.0), min(1.0, 1.0 if found.high is None else found.high)
-    return replace(found, low=low, high=high)  # no share lies beyond, whatever Student says
+    return _with_interval(mean, interval, values.values(), 2, percent=True)
 
 
 def _with_interval(
@@ -161,6 +159,8 @@ def _with_interval(
     if not documents:
         return Number(mean, digits, percent=percent)
     low, high = cover(documents, seed_interval(list(seeds)))
+    if percent:
+        low, high = max(0.0, low), min(1.0, high)  # no share lies beyond, whatever Student says
     return Number(mean, digits, low=low, high=high, percent=percent)
 
 
