@@ -28,12 +28,14 @@ def compare(
     step: str,
     one: Mapping[str, Any],
     other: Mapping[str, Any],
+    against: ModelEntry | None = None,
 ) -> Cell:
-    """Nats per token (measure ``nll``) under condition ``one`` less those under ``other``, paired
-    by document and seed, with an interval that covers those over documents and over seeds; none
-    for fewer documents than `FEWEST`.
+    """Nats per token (measure ``nll``) under condition ``one`` less those under ``other``, of the
+    model ``against`` (None: the same), paired by document and seed, with an interval that covers
+    those over documents and over seeds; none for fewer documents than `FEWEST`.
     """
-    sides = [_documents(results, model, step, about) for about in (one, other)]
+    pairs_of = ((model, one), (against or model, other))
+    sides = [_documents(results, of, step, about) for of, about in pairs_of]
     seeds = sorted(sides[0].keys() & sides[1].keys())
     if not seeds:
         return MISSING

@@ -29,6 +29,7 @@ from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
 from entity_transformers.study.steps.examples import ExamplesParams
 from entity_transformers.study.steps.memory import MemoryParams
+from entity_transformers.study.steps.mentions import MentionsParams
 from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.study.steps.passages import LambadaParams
 from entity_transformers.study.steps.perplexity import PerplexityParams
@@ -81,6 +82,7 @@ class Params(Section):
     analogies: AnalogiesParams
     cache: CacheParams
     memory: MemoryParams
+    mentions: MentionsParams
     decisions: DecisionsParams
     examples: ExamplesParams
     transfer: TransferParams
@@ -166,7 +168,7 @@ class Params(Section):
         for entry in self.entries():
             key = f"models.{entry.name}.labels"
             check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
-        for section in filter(self.has, ("memory", "decisions")):
+        for section in filter(self.has, ("memory", "mentions", "decisions")):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
@@ -217,6 +219,7 @@ _SPLIT_KEYS = {
     "probe": ("choose", "report"),
     "cache": ("choose", "report"),
     "memory": ("choose", "report"),
+    "mentions": ("choose", "report"),
     "decisions": ("choose", "report"),
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from entity_transformers.logs import log_progress
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
-from entity_transformers.tasks.memory.groups import GROUPINGS, Groups
+from entity_transformers.tasks.memory.groups import Groups, average_groups, join_groups
 from entity_transformers.tasks.memory.pointer import Pointer
 from entity_transformers.tasks.memory.training import (
     Predict,
@@ -173,10 +173,7 @@ def summarise(
     loss in nats per token over all tokens and over those of each group that has any, the nats of
     each document, and its bytes.
     """
-    places = {
-        name: np.concatenate([getattr(one, name) for one in groups] or [np.zeros(0)])
-        for name in GROUPINGS
-    }
+    places = join_groups(groups)
     alone = Outcome("none", 0, 0.0, 0.0, 0, [-text.plain.double().numpy() for text in texts], None)
     return [
         {
@@ -187,24 +184,11 @@ def summarise(
             "learning_rate": one.rate or None,
             "chosen": one.chosen or None,
             "loss": mean(one.nll),
-            "groups": _group(np.concatenate(one.nll), places),
+            "groups": average_groups(np.concatenate(one.nll), places),
             "documents": [float(nll.sum()) for nll in one.nll],
         }
         for one in (alone, *outcomes)
     ]
-
-
-def _group(nll: np.ndarray, places: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """Tokens and loss by grouping and group."""
-    found: dict[str, dict[str, Any]] = {}
-    for grouping, names in GROUPINGS.items():
-        parts = {name: nll[places[grouping] == i] for i, name in enumerate(names)}
-        found[grouping] = {
-            name: {"tokens": len(part), "loss": float(part.mean())}
-            for name, part in parts.items()
-            if len(part)
-        }
-    return found
 
 
 def entry_bytes(policy: str, width: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,28 @@ def group_tokens(text: Text, window: int, write: Callable[[Sequence[int]], str])
         found.sort[own] = sorts[mention.form]
         power = max(1, distance).bit_length() - 1  # mentions beside each other are at distance 0
         found.distance[own] = min(power, len(DISTANCES) - 1)
+    return found
+
+
+def join_groups(groups: Sequence[Groups]) -> Groups:
+    """The groups of all documents' tokens, one document after the other."""
+    columns = (
+        np.concatenate([getattr(one, name) for one in groups] or [np.zeros(0)])
+        for name in GROUPINGS
+    )
+    return Groups(*columns)
+
+
+def average_groups(nll: np.ndarray, groups: Groups) -> dict[str, dict[str, Any]]:
+    """Tokens and mean of the nats [T] by grouping and group, of each group that has any."""
+    found: dict[str, dict[str, Any]] = {}
+    for grouping, names in GROUPINGS.items():
+        parts = {name: nll[getattr(groups, grouping) == i] for i, name in enumerate(names)}
+        found[grouping] = {
+            name: {"tokens": len(part), "loss": float(part.mean())}
+            for name, part in parts.items()
+            if len(part)
+        }
     return found
 
 

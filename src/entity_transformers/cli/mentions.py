@@ -1,0 +1,56 @@
+"""Opens the files of score-mentions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from entity_transformers.artifacts import read_tokenizer, write_json
+from entity_transformers.cli.trained import open_model, open_split
+from entity_transformers.corpus.labels import give
+from entity_transformers.study.params import Params
+from entity_transformers.tasks.memory.groups import group_tokens
+from entity_transformers.tasks.memory.training import cut_documents
+from entity_transformers.tasks.mentions import (
+    describe_documents,
+    list_texts,
+    name_condition,
+    read_scores,
+    score_sizes,
+    summarise,
+)
+
+
+def score_mentions(
+    params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
+) -> None:
+    """The loss of the split mentions.report without labels, and of a model that reads entities with
+    those that it is given too, by kind of token; with caches tuned on mentions.choose.
+    """
+    section = params.mentions
+    entry, trained = open_model(params, lm, model, seed)
+    judged = open_split(corpus, section.report, "section mentions")
+    chosen = cut_documents(open_split(corpus, section.choose, "section mentions"), section.tokens)
+    window = entry.lm.window
+    reads = {"window": window, "stride": min(params.perplexity.stride, window)}
+    layers = {"none": "none"}
+    if trained.can("entities") and entry.labels != "none":
+        layers[name_condition(entry)] = entry.labels
+    scored = []
+    for labels, layer in layers.items():
+        found, tuned = (
+            read_scores(trained, give(text, layer, seed), sizes=section.caches, **reads)
+            for text in (judged, chosen)
+        )
+        scored += score_sizes(labels, found, tuned, section.caches)
+    tokenizer = read_tokenizer(corpus / "tokenizer.json")
+    texts = list_texts(judged, section.labels)
+    groups = [group_tokens(text, window, tokenizer.decode) for text in texts]
+    facts = {
+        "model": model,
+        "seed": seed,
+        "labels": section.labels,
+        "split": section.report,
+        "window": window,
+        "documents": describe_documents(judged.names, groups),
+    }
+    write_json(output / "mentions.json", facts | {"scored": summarise(scored, groups)})

@@ -1,0 +1,204 @@
+"""Where a memory pays: the loss by kind of token, and against every other model of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
+from entity_transformers.report.frame import Key, Row, read_condition, write_condition
+from entity_transformers.report.measures import Tree
+from entity_transformers.report.paired import compare
+from entity_transformers.report.results import Results, summarise, write_label
+
+STEP = "mentions"
+UNITS = {
+    "loss": "nats per token",
+    "nll": "nats",
+    "theta": "inverse temperature",
+    "weight": "fraction",
+}
+FAR = "far"
+GROUPS = {
+    ("place", "outside"): "Outside mentions",
+    ("place", "first"): "First mentions",
+    ("place", "near"): "Later, near",
+    ("place", FAR): "Later, far",
+    ("sort", "name"): "Later: names",
+    ("sort", "pronoun"): "Later: pronouns",
+    ("sort", "description"): "Later: descriptions",
+}
+LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
+
+
+class Reading(NamedTuple):
+    """What was measured: the labels that the model was given, and the size of the cache around it,
+    0 for none.
+    """
+
+    labels: str
+    size: int
+
+
+def measure(tree: Tree) -> Iterator[Row]:
+    """mentions.json of every run, by labels and size of the cache: the loss, by group of tokens
+    too, and the nats of each document, of all its tokens and of those far from their entity's last
+    mention (``scope``).
+    """
+    for model, seed, found in tree.each(STEP, "mentions.json"):
+        split, documents = found["split"], found["documents"]
+        total = sum(document["tokens"]["all"] for document in documents)
+        for entry in found["scored"]:
+            reading = {"labels": entry["labels"], "size": entry["size"]}
+            about = write_condition(**reading)
+            yield Row(STEP, "loss", entry["loss"], split, about, total, model, seed)
+            for name in ("theta", "weight") if entry["size"] else ():
+                yield Row(STEP, name, entry[name], split, about, None, model, seed)
+            for grouping, groups in entry["groups"].items():
+                for name, part in groups.items():
+                    about = write_condition(**reading, **{grouping: name})
+                    yield Row(STEP, "loss", part["loss"], split, about, part["tokens"], model, seed)
+            for scope, nats in entry["documents"].items():
+                for document, value in zip(documents, nats, strict=True):
+                    about = write_condition(**reading, scope=scope, document=document["document"])
+                    count = document["tokens"][scope]
+                    yield Row(STEP, "nll", value, split, about, count, model, seed)
+
+
+def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
+    """How a model was read, without labels first, by the size of the cache."""
+    rows = results.frame.find(step=STEP, measure="nll", model=model.name)
+    parts = [read_condition(row.condition) for row in rows]
+    found = {Reading(one["labels"], int(one["size"])) for one in parts}
+    return sorted(found, key=lambda one: (list(LABELS).index(one.labels), one.size))
+
+
+def at(results: Results, reading: Reading, **group: str) -> Key:
+    split = next(iter(results.frame.distinct("split", step=STEP)))
+    return Key(STEP, "loss", split, write_condition(**reading._asdict(), **group))
+
+
+def build_mentions(results: Results) -> Table:
+    """A row per model, labels and size of the cache: the loss of all tokens and of each group, and
+    its difference to the baseline with such a cache.
+    """
+    groups = {key: name for key, name in GROUPS.items() if _is_there(results, *key)}
+    return Table(
+        name="mentions",
+        title="Where a memory pays",
+        columns=("Model", "Labels", "Cache", "Loss", "Against the baseline", *groups.values()),
+        rows=tuple(
+            (
+                write_label(model),
+                LABELS[reading.labels],
+                Number(reading.size, 0),
+                show(results.statistic(model, at(results, reading)), 4),
+                _against_baseline(results, model, reading, "all"),
+                *(
+                    show(results.statistic(model, at(results, reading, **dict([key]))), 4)
+                    for key in groups
+                ),
+            )
+            for model in results.measured(STEP)
+            for reading in list_readings(results, model)
+        ),
+        measures="The loss in nats per token by what the token is, with what a reader may know.",
+        note=(
+            "Labels: what the model knows of the entities of the text before the predicted token:"
+            " nothing; mentions that have ended (lagged); or the label of the token just read, as"
+            " the paper gives it, which tells that a mention has begun. Cache: recent tokens that a"
+            " continuous cache (Grave et al., 2017) around the model holds, theta and lambda chosen"
+            " on another split. Against the baseline: less the loss of the first model without"
+            " labels and with a cache of that size, with the interval over documents and over seeds"
+            " together. Later: of an entity that was mentioned before; near: at most a window"
+            " before, far: earlier. Mentions are those of one layer for all models."
+        ),
+    )
+
+
+def _is_there(results: Results, grouping: str, name: str) -> bool:
+    """Was any token of this group?"""
+    conditions = results.frame.distinct("condition", step=STEP, measure="loss")
+    return any(read_condition(one).get(grouping) == name for one in conditions)
+
+
+def _against_baseline(results: Results, model: ModelEntry, reading: Reading, scope: str) -> Cell:
+    baseline = results.baseline
+    plain = Reading("none", reading.size)
+    if baseline is None or (model == baseline and reading == plain):
+        return MISSING
+    return difference(results, (model, reading), (baseline, plain), scope)
+
+
+Side = tuple[ModelEntry, Reading]
+
+
+def difference(results: Results, ours: Side, theirs: Side, scope: str) -> Cell:
+    """The loss of one model and reading less that of another, on all tokens or those far from
+    their entity's last mention, paired by document and seed.
+    """
+    (model, one), (against, other) = ours, theirs
+    about = [{**reading._asdict(), "scope": scope} for reading in (one, other)]
+    return compare(results, model, STEP, about[0], about[1], against)
+
+
+def build_controls(results: Results) -> Table:
+    """A row per other model and reading: the model under test, with lagged labels and the same
+    cache, less it, on all tokens and on those far from their entity's last mention.
+    """
+    ours = results.proposed
+    rows = []
+    for model in results.measured(STEP) if ours is not None else ():
+        for reading in list_readings(results, model):
+            mine = Reading("lagged", reading.size)
+            if ours is None or (model, reading) == (ours, mine):
+                continue
+            sides = (ours, mine), (model, reading)
+            rows.append(
+                (
+                    write_label(model),
+                    LABELS[reading.labels],
+                    Number(reading.size, 0),
+                    *(difference(results, *sides, scope) for scope in ("all", FAR)),
+                    difference(results, (ours, Reading("lagged", 0)), sides[1], "all"),
+                )
+            )
+    return Table(
+        name="mention_controls",
+        title="The model under test against each other",
+        columns=(
+            "Other model",
+            "Its labels",
+            "Its cache",
+            "All tokens, the same cache",
+            "Far mentions, the same cache",
+            "All tokens, without a cache",
+        ),
+        rows=tuple(rows),
+        measures="What lagged labels of entities are worth beyond every control.",
+        note=(
+            "Nats per token of the model under test with lagged labels less those of the other"
+            " model: negative is better. In the last column only the other has its cache."
+            " Intervals cover those over documents and over seeds."
+        ),
+    )
+
+
+def list_gains(
+    results: Results, ours: Side, theirs: Side, distances: tuple[str, ...], fewest: int
+) -> Iterator[tuple[float, float]]:
+    """Distance since the entity's last mention, and the loss there less that of another; where
+    there are ``fewest`` tokens.
+    """
+    for distance in distances:
+        sides = [
+            results.by_seed(model, at(results, reading, distance=distance))
+            for model, reading in (ours, theirs)
+        ]
+        tokens = results.count(ours[0], at(results, ours[1], distance=distance))
+        seeds = sides[0].keys() & sides[1].keys()
+        if seeds and (tokens or 0) >= fewest:
+            gaps = summarise(sides[0][seed] - sides[1][seed] for seed in seeds)
+            assert gaps.mean is not None
+            yield float(distance), gaps.mean

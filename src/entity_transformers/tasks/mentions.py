@@ -1,0 +1,184 @@
+"""Where a trained model's memory pays: the loss of every token by what it is to the entities, with
+each way of labels, with and without a continuous cache around the model.
+
+A token's kind is told by one layer of mentions, whatever a model is given, so that all models are
+judged on the same tokens. Dimensions: T predicted tokens of a document, W width, S sizes of caches,
+N predicted tokens of the split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
+from entity_transformers.corpus.layers import split_layer
+from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.freed import give_back
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix, recall_targets
+from entity_transformers.tasks.memory.entries import Text, find_mentions
+from entity_transformers.tasks.memory.groups import PLACES, Groups, average_groups, join_groups
+from entity_transformers.tasks.memory.training import find_layer
+
+FAR = "far"
+"""The tokens of later mentions whose entity was last mentioned more than a window before."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a model gives to the tokens of a split with the labels of one condition, with a cache of
+    one size (0: none).
+
+    labels  none, lagged or given
+    nats    float64 [N]
+    theta, weight  of the cache, chosen on other text; None, 0.0 without one
+    """
+
+    labels: str
+    size: int
+    theta: float | None
+    weight: float
+    nats: np.ndarray
+
+
+def name_condition(entry: ModelEntry) -> str:
+    """What the labels of a model tell when it is given them: ``lagged``, of mentions that have
+    ended before the token is predicted; ``given``, as the paper has them, of the token just read.
+    """
+    if split_layer(entry.labels)[0] == "lagged":
+        return "lagged"
+    points = getattr(entry.lm, "entity_output", "none") == "pointer"
+    # a kind that reads entities at its output alone has no input to be given them at
+    lags = points and getattr(entry.lm, "entity_input", "lagged") == "lagged"
+    return "lagged" if lags else "given"
+
+
+def read_document(
+    model: LanguageModel, text: AlignedCorpus, *, window: int, stride: int
+) -> tuple[Tensor, np.ndarray]:
+    """The state before each predicted token of a split of one document [T, W], and the nats of
+    those tokens float32 [T], with the labels that it gives.
+    """
+    length = len(text.tokens) - 1
+    states = torch.zeros(length, model.width, device=model.device)
+    nats = np.zeros(length, np.float32)
+    for reading in read_windows(model, text, window=window, stride=stride, batch=1):
+        where, hidden = reading.where[0], reading.hidden[0]
+        where, hidden = where[where < length], hidden[torch.from_numpy(where < length)]
+        states[torch.from_numpy(where)] = hidden[:, : model.width].float()
+        nats[where] = compute_token_losses(model, hidden, text.tokens[where + 1])
+    return states, nats
+
+
+@torch.inference_mode()
+def read_scores(
+    model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
+) -> CacheScores:
+    """What the model and caches of ``sizes`` give to every token but the leading ``<|endoftext|>``,
+    with the labels that the split gives; windows as of `read_windows`. A cache compares states,
+    and begins anew with each document.
+    """
+    plain, caches, lengths = [], [], []
+    for text in _list_documents(corpus):
+        states, nats = read_document(model, text, window=window, stride=stride)
+        plain.append(np.exp(-nats.astype(np.float64)))
+        caches.append(recall_targets(states, text.tokens[1:], sizes, THETAS))
+        lengths.append(len(nats))
+        del states
+        give_back()
+    filled = [np.arange(length) > 0 for length in lengths]
+    return CacheScores(
+        np.concatenate(plain or [np.zeros(0)]),
+        np.concatenate(caches or [np.zeros((len(sizes), len(THETAS), 0))], axis=2),
+        np.concatenate(filled or [np.zeros(0, bool)]),
+        np.array(lengths, np.int64),
+    )
+
+
+def _list_documents(corpus: AlignedCorpus) -> Iterator[AlignedCorpus]:
+    """Each as a split of its own, with the labels that the split gives."""
+    for d, name in enumerate(corpus.names):
+        place = corpus.document(d)
+        yield replace(
+            corpus,
+            names=(name,),
+            offsets=np.array([0, place.stop - place.start], np.int64),
+            layers={},
+            given=None if corpus.given is None else corpus.given[place],
+            **{column: getattr(corpus, column)[place] for column in TOKEN_ARRAYS},
+        )
+
+
+def score_sizes(
+    labels: str, judged: CacheScores, chosen: CacheScores, sizes: Sequence[int]
+) -> list[Scored]:
+    """Without a cache, then with one of each size, theta and lambda being those of ``chosen``."""
+    found = [Scored(labels, 0, None, 0.0, -np.log(judged.model))]
+    for s, size in enumerate(sizes):
+        best = choose(chosen, s)
+        nats = mix(judged, s, best.theta, best.weight)
+        found.append(Scored(labels, size, THETAS[best.theta], best.weight, nats))
+    return found
+
+
+def list_texts(corpus: AlignedCorpus, layer: str) -> list[Text]:
+    """Each document's predicted tokens with the mentions of ``layer``, gold or resolver:NAME; a
+    layer that the split lacks raises ValueError.
+    """
+    labels, spans = find_layer(corpus, layer)
+    found = []
+    for d in range(len(corpus)):
+        place = corpus.document(d)
+        own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
+        words, tokens = corpus.words[own], corpus.tokens[own].astype(np.int64)
+        found.append(Text(find_mentions(labels[own], spans[own], words, tokens), words, tokens))
+    return found
+
+
+def describe_documents(names: Sequence[str], groups: Sequence[Groups]) -> list[dict[str, Any]]:
+    """Of each document its name, its predicted tokens and those of `FAR`."""
+    far = PLACES.index(FAR)
+    return [
+        {
+            "document": name,
+            "tokens": {"all": len(one.place), FAR: int((one.place == far).sum())},
+        }
+        for name, one in zip(names, groups, strict=True)
+    ]
+
+
+def summarise(scored: Sequence[Scored], groups: Sequence[Groups]) -> list[dict[str, Any]]:
+    """Entries of mentions.json: the loss in nats per token, of all tokens and of each group that
+    has any, and the nats of each document, of all and of those of `FAR`.
+    """
+    places = join_groups(groups)
+    ends = np.cumsum([0, *(len(one.place) for one in groups)])
+    far = places.place == PLACES.index(FAR)
+    return [
+        {
+            "labels": one.labels,
+            "size": one.size,
+            "theta": one.theta,
+            "weight": one.weight,
+            "loss": float(one.nats.mean()) if len(one.nats) else None,
+            "groups": average_groups(one.nats, places),
+            "documents": {
+                "all": _add_up(one.nats, ends),
+                FAR: _add_up(np.where(far, one.nats, 0.0), ends),
+            },
+        }
+        for one in scored
+    ]
+
+
+def _add_up(nats: np.ndarray, ends: np.ndarray) -> list[float]:
+    """The sum of each document."""
+    return [float(nats[start:end].sum()) for start, end in pairwise(ends)]
