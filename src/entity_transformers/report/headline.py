@@ -9,6 +9,7 @@ from entity_transformers.report import lambada, ner, perplexity
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import compare, judged_split
 from entity_transformers.report.memory_headline import say_best
+from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
 from entity_transformers.report.verdict import judge_entities, weigh
 
@@ -29,6 +30,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
         _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words)
         + _say_guess(results),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
+        *say_mentions(results),
     )
     return tuple(sentence for sentence in sentences if sentence)
 

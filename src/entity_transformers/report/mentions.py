@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
+from entity_transformers.report.differences import name_difference
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.paired import compare
+from entity_transformers.report.paired import compare, read_interval
 from entity_transformers.report.results import Results, summarise, write_label
 
 STEP = "mentions"
@@ -75,7 +76,7 @@ def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
 
 
 def at(results: Results, reading: Reading, **group: str) -> Key:
-    split = next(iter(results.frame.distinct("split", step=STEP)))
+    split = next(iter(results.frame.distinct("split", step=STEP)), "")
     return Key(STEP, "loss", split, write_condition(**reading._asdict(), **group))
 
 
@@ -183,6 +184,37 @@ def build_controls(results: Results) -> Table:
             " Intervals cover those over documents and over seeds."
         ),
     )
+
+
+def say_mentions(results: Results) -> tuple[str, ...]:
+    """The model under test with lagged labels against the baseline and against the lowest other
+    model that reads labels so, all without a cache.
+    """
+    ours, mine = results.proposed, Reading("lagged", 0)
+    if ours is None or not results.has(ours, at(results, mine)):
+        return ()
+    others = [
+        (model, mine)
+        for model in results.measured(STEP)
+        if model != ours and results.has(model, at(results, mine))
+    ]
+    sides: list[Side] = [(results.baseline, Reading("none", 0))] if results.baseline else []
+    if others:
+        lowest = min(
+            others, key=lambda side: results.statistic(side[0], at(results, mine)).mean or 0
+        )
+        sides.append(lowest)
+    said = [f"{write_label(ours)} with lagged labels has a loss of {_mean(results, (ours, mine))}"]
+    for side in sides:
+        cell = difference(results, (ours, mine), side, "all")
+        which = "" if side[1] == mine else " without labels"
+        verdict = name_difference(read_interval(cell))
+        said.append(f"{write_label(side[0])}{which} {_mean(results, side)} ({cell}: {verdict})")
+    return ("; ".join(said) + " nats per token.",)
+
+
+def _mean(results: Results, side: Side) -> str:
+    return str(Number(results.statistic(side[0], at(results, side[1])).mean, 4))
 
 
 def list_gains(
