@@ -184,12 +184,13 @@ def test_too_few_mentions_or_equal_ones_are_no_cloud() -> None:
     assert make_cloud({"gpt2e": few, "gpt2": other}, [], 8) is None
 
 
-def test_short_curves_are_drawn(study: Study) -> None:
+def test_short_curves_are_drawn_but_one_point_is_none(study: Study) -> None:
     results = study(("gpt2",))
-    short = {name: column[:1] for name, column in results.runs[0].curve.items()}
-    figures = build_all(replace(results, runs=(replace(results.runs[0], curve=short),)))
-    assert "figure2" in figures
-    assert "figure3" not in figures  # no validation yet
+    for points, drawn in ((2, True), (1, False), (0, False)):
+        short = {name: column[:points] for name, column in results.runs[0].curve.items()}
+        figures = build_all(replace(results, runs=(replace(results.runs[0], curve=short),)))
+        assert ("figure2" in figures) is drawn
+        assert "figure3" not in figures  # no validation yet
 
 
 def test_a_picture_drawn_from_pictures_json_is_the_same(small: Results) -> None:

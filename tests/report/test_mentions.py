@@ -20,7 +20,7 @@ from entity_transformers.report.mentions import (
     measure,
     say_mentions,
 )
-from entity_transformers.report.mentions_figure import draw_distances
+from entity_transformers.report.mentions_figure import draw_distances, draw_sizes
 from entity_transformers.report.results import Results
 from entity_transformers.study.params import load
 
@@ -165,3 +165,15 @@ def test_a_line_per_model_where_there_are_tokens(results: Results) -> None:
     found = [float(line.get_ydata()[0]) for line in lines]  # type: ignore[arg-type,index]
     assert found == pytest.approx([-0.3, -0.19, -0.15])
     assert draw_distances(Results("x", results.entries, (1,))) is None
+
+
+def test_a_line_per_model_by_the_size_of_its_cache(results: Results) -> None:
+    figure = draw_sizes(results)
+    assert figure is not None
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["GPT2", "GPT2 pointer, lagged", "GPT2 pointer shuffled, lagged"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["none", "64"]
+    heights = [bar.lines[0].get_ydata().tolist() for bar in axes.containers]  # type: ignore[union-attr]
+    assert heights == [pytest.approx(pair) for pair in ([5.0, 4.7], [4.81, 4.51], [4.85, 4.55])]
+    assert draw_sizes(Results("x", results.entries, (1,))) is None

@@ -25,6 +25,7 @@ from entity_transformers.report.transfer_ablations import (
     list_layers,
 )
 from entity_transformers.report.transfer_pronouns import build_gap, build_winobias
+from entity_transformers.report.transfer_scores import draw_scores, list_scores, say_tasks
 from entity_transformers.report.transfer_trials import build_entities, build_rates
 
 RIGHT = {("gpt2", "full"): "1100", ("gpt2", "no-auxiliary"): "1110", ("lstm", "full"): "0001",
@@ -158,6 +159,27 @@ def test_layers_that_are_transferred_are_a_line(tmp_path: Path) -> None:
     assert figure is not None
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["polarity, test"]
     assert draw_layers(ablated(tmp_path / "b", {"snli": said["snli"]}, (1,))) is None
+
+
+def test_a_glance_names_the_best_and_the_worst_and_the_commonest_label(results: Results) -> None:
+    """Of tasks that are scored by shares; numbers of the full variant alone are said."""
+    scores = list_scores(results)
+    assert list(scores) == ["polarity", "cola"]
+    shares = {(m.name, variant): score.value for (m, variant), score in scores["cola"].items()}
+    assert shares == {place: right.count("1") / 4 for place, right in RIGHT.items()}
+    said = say_tasks(results)
+    assert said[0].startswith("Fine-tuned on polarity, right on test: GPT2 50.0% [")
+    assert "to LSTM 25.0% [" in said[0]
+    assert said[0].endswith("the commonest label has 75.0%.")
+    figure = draw_scores(results)
+    assert figure is not None
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["polarity", "cola"]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["GPT2", "GPT2, no auxiliary loss", "LSTM", "LSTM, no auxiliary loss"]
+    points = [line.get_xdata()[0] for line in figure.axes[0].get_lines()]  # type: ignore[index]
+    assert points == [50.0, 75.0, 25.0, 25.0, 75.0]  # the last is the commonest label
+    nothing = Results("t", results.entries, (1,))
+    assert (draw_scores(nothing), say_tasks(nothing)) == (None, ())
 
 
 def test_printed_numbers_are_of_tasks_that_there_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from entity_transformers.artifacts import read_tokenizer, write_json
 from entity_transformers.cli.trained import open_model, open_split
@@ -31,17 +32,21 @@ def score_mentions(
     judged = open_split(corpus, section.report, "section mentions")
     chosen = cut_documents(open_split(corpus, section.choose, "section mentions"), section.tokens)
     window = entry.lm.window
-    reads = {"window": window, "stride": min(params.perplexity.stride, window)}
-    layers = {"none": "none"}
-    if trained.can("entities") and entry.labels != "none":
-        layers[name_condition(entry)] = entry.labels
+    reads: dict[str, Any] = {
+        "window": window,
+        "stride": min(params.perplexity.stride, window),
+    }
+    # of a model that reads labels the caches are around what it is with them
+    labelled = trained.can("entities") and entry.labels != "none"
+    conditions = [("none", "none", () if labelled else section.caches)]
+    if labelled:
+        conditions.append((name_condition(entry), entry.labels, section.caches))
     scored = []
-    for labels, layer in layers.items():
-        found, tuned = (
-            read_scores(trained, give(text, layer, seed), sizes=section.caches, **reads)
-            for text in (judged, chosen)
-        )
-        scored += score_sizes(labels, found, tuned, section.caches)
+    for labels, layer, sizes in conditions:
+        own = reads | {"sizes": sizes}
+        found = read_scores(trained, give(judged, layer, seed), **own)
+        tuned = read_scores(trained, give(chosen, layer, seed), **own) if sizes else found
+        scored += score_sizes(labels, found, tuned, sizes)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     texts = list_texts(judged, section.labels)
     groups = [group_tokens(text, window, tokenizer.decode) for text in texts]

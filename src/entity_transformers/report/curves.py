@@ -73,9 +73,9 @@ def _read_line(results: Results, model: ModelEntry, column: str) -> Line | None:
 
 def _draw_curves(lines: Sequence[Line], title: str) -> Figure | None:
     """The whole run on the left and, where it has enough points, its last half on the right, where
-    the lines are named.
+    the lines are named; None where no line has two points.
     """
-    if not lines:
+    if max((len(line.steps) for line in lines), default=0) < 2:  # one point is no curve
         return None
     halves = max(len(line.steps) for line in lines) >= 6
     longest = max(len(line.label) for line in lines)

@@ -11,6 +11,7 @@ from entity_transformers.report.differences import compare, judged_split
 from entity_transformers.report.memory_headline import say_best
 from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
+from entity_transformers.report.transfer_scores import say_tasks
 from entity_transformers.report.verdict import judge_entities, weigh
 
 
@@ -19,7 +20,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
     entities, LAMBADA, NER; of a study without a model under test, its lowest and highest ones.
     """
     if not results.tests_a_model:
-        said = (*_say_range(results), *say_best(results))
+        said = (*_say_range(results), *say_best(results), *say_tasks(results))
         return said or ("Nothing has been measured yet.",)
     words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]
     scores = [(model, ner.read_scores(results, model, ner.F1)) for model in results.pair]

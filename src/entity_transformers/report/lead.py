@@ -10,7 +10,16 @@ from entity_transformers.report.colours import INK, choose_colours
 from entity_transformers.report.differences import MARGIN, Difference, compare_all, judged_split
 from entity_transformers.report.results import Results, has_entities, write_label
 
-LEADS = ("differences", "memory", "scaling", "overview", "recall", "figure2")
+LEADS = (
+    "differences",
+    "memory",
+    "mentions",
+    "transfer_scores",
+    "scaling",
+    "overview",
+    "recall",
+    "figure2",
+)
 """Figures by what they say of a study: the first of them that it has stands at the top."""
 
 

@@ -1,22 +1,65 @@
-"""Picture of where a memory pays: what models gain by how far an entity's last mention is."""
+"""Pictures of where a memory pays: loss by size of the cache beside it, and what models gain by how
+far an entity's last mention is.
+"""
 
 from __future__ import annotations
 
 from itertools import cycle
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from entity_transformers.report.colours import INK, PALETTE
+from entity_transformers.report.colours import INK, PALETTE, choose_colours
+from entity_transformers.report.differences import seed_interval
 from entity_transformers.report.memory_figures import DISTANCES, FEWEST
 from entity_transformers.report.mentions import (
     LABELS,
     STEP,
     Reading,
     Side,
+    at,
     list_gains,
     list_readings,
 )
 from entity_transformers.report.results import Results, write_label
+
+
+def draw_sizes(results: Results) -> Figure | None:
+    """Loss against the size of the cache around each model, a line per model with its labels; None
+    where nothing was measured with a cache.
+    """
+    figure = Figure(figsize=(8.4, 4.2), layout="constrained")
+    axes, colours = figure.subplots(), choose_colours(results)
+    sizes: list[int] = []
+    for model in results.measured(STEP):
+        readings = list_readings(results, model)
+        last = readings[-1].labels if readings else "none"
+        own = [reading for reading in readings if reading.labels == last]
+        losses = [list(results.by_seed(model, at(results, reading)).values()) for reading in own]
+        spans = [seed_interval(values) for values in losses]
+        axes.errorbar(
+            range(len(own)),
+            [float(np.mean(values)) for values in losses],
+            [(span[1] - span[0]) / 2 if span else 0.0 for span in spans],
+            marker="o",
+            capsize=3,
+            color=colours[model.name],
+            linestyle="--" if last == "none" else "-",
+            label=write_label(model) + ("" if last == "none" else f", {name_labels(last)}"),
+        )
+        sizes = max(sizes, [reading.size for reading in own], key=len)
+    if len(sizes) < 2:
+        return None
+    axes.set_xticks(range(len(sizes)), [f"{size:,}" if size else "none" for size in sizes])
+    axes.set_xlabel("Recent tokens in a cache around the model")
+    axes.set_ylabel("Loss in nats per token")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def name_labels(labels: str) -> str:
+    """How a legend names what is given."""
+    return LABELS[labels].split(":")[0]
 
 
 def draw_distances(results: Results) -> Figure | None:
@@ -35,7 +78,7 @@ def draw_distances(results: Results) -> Figure | None:
     for model in results.measured(STEP):
         for reading in list_readings(results, model):
             if reading.labels != "none" and not reading.size:
-                name = f"{write_label(model)}, {LABELS[reading.labels].split(':')[0]}"
+                name = f"{write_label(model)}, {name_labels(reading.labels)}"
                 lines.append(((model, reading), name))
     figure = Figure(figsize=(8.4, 4.2), layout="constrained")
     axes = figure.subplots()

@@ -11,7 +11,7 @@ from entity_transformers.report.cells import Cell, Number, Table
 from entity_transformers.report.colours import PALETTE
 from entity_transformers.report.frame import Key, read_condition, write_condition
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.shares import Pair, average_pairs, find_pairs, share_interval
+from entity_transformers.report.shares import Pair, average_pairs, find_pairs
 from entity_transformers.report.transfer import (
     FULL,
     NO_AUXILIARY,
@@ -19,9 +19,9 @@ from entity_transformers.report.transfer import (
     list_trials,
     with_own_seeds,
 )
+from entity_transformers.report.transfer_scores import SPLIT, read_accuracy
 from entity_transformers.report.verdict import judge
 
-SPLIT = "test"
 AVERAGE = "The average is higher without the auxiliary loss"
 SMALLEST = "The smallest set gains from it"
 PRINTED = {AVERAGE: -0.003, SMALLEST: 0.016}
@@ -122,22 +122,13 @@ def list_layers(results: Results) -> dict[tuple[str, str], Points]:
                 continue
             about = read_condition(row.condition)
             points = found.setdefault((about["task"], write_label(model)), {})
-            points[round(row.value or 0)] = _read(results, model, **about)
-            points[model.lm.layers] = _read(results, model, task=about["task"], variant=FULL)
+            points[round(row.value or 0)] = read_accuracy(results, model, **about)
+            points[model.lm.layers] = read_accuracy(results, model, about["task"], FULL)
     drawn = {
         place: [(at, points[at]) for at in sorted(points) if points[at].value is not None]
         for place, points in found.items()
     }
     return {place: points for place, points in drawn.items() if len(points) > 1}
-
-
-def _read(results: Results, model: ModelEntry, task: str, variant: str) -> Number:
-    key = Key(STEP, "accuracy", SPLIT, write_condition(task=task, variant=variant))
-    share, count = results.statistic(model, key).mean, round(results.count(model, key) or 0)
-    if share is None or not count:
-        return Number(None)
-    low, high = share_interval(share * count, count)
-    return Number(share, 1, low=low, high=high, percent=True)
 
 
 def draw_layers(results: Results) -> Figure | None:

@@ -59,8 +59,8 @@ class EntityPointer(nn.Module):
     """Q, K, u, v, b, c, r, d: all that is learnt, or by the names of step memory's pointer: query,
     key, model, seen, count, rank, match.
 
-    ``rate``: v and the tables are so many times what the optimizer sees, and so learn as much
-    faster than the model's weights, whose rate is theirs.
+    ``rate``: all are so many times what the optimizer sees, and so learn as much faster than the
+    model's weights, whose rate is theirs.
     """
 
     def __init__(self, width: int, size: int, forms: int, rate: float) -> None:
@@ -80,9 +80,9 @@ class EntityPointer(nn.Module):
         read the larger for it.
         """
         with torch.no_grad():
-            init.orthogonal_(self.query.weight)
+            init.orthogonal_(self.query.weight, gain=1 / self.rate)
             init.copy_(self.key.weight, self.query.weight)
-            init.normal_(self.model.weight, std=0.02)
+            init.normal_(self.model.weight, std=0.02 / self.rate)
             size = self.query.out_features
             like = min(size, self.query.in_features) / math.sqrt(size)
             init.constant_(self.model.bias, (like + MARGIN) / self.rate)
@@ -96,7 +96,7 @@ class EntityPointer(nn.Module):
         """
         held = hold(memory)
         states, keys = (functional.layer_norm(upcast(x), x.shape[-1:]) for x in (hidden, held.keys))
-        query = self.query(states) / math.sqrt(self.key.out_features)
+        query = self.rate**2 * self.query(states) / math.sqrt(self.key.out_features)
         about = self.rate * (
             self.seen[bucket(held.age, AGES)]
             + self.count[bucket(held.mentions, COUNTS)]
@@ -116,7 +116,8 @@ class EntityPointer(nn.Module):
         scores = scores if going is None else scores + going
         if (none := held.forms[..., 0] == EMPTY).any():
             scores = scores.masked_fill(none[:, None], NOTHING)
-        alone = upcast(functional.linear(states, self.model.weight)) + self.rate * self.model.bias
+        alone = upcast(functional.linear(states, self.model.weight)) + self.model.bias
+        alone = self.rate * alone
         total = torch.logaddexp(alone, scores.logsumexp(-1, keepdim=True))
         return Copies((alone - total)[..., 0], following, scores - total)
 

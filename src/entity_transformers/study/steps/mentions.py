@@ -35,7 +35,12 @@ class MentionsParams(Section):
     ]
     caches: Annotated[
         tuple[PositiveInt, ...],
-        Field(description="recent tokens that a cache around the model holds, each beside none"),
+        Field(
+            description=(
+                "recent tokens that a cache around the model holds, each beside none; around one"
+                " that reads labels with these"
+            )
+        ),
     ]
     choose: Annotated[Split, Field(description="split on which a cache's theta and lambda are")]
     tokens: Annotated[PositiveInt, Field(description="of each document there, from its start")]
@@ -72,6 +77,11 @@ STEP = Step(
             "mention_controls": "report.mentions:build_controls",
         },
         figures={
+            "mentions": (
+                "report.mentions_figure:draw_sizes",
+                "Loss on the report's split by the size of the cache around each model, with the"
+                " labels that it reads; dashed: it reads none. Bars are 95 % intervals over seeds.",
+            ),
             "mention_distances": (
                 "report.mentions_figure:draw_distances",
                 "Later mentions by how far their entity's last one is: the loss less that of the"

@@ -241,6 +241,11 @@ STEP = Step(
             "transfer_rates": "report.transfer_trials:build_rates",
         },
         figures={
+            "transfer_scores": (
+                "report.transfer_scores:draw_scores",
+                "Fine-tuned on each task, accuracy on test, the mean over seeds; hollow: a variant."
+                " Bars are 95 % intervals over examples; dotted: the commonest label.",
+            ),
             "transfer_layers": (
                 "report.transfer_ablations:draw_layers",
                 "Fine-tuning by the layers that are transferred, after the left of GPT-1's figure"
