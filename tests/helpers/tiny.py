@@ -108,10 +108,13 @@ def lively_model(
     whatever it reads shows in what it gives.
     """
     model = tiny_model(kind, vocabulary, seed, **changes)
+    pointer = getattr(model.module, "entity_pointer", None)
+    scaled = {} if pointer is None else dict.fromkeys(pointer.parameters(), pointer.rate)
     with torch.no_grad():
         for parameter in model.module.parameters():
             if parameter.dim() == 2:
-                parameter.mul_(min(15.0, 0.3 / parameter.std().item()))
+                scale = scaled.get(parameter, 1.0)  # by which the model multiplies it
+                parameter.mul_(min(15.0, 0.3 / (scale * parameter.std().item())))
     return model.eval()
 
 

@@ -37,9 +37,7 @@ class PointerParams(LmParams):
     ] = 8
     pointer_rate: Annotated[
         Number,
-        Field(
-            gt=0, description="how much faster its gate and tables learn than learning_rate says"
-        ),
+        Field(gt=0, description="how much faster the pointer learns than learning_rate says"),
     ] = 30.0
 
 

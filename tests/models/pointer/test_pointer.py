@@ -24,8 +24,11 @@ from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.pointer.loss import sum_mixture
 from entity_transformers.models.pointer.pointer import (
     COUNTS,
+    NOTHING,
+    Copies,
     EntityPointer,
     bucket,
+    find_copied,
     mix_all,
     unpack,
 )
@@ -116,12 +119,12 @@ def plain_log_probability(
 
     begun = t // WINDOW * WINDOW
     state = normal(hidden[t])
-    alone = (pointer.model.weight[0] * state).sum() + pointer.rate * pointer.model.bias[0]
+    alone = pointer.rate * ((pointer.model.weight[0] * state).sum() + pointer.model.bias[0])
     total, copied = alone.exp(), torch.zeros_like(alone)
     for row in remember(tokens, labels, begun, CHANGES["pointer_forms"]).values():
         query, key = pointer.query.weight @ state, pointer.key.weight @ normal(hidden[row.key])
         for rank, form in enumerate(row.forms):
-            score = (query * key).sum() / size**0.5
+            score = pointer.rate**2 * (query * key).sum() / size**0.5
             score = score + pointer.rate * (
                 pointer.seen[min(13, (begun - row.seen + 1).bit_length() - 1)]
                 + pointer.count[min(7, (row.count + 1).bit_length() - 1)]
@@ -158,6 +161,21 @@ def test_probabilities_are_those_of_the_equations_and_sum_to_1(kind: str) -> Non
             plain = (hidden[0, t] @ model.output_weight.T).log_softmax(-1)[target]
             copied += abs(float(expected - plain)) > 0.1
     assert copied > 30
+
+
+def test_forms_that_share_a_token_add_up_however_far_apart_their_shares_are() -> None:
+    """Of several, any may come first; e to the difference overflows from 89 nats on."""
+    shares = torch.tensor([[[-100.0, -0.5, -3.0, -120.0], [-0.5, -150.0, -2.0, -9.0]]])
+    shares.requires_grad_()
+    tokens = torch.tensor([[[5, 5, 7, 5], [5, 5, 5, 7]]])
+    copied = find_copied(Copies(torch.zeros(1, 2), tokens, shares), torch.tensor([[5, 5]]))
+    expected = [shares[0, 0, [0, 1, 3]].logsumexp(0), shares[0, 1, :3].logsumexp(0)]
+    torch.testing.assert_close(copied[0], torch.stack(expected))
+    (ours,) = torch.autograd.grad(copied.sum(), shares)
+    (theirs,) = torch.autograd.grad(torch.stack(expected).sum(), shares)
+    torch.testing.assert_close(ours, theirs)
+    none = find_copied(Copies(torch.zeros(1, 2), tokens, shares), torch.tensor([[9, 7]]))
+    assert none[0].tolist() == pytest.approx([NOTHING, -9.0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -343,7 +361,8 @@ def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) ->
     pointed, plain = tiny_model(kind), tiny_model(kind.removesuffix("-pointer"))
     own = pointed.module.state_dict()
     assert all(torch.equal(t, own[name]) for name, t in plain.module.state_dict().items())
-    query, key = pointed.pointer.query.weight, pointed.pointer.key.weight
+    rate = pointed.pointer.rate
+    query, key = rate * pointed.pointer.query.weight, rate * pointed.pointer.key.weight
     assert torch.equal(query, key)
     torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
 

@@ -226,12 +226,15 @@ def mix(plain: Tensor, copies: Copies, targets: Tensor) -> Tensor:
 
 def find_copied(copies: Copies, targets: Tensor) -> Tensor:
     """log of g times p_copy of the targets [...], all entities together."""
-    *where, form = (copies.tokens == targets[..., None]).nonzero(as_tuple=True)
-    found = copies.shares[(*where, form)]  # few of all: most forms go on with another token
-    most = torch.full_like(copies.share, NOTHING).index_put(tuple(where), found.detach())
-    parts = (found - most[tuple(where)]).exp()
-    summed = torch.zeros_like(most).index_put(tuple(where), parts, accumulate=True)
-    return torch.where(summed > 0, most + torch.where(summed > 0, summed, 1.0).log(), NOTHING)
+    same = copies.tokens.flatten(0, -2) == targets.flatten()[:, None]
+    place, form = same.nonzero(as_tuple=True)
+    found = copies.shares.flatten(0, -2)[place, form]  # few of all: most go on otherwise
+    most = torch.full_like(copies.share, NOTHING).flatten()
+    most = most.scatter_reduce(0, place, found.detach(), "amax")
+    summed = torch.zeros_like(most).index_add(0, place, (found - most[place]).exp())
+    there = summed > 0
+    copied = torch.where(there, most + torch.where(there, summed, 1.0).log(), NOTHING)
+    return copied.view_as(copies.share)
 
 
 def mix_all(plain: Tensor, copies: Copies) -> Tensor:
