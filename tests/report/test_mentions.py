@@ -52,6 +52,7 @@ def entry(model: str, labels: str, size: int, seed: int) -> dict[str, Any]:
         "size": size,
         "theta": 6.0 if size else None,
         "weight": 0.1 if size else 0.0,
+        "entities": [0 if labels == "none" else 3 + d for d in range(len(TOKENS))],
         "loss": loss,
         "groups": groups,
         "documents": {"all": [loss * n for n in TOKENS], "far": [(loss + 1) * n for n in AWAY]},
@@ -96,7 +97,7 @@ def column(table: Table, name: str) -> list[str]:
 
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
-    one = 1 + 4 + 2 * len(TOKENS)  # the loss, by group, the nats of documents of two scopes
+    one = 2 + 4 + 2 * len(TOKENS)  # loss, entities, by group, nats of documents of two scopes
     readings = 2 * (1 + 2 + 2)  # seeds; gpt2 without labels, the pointers with and without
     assert len(collect(tree, ["mentions"])) == readings * (2 * one + 2)
 
@@ -105,7 +106,8 @@ def test_a_row_per_model_labels_and_cache(results: Results) -> None:
     table = build_mentions(results)
     assert column(table, "Labels") == ["none"] * 2 + ["none", "none", "lagged", "lagged"] * 2
     assert column(table, "Cache") == ["0", "64"] * 5
-    assert table.columns[5:] == ("Outside mentions", "Later, far")
+    assert column(table, "Entities") == (["0"] * 4 + ["5"] * 2 + ["0"] * 2 + ["5"] * 2)
+    assert table.columns[6:] == ("Outside mentions", "Later, far")
     assert column(table, "Loss")[:2] == ["5.0000 ± 0.0000", "4.7000 ± 0.0000"]
     against = column(table, "Against the baseline")
     assert against[:2] == ["–", "–"]

@@ -17,6 +17,7 @@ from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.mentions import (
     FAR,
     Scored,
+    count_entities,
     describe_documents,
     list_texts,
     name_condition,
@@ -94,6 +95,14 @@ def test_theta_and_lambda_are_of_other_text() -> None:
     ):
         assert one.nats.mean() == pytest.approx(entry["loss"])
         assert one.weight == pytest.approx(entry["weight"])
+
+
+def test_entities_are_those_that_the_labels_name() -> None:
+    corpus = tiny_corpus(4, seed=9)
+    places = [corpus.document(d) for d in range(4)]
+    expected = [len({*corpus.gold[place].tolist()} - {0}) for place in places]
+    assert count_entities(give(corpus, "gold")) == expected
+    assert count_entities(give(corpus, "none")) == [0] * 4
 
 
 def test_kinds_of_tokens_add_up_to_all() -> None:

@@ -12,6 +12,7 @@ from entity_transformers.study.params import Params
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.training import cut_documents
 from entity_transformers.tasks.mentions import (
+    count_entities,
     describe_documents,
     list_texts,
     name_condition,
@@ -38,15 +39,17 @@ def score_mentions(
     }
     # of a model that reads labels the caches are around what it is with them
     labelled = trained.can("entities") and entry.labels != "none"
-    conditions = [("none", "none", () if labelled else section.caches)]
+    plain = () if labelled else (*section.caches, *section.unlabelled_caches)
+    conditions = [("none", "none", plain)]
     if labelled:
         conditions.append((name_condition(entry), entry.labels, section.caches))
     scored = []
     for labels, layer, sizes in conditions:
         own = reads | {"sizes": sizes}
-        found = read_scores(trained, give(judged, layer, seed), **own)
+        text = give(judged, layer, seed)
+        found = read_scores(trained, text, **own)
         tuned = read_scores(trained, give(chosen, layer, seed), **own) if sizes else found
-        scored += score_sizes(labels, found, tuned, sizes)
+        scored += score_sizes(labels, found, tuned, sizes, count_entities(text))
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     texts = list_texts(judged, section.labels)
     groups = [group_tokens(text, window, tokenizer.decode) for text in texts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
@@ -19,6 +20,7 @@ UNITS = {
     "nll": "nats",
     "theta": "inverse temperature",
     "weight": "fraction",
+    "entities": "entities",
 }
 FAR = "far"
 GROUPS = {
@@ -56,6 +58,8 @@ def measure(tree: Tree) -> Iterator[Row]:
             yield Row(STEP, "loss", entry["loss"], split, about, total, model, seed)
             for name in ("theta", "weight") if entry["size"] else ():
                 yield Row(STEP, name, entry[name], split, about, None, model, seed)
+            known = fmean(entry["entities"])
+            yield Row(STEP, "entities", known, split, about, len(documents), model, seed)
             for grouping, groups in entry["groups"].items():
                 for name, part in groups.items():
                     about = write_condition(**reading, **{grouping: name})
@@ -75,9 +79,9 @@ def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
     return sorted(found, key=lambda one: (list(LABELS).index(one.labels), one.size))
 
 
-def at(results: Results, reading: Reading, **group: str) -> Key:
+def at(results: Results, reading: Reading, name: str = "loss", **group: str) -> Key:
     split = next(iter(results.frame.distinct("split", step=STEP)), "")
-    return Key(STEP, "loss", split, write_condition(**reading._asdict(), **group))
+    return Key(STEP, name, split, write_condition(**reading._asdict(), **group))
 
 
 def build_mentions(results: Results) -> Table:
@@ -88,11 +92,20 @@ def build_mentions(results: Results) -> Table:
     return Table(
         name="mentions",
         title="Where a memory pays",
-        columns=("Model", "Labels", "Cache", "Loss", "Against the baseline", *groups.values()),
+        columns=(
+            "Model",
+            "Labels",
+            "Entities",
+            "Cache",
+            "Loss",
+            "Against the baseline",
+            *groups.values(),
+        ),
         rows=tuple(
             (
                 write_label(model),
                 LABELS[reading.labels],
+                Number(results.statistic(model, at(results, reading, "entities")).mean, 0),
                 Number(reading.size, 0),
                 show(results.statistic(model, at(results, reading)), 4),
                 _against_baseline(results, model, reading, "all"),
@@ -108,7 +121,8 @@ def build_mentions(results: Results) -> Table:
         note=(
             "Labels: what the model knows of the entities of the text before the predicted token:"
             " nothing; mentions that have ended (lagged); or the label of the token just read, as"
-            " the paper gives it, which tells that a mention has begun. Cache: recent tokens that a"
+            " the paper gives it, which tells that a mention has begun. Entities: that these name,"
+            " the mean of documents: a memory's at the end of one. Cache: recent tokens that a"
             " continuous cache (Grave et al., 2017) around the model holds, theta and lambda chosen"
             " on another split. Against the baseline: less the loss of the first model without"
             " labels and with a cache of that size, with the interval over documents and over seeds"

@@ -40,6 +40,7 @@ class Scored:
     labels  none, lagged or given
     nats    float64 [N]
     theta, weight  of the cache, chosen on other text; None, 0.0 without one
+    entities  of each document, that the labels name: what a memory of them holds at its end
     """
 
     labels: str
@@ -47,6 +48,7 @@ class Scored:
     theta: float | None
     weight: float
     nats: np.ndarray
+    entities: tuple[int, ...] = ()
 
 
 def name_condition(entry: ModelEntry) -> str:
@@ -118,15 +120,28 @@ def _list_documents(corpus: AlignedCorpus) -> Iterator[AlignedCorpus]:
 
 
 def score_sizes(
-    labels: str, judged: CacheScores, chosen: CacheScores, sizes: Sequence[int]
+    labels: str,
+    judged: CacheScores,
+    chosen: CacheScores,
+    sizes: Sequence[int],
+    entities: Sequence[int] = (),
 ) -> list[Scored]:
     """Without a cache, then with one of each size, theta and lambda being those of ``chosen``."""
-    found = [Scored(labels, 0, None, 0.0, -np.log(judged.model))]
+    named = tuple(entities)
+    found = [Scored(labels, 0, None, 0.0, -np.log(judged.model), named)]
     for s, size in enumerate(sizes):
         best = choose(chosen, s)
         nats = mix(judged, s, best.theta, best.weight)
-        found.append(Scored(labels, size, THETAS[best.theta], best.weight, nats))
+        found.append(Scored(labels, size, THETAS[best.theta], best.weight, nats, named))
     return found
+
+
+def count_entities(corpus: AlignedCorpus) -> list[int]:
+    """How many entities the labels that the split gives name in each document."""
+    given = corpus.given
+    if given is None:
+        return [0] * len(corpus)
+    return [len(np.setdiff1d(given[corpus.document(d)], [0])) for d in range(len(corpus))]
 
 
 def list_texts(corpus: AlignedCorpus, layer: str) -> list[Text]:
@@ -168,6 +183,7 @@ def summarise(scored: Sequence[Scored], groups: Sequence[Groups]) -> list[dict[s
             "size": one.size,
             "theta": one.theta,
             "weight": one.weight,
+            "entities": list(one.entities),
             "loss": float(one.nats.mean()) if len(one.nats) else None,
             "groups": average_groups(one.nats, places),
             "documents": {

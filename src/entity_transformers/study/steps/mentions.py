@@ -42,6 +42,10 @@ class MentionsParams(Section):
             )
         ),
     ]
+    unlabelled_caches: Annotated[
+        tuple[PositiveInt, ...],
+        Field(description="further ones around models that read no labels: what has to be beaten"),
+    ]
     choose: Annotated[Split, Field(description="split on which a cache's theta and lambda are")]
     tokens: Annotated[PositiveInt, Field(description="of each document there, from its start")]
     report: Annotated[Split, Field(description="another split, which is scored")]
@@ -53,8 +57,11 @@ class MentionsParams(Section):
                 f"choose and report are both {self.report}: theta and lambda must be scored on"
                 " text that they were not chosen on"
             )
-        if list(self.caches) != sorted(set(self.caches)):
-            raise ValueError(f"caches {list(self.caches)}: expected different ones, smallest first")
+        sizes = [*self.caches, *self.unlabelled_caches]
+        if sizes != sorted(set(sizes)):
+            raise ValueError(
+                f"caches and unlabelled_caches {sizes}: expected different ones, smallest first"
+            )
         return self
 
 
