@@ -129,7 +129,8 @@ def test_the_model_under_test_is_held_to_each_other(results: Results) -> None:
     table = build_controls(results)
     rows = {tuple(map(str, row[:3])): row[3:] for row in table.rows}
     assert len(rows) == 2 + 2 + 4  # not itself with lagged labels
-    every, far, alone = rows["GPT2 pointer shuffled", "lagged", "64"]
+    every, far, alone, largest = rows["GPT2 pointer shuffled", "lagged", "64"]
+    assert largest == every  # 64 is the largest
     mean = -0.05 + 0.01
     assert [cell.value for cell in (every, far)] == [pytest.approx(mean)] * 2  # type: ignore[union-attr]
     assert alone.value == pytest.approx(mean + 0.3)  # type: ignore[union-attr]
@@ -176,6 +177,6 @@ def test_a_line_per_model_by_the_size_of_its_cache(results: Results) -> None:
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["GPT2", "GPT2 pointer, lagged", "GPT2 pointer shuffled, lagged"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["none", "64"]
-    heights = [bar.lines[0].get_ydata().tolist() for bar in axes.containers]  # type: ignore[union-attr]
+    heights = [line.get_ydata().tolist() for line in axes.get_lines()]  # type: ignore[union-attr]
     assert heights == [pytest.approx(pair) for pair in ([5.0, 4.7], [4.81, 4.51], [4.85, 4.55])]
     assert draw_sizes(Results("x", results.entries, (1,))) is None

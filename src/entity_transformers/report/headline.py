@@ -22,16 +22,17 @@ def write_headline(results: Results) -> tuple[str, ...]:
     if not results.tests_a_model:
         said = (*_say_range(results), *say_best(results), *say_tasks(results))
         return said or ("Nothing has been measured yet.",)
+    mentions = say_mentions(results)
     words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]
     scores = [(model, ner.read_scores(results, model, ner.F1)) for model in results.pair]
     points = [(m, summarise(100 * f1 for f1 in found.values()).mean) for m, found in scores]
     sentences = (
         _say_perplexity(results),
-        judge_entities(results).short,
+        judge_entities(results).short if judged_split(results) or not mentions else "",
         _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words)
         + _say_guess(results),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
-        *say_mentions(results),
+        *mentions,
     )
     return tuple(sentence for sentence in sentences if sentence)
 

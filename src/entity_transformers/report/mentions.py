@@ -20,7 +20,7 @@ UNITS = {
     "nll": "nats",
     "theta": "inverse temperature",
     "weight": "fraction",
-    "entities": "entities",
+    "entities": "entities per document",
 }
 FAR = "far"
 GROUPS = {
@@ -163,6 +163,8 @@ def build_controls(results: Results) -> Table:
     cache, less it, on all tokens and on those far from their entity's last mention.
     """
     ours = results.proposed
+    own = [] if ours is None else list_readings(results, ours)
+    largest = max((reading.size for reading in own), default=0)
     rows = []
     for model in results.measured(STEP) if ours is not None else ():
         for reading in list_readings(results, model):
@@ -176,7 +178,10 @@ def build_controls(results: Results) -> Table:
                     LABELS[reading.labels],
                     Number(reading.size, 0),
                     *(difference(results, *sides, scope) for scope in ("all", FAR)),
-                    difference(results, (ours, Reading("lagged", 0)), sides[1], "all"),
+                    *(
+                        difference(results, (ours, Reading("lagged", size)), sides[1], "all")
+                        for size in (0, largest)
+                    ),
                 )
             )
     return Table(
@@ -189,12 +194,14 @@ def build_controls(results: Results) -> Table:
             "All tokens, the same cache",
             "Far mentions, the same cache",
             "All tokens, without a cache",
+            "All tokens, its largest cache",
         ),
         rows=tuple(rows),
         measures="What lagged labels of entities are worth beyond every control.",
         note=(
             "Nats per token of the model under test with lagged labels less those of the other"
-            " model: negative is better. In the last column only the other has its cache."
+            " model: negative is better. In the last two columns the other has its cache, and the"
+            f" model under test none, or one of {largest:,} tokens."
             " Intervals cover those over documents and over seeds."
         ),
     )

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.report.colours import INK, PALETTE, choose_colours
-from entity_transformers.report.differences import seed_interval
 from entity_transformers.report.memory_figures import DISTANCES, FEWEST
 from entity_transformers.report.mentions import (
     LABELS,
@@ -35,14 +34,11 @@ def draw_sizes(results: Results) -> Figure | None:
         readings = list_readings(results, model)
         last = readings[-1].labels if readings else "none"
         own = [reading for reading in readings if reading.labels == last]
-        losses = [list(results.by_seed(model, at(results, reading)).values()) for reading in own]
-        spans = [seed_interval(values) for values in losses]
-        axes.errorbar(
+        losses = [results.statistic(model, at(results, reading)).mean for reading in own]
+        axes.plot(
             range(len(own)),
-            [float(np.mean(values)) for values in losses],
-            [(span[1] - span[0]) / 2 if span else 0.0 for span in spans],
+            [np.nan if loss is None else loss for loss in losses],
             marker="o",
-            capsize=3,
             color=colours[model.name],
             linestyle="--" if last == "none" else "-",
             label=write_label(model) + ("" if last == "none" else f", {name_labels(last)}"),

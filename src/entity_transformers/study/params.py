@@ -213,14 +213,8 @@ class Params(Section):
 
 
 _SPLIT_KEYS = {
-    "perplexity": ("splits",),
-    "pseudo_perplexity": ("splits",),
-    "embeddings": ("splits",),
-    "probe": ("choose", "report"),
-    "cache": ("choose", "report"),
-    "memory": ("choose", "report"),
-    "mentions": ("choose", "report"),
-    "decisions": ("choose", "report"),
+    **dict.fromkeys(("perplexity", "pseudo_perplexity", "embeddings"), ("splits",)),
+    **dict.fromkeys(("probe", "cache", "memory", "mentions", "decisions"), ("choose", "report")),
 }
 
 

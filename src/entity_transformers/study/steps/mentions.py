@@ -86,8 +86,9 @@ STEP = Step(
         figures={
             "mentions": (
                 "report.mentions_figure:draw_sizes",
-                "Loss on the report's split by the size of the cache around each model, with the"
-                " labels that it reads; dashed: it reads none. Bars are 95 % intervals over seeds.",
+                "Loss by the size of the cache around each model, with the labels that it reads,"
+                " means over seeds; dashed: it reads none. Tables have the intervals of"
+                " differences.",
             ),
             "mention_distances": (
                 "report.mentions_figure:draw_distances",
