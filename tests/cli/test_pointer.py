@@ -122,7 +122,7 @@ def test_a_text_is_read_and_written_on(
         assert "next       with memory  without" in told
 
 
-def test_studies_pointer_has_a_row_for_each_way_of_giving_labels() -> None:
+def test_studies_pointer_has_a_row_for_each_control() -> None:
     params = load(ROOT / "studies/pointer/params.yaml")
     found = {
         e.name: (e.kind.name, e.labels, e.lm.memory_gradient_windows) for e in params.entries()
@@ -135,8 +135,5 @@ def test_studies_pointer_has_a_row_for_each_way_of_giving_labels() -> None:
             f"gpt2-pointer-{control}": ("gpt2-pointer", f"{control}-{names}", 3)
             for control in ("shuffled", "surface", "random")
         },
-        "gpt2e-pointer": ("gpt2e-pointer", names, 3),
-        "gpt2e-pointer-given": ("gpt2e-pointer", names, 3),
     }
-    inputs = {e.name: getattr(e.lm, "entity_input", None) for e in params.entries()}
-    assert [inputs[name] for name in found] == [*[None] * 5, "lagged", "given"]
+    assert {e.lm.initial_weights for e in params.entries()} == {"study:systems-books/gpt2/1"}
