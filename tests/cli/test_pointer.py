@@ -14,7 +14,12 @@ from entity_transformers.cli import main
 from entity_transformers.study.params import load
 
 SMALL = {
-    "study": {"steps": ["corpus", "passages", "lm", "perplexity", "lambada", "cache", "report"]},
+    "study": {
+        "steps": [
+            *("corpus", "passages", "lm", "perplexity", "lambada", "cache", "mentions"),
+            *("windows", "report"),
+        ]
+    },
     "corpus": {"sample_words": 6000, "resolvers": ["names-causal"]},
     "tokenizer": {"vocabulary": 400},
     "lm": {
@@ -23,6 +28,8 @@ SMALL = {
         **{"memory_gradient_windows": 1, "learning_rate": 1e-2},
     },
     "perplexity": {"stride": 32},
+    "mentions": {"caches": [8], "unlabelled_caches": []},
+    "windows": {"sizes": [8, 32], "caches": [8]},
     "report": {"bootstrap_samples": 50},
 }
 MODELS = {
@@ -66,7 +73,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lm = f"results/lm/{model}/1"
             whose = {"model": model, "seed": "1"}
             run("train-lm", corpus=corpus, **whose, work="work/lm", output=lm)
-            for step in ("perplexity", "cache"):
+            for step in ("perplexity", "cache", "mentions", "windows"):
                 place = f"results/{step}/{model}/1"
                 run(f"score-{step}", corpus=corpus, lm=lm, **whose, output=place)
             place = f"results/lambada/{model}/1"
@@ -89,6 +96,19 @@ def test_each_step_has_its_numbers(study: Path, model: str) -> None:
     alone = scores[cache["split"]]["off"]["loss"]
     assert cache["sizes"][0]["loss"] == pytest.approx(alone, rel=1e-5)
     assert read_json(study / f"results/lambada/{model}/1/lambada.json")["passages"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_in_the_models_own_window_step_windows_is_step_mentions(study: Path, model: str) -> None:
+    shorter, own = read_json(study / f"results/windows/{model}/1/windows.json")["windows"]
+    assert (shorter["window"], own["window"]) == (8, 32)
+    mentions = read_json(study / f"results/mentions/{model}/1/mentions.json")
+    lagged = [one for one in mentions["scored"] if one["labels"] == "lagged"]
+    assert own["scored"] == lagged
+    assert own["documents"] == mentions["documents"]
+    alone = [part["scored"][0]["loss"] for part in (shorter, own)]
+    assert alone[0] != pytest.approx(alone[1], abs=1e-4)
 
 
 @pytest.mark.slow

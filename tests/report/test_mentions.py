@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from entity_transformers.artifacts import write_json
 from entity_transformers.kinds import KINDS, resolve
+from entity_transformers.models.pointer.memory import Keep, PointerMemory
 from entity_transformers.report.cells import Table
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.mentions import (
+    Reading,
     build_controls,
     build_mentions,
+    count_bytes,
     measure,
     say_mentions,
 )
@@ -107,7 +111,7 @@ def test_a_row_per_model_labels_and_cache(results: Results) -> None:
     assert column(table, "Labels") == ["none"] * 2 + ["none", "none", "lagged", "lagged"] * 2
     assert column(table, "Cache") == ["0", "64"] * 5
     assert column(table, "Entities") == (["0"] * 4 + ["5"] * 2 + ["0"] * 2 + ["5"] * 2)
-    assert table.columns[6:] == ("Outside mentions", "Later, far")
+    assert table.columns[7:] == ("Outside mentions", "Later, far")
     assert column(table, "Loss")[:2] == ["5.0000 ± 0.0000", "4.7000 ± 0.0000"]
     against = column(table, "Against the baseline")
     assert against[:2] == ["–", "–"]
@@ -129,11 +133,16 @@ def test_the_model_under_test_is_held_to_each_other(results: Results) -> None:
     table = build_controls(results)
     rows = {tuple(map(str, row[:3])): row[3:] for row in table.rows}
     assert len(rows) == 2 + 2 + 4  # not itself with lagged labels
-    every, far, alone, largest = rows["GPT2 pointer shuffled", "lagged", "64"]
+    every, far, alone, largest, size, within = rows["GPT2 pointer shuffled", "lagged", "64"]
+    assert (str(size), within) == ("64", every)  # as many entities, so as many bytes
     assert largest == every  # 64 is the largest
     mean = -0.05 + 0.01
     assert [cell.value for cell in (every, far)] == [pytest.approx(mean)] * 2  # type: ignore[union-attr]
     assert alone.value == pytest.approx(mean + 0.3)  # type: ignore[union-attr]
+    # 5 entities of a pointer without a cache are fewer bytes than 64 recent tokens, not than none
+    against = rows["GPT2", "none", "64"]
+    assert (str(against[4]), against[5]) == ("0", against[2])
+    assert list(map(str, rows["GPT2", "none", "0"][-2:])) == ["–", "–"]
     without = Results("x", results.entries[:1], results.seeds, results.frame, steps=("mentions",))
     assert build_controls(without).rows == ()
 
@@ -151,6 +160,26 @@ def test_the_page_names_the_baseline_and_the_lowest_control(results: Results) ->
     assert said.startswith("GPT2 pointer with lagged labels has a loss of 4.8100; GPT2 without")
     assert "GPT2 pointer shuffled 4.8500 (-0.0400" in said.replace("−", "-")
     assert say_mentions(Results("x", results.entries, (1,))) == ()
+
+
+@pytest.mark.parametrize("cached", [0, 64])
+def test_bytes_are_those_of_the_memory_itself(results: Results, cached: int) -> None:
+    """Four for each number that a `PointerMemory` of as many entities holds, beside the empty row
+    and how much was read, and for a state and a token of each in the cache.
+    """
+    ours = results.proposed
+    assert ours is not None
+    lm: Any = ours.lm
+    keep = Keep(lm.pointer_forms, lm.pointer_tokens, lm.entity_lag)
+    like = torch.zeros(1, lm.width)
+    sizes = [
+        sum(tensor.numel() for tensor in PointerMemory.start(None, keep, 1, n, like).own().values())
+        for n in (0, 5)
+    ]
+    one_row = (sizes[1] - sizes[0]) / 5
+    expected = 4 * (sizes[1] - one_row - 1 + cached * (lm.width + 1))
+    assert count_bytes(results, ours, Reading("lagged", cached)) == expected
+    assert count_bytes(results, ours, Reading("none", cached)) == 4 * cached * (lm.width + 1)
 
 
 def test_a_line_per_model_where_there_are_tokens(results: Results) -> None:
@@ -173,9 +202,15 @@ def test_a_line_per_model_where_there_are_tokens(results: Results) -> None:
 def test_a_line_per_model_by_the_size_of_its_cache(results: Results) -> None:
     figure = draw_sizes(results)
     assert figure is not None
-    (axes,) = figure.axes
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    axes, by_bytes = figure.axes
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["GPT2", "GPT2 pointer, lagged", "GPT2 pointer shuffled, lagged"]
+    remembered = {str(line.get_label()): line.get_xdata() for line in by_bytes.get_lines()}
+    ours = results.proposed
+    assert ours is not None
+    kept = [count_bytes(results, ours, Reading("lagged", size)) for size in CACHED]
+    assert remembered["GPT2 pointer, lagged"] == pytest.approx(np.array(kept) / 1024)
+    assert remembered["GPT2"] == pytest.approx([64 * 4 * (results.entries[0].lm.width + 1) / 1024])
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["none", "64"]
     heights = [line.get_ydata().tolist() for line in axes.get_lines()]  # type: ignore[union-attr]
     assert heights == [pytest.approx(pair) for pair in ([5.0, 4.7], [4.81, 4.51], [4.85, 4.55])]

@@ -13,6 +13,7 @@ from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
 from entity_transformers.report.transfer_scores import say_tasks
 from entity_transformers.report.verdict import judge_entities, weigh
+from entity_transformers.report.windows import say_windows
 
 
 def write_headline(results: Results) -> tuple[str, ...]:
@@ -33,6 +34,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
         + _say_guess(results),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
         *mentions,
+        *say_windows(results),
     )
     return tuple(sentence for sentence in sentences if sentence)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
@@ -84,6 +84,25 @@ def at(results: Results, reading: Reading, name: str = "loss", **group: str) -> 
     return Key(STEP, name, split, write_condition(**reading._asdict(), **group))
 
 
+def count_bytes(results: Results, model: ModelEntry, reading: Reading) -> float:
+    """The bytes of what a model remembers beyond its window with such labels and such a cache,
+    float32 and int32, the mean over documents at their ends. A recent token is a state and its
+    number, `recent`. A pointer's entity is a state, its forms' tokens, when it was seen last and
+    how often; beside them are the latest tokens, which are not known yet. The entity attention
+    under a pointer keeps another state of each.
+    """
+    lm: Any = model.lm
+    recent = 4 * (lm.width + 1)
+    found = float(reading.size * recent)
+    if reading.labels == "none" or getattr(lm, "entity_output", "none") != "pointer":
+        return found
+    entities = results.statistic(model, at(results, reading, "entities")).mean or 0.0
+    entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
+    attended = 4 * lm.width if hasattr(lm, "entity_input") else 0
+    waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
+    return found + entities * (entity + attended) + waiting
+
+
 def build_mentions(results: Results) -> Table:
     """A row per model, labels and size of the cache: the loss of all tokens and of each group, and
     its difference to the baseline with such a cache.
@@ -97,6 +116,7 @@ def build_mentions(results: Results) -> Table:
             "Labels",
             "Entities",
             "Cache",
+            "KiB",
             "Loss",
             "Against the baseline",
             *groups.values(),
@@ -107,6 +127,7 @@ def build_mentions(results: Results) -> Table:
                 LABELS[reading.labels],
                 Number(results.statistic(model, at(results, reading, "entities")).mean, 0),
                 Number(reading.size, 0),
+                Number(count_bytes(results, model, reading) / 1024, 0),
                 show(results.statistic(model, at(results, reading)), 4),
                 _against_baseline(results, model, reading, "all"),
                 *(
@@ -124,7 +145,8 @@ def build_mentions(results: Results) -> Table:
             " the paper gives it, which tells that a mention has begun. Entities: that these name,"
             " the mean of documents: a memory's at the end of one. Cache: recent tokens that a"
             " continuous cache (Grave et al., 2017) around the model holds, theta and lambda chosen"
-            " on another split. Against the baseline: less the loss of the first model without"
+            " on another split. KiB: of states and tokens that are remembered beyond the window."
+            " Against the baseline: less the loss of the first model without"
             " labels and with a cache of that size, with the interval over documents and over seeds"
             " together. Later: of an entity that was mentioned before; near: at most a window"
             " before, far: earlier. Mentions are those of one layer for all models."
@@ -158,9 +180,23 @@ def difference(results: Results, ours: Side, theirs: Side, scope: str) -> Cell:
     return compare(results, model, STEP, about[0], about[1], against)
 
 
+def within_bytes(results: Results, ours: ModelEntry, theirs: Side) -> Reading | None:
+    """How the model under test was read with lagged labels and the largest cache with which it
+    remembers no more bytes than the other side; None: it does so with none.
+    """
+    most = count_bytes(results, *theirs)
+    lagged = [one for one in list_readings(results, ours) if one.labels == "lagged"]
+    return max(
+        (one for one in lagged if count_bytes(results, ours, one) <= most),
+        key=lambda one: one.size,
+        default=None,
+    )
+
+
 def build_controls(results: Results) -> Table:
     """A row per other model and reading: the model under test, with lagged labels and the same
-    cache, less it, on all tokens and on those far from their entity's last mention.
+    cache, less it, on all tokens and on those far from their entity's last mention; and with as
+    much of a cache as makes no more bytes than the other has.
     """
     ours = results.proposed
     own = [] if ours is None else list_readings(results, ours)
@@ -172,6 +208,7 @@ def build_controls(results: Results) -> Table:
             if ours is None or (model, reading) == (ours, mine):
                 continue
             sides = (ours, mine), (model, reading)
+            equal = within_bytes(results, ours, sides[1])
             rows.append(
                 (
                     write_label(model),
@@ -181,6 +218,14 @@ def build_controls(results: Results) -> Table:
                     *(
                         difference(results, (ours, Reading("lagged", size)), sides[1], "all")
                         for size in (0, largest)
+                    ),
+                    *(
+                        (MISSING, MISSING)
+                        if equal is None
+                        else (
+                            Number(equal.size, 0),
+                            difference(results, (ours, equal), sides[1], "all"),
+                        )
                     ),
                 )
             )
@@ -195,13 +240,16 @@ def build_controls(results: Results) -> Table:
             "Far mentions, the same cache",
             "All tokens, without a cache",
             "All tokens, its largest cache",
+            "Cache within bytes",
+            "All tokens, within bytes",
         ),
         rows=tuple(rows),
         measures="What lagged labels of entities are worth beyond every control.",
         note=(
             "Nats per token of the model under test with lagged labels less those of the other"
-            " model: negative is better. In the last two columns the other has its cache, and the"
-            f" model under test none, or one of {largest:,} tokens."
+            " model: negative is better. In the last four columns the other has its cache, and the"
+            f" model under test none, one of {largest:,} tokens, or the largest of its own with"
+            " which it remembers no more bytes than the other does (column KiB of the other table)."
             " Intervals cover those over documents and over seeds."
         ),
     )
@@ -238,20 +286,25 @@ def _mean(results: Results, side: Side) -> str:
     return str(Number(results.statistic(side[0], at(results, side[1])).mean, 4))
 
 
+Place = Callable[[str], Key]
+"""Where the loss at a distance stands."""
+
+
 def list_gains(
-    results: Results, ours: Side, theirs: Side, distances: tuple[str, ...], fewest: int
+    results: Results,
+    ours: tuple[ModelEntry, Place],
+    theirs: tuple[ModelEntry, Place],
+    distances: tuple[str, ...],
+    fewest: int,
 ) -> Iterator[tuple[float, float]]:
     """Distance since the entity's last mention, and the loss there less that of another; where
     there are ``fewest`` tokens.
     """
     for distance in distances:
-        sides = [
-            results.by_seed(model, at(results, reading, distance=distance))
-            for model, reading in (ours, theirs)
-        ]
-        tokens = results.count(ours[0], at(results, ours[1], distance=distance))
-        seeds = sides[0].keys() & sides[1].keys()
-        if seeds and (tokens or 0) >= fewest:
-            gaps = summarise(sides[0][seed] - sides[1][seed] for seed in seeds)
+        own, other = (results.by_seed(model, place(distance)) for model, place in (ours, theirs))
+        seeds = own.keys() & other.keys()
+        model, place = ours
+        if seeds and (results.count(model, place(distance)) or 0) >= fewest:
+            gaps = summarise(own[seed] - other[seed] for seed in seeds)
             assert gaps.mean is not None
             yield float(distance), gaps.mean

@@ -40,6 +40,7 @@ from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.search import SearchParams
 from entity_transformers.study.steps.similarity import SimilarityParams
 from entity_transformers.study.steps.transfer import TransferParams
+from entity_transformers.study.steps.windows import WindowsParams
 from entity_transformers.study.steps.zero_shot import ZeroShotParams
 from entity_transformers.study.values import Absent, ParamsError, read_values
 
@@ -83,6 +84,7 @@ class Params(Section):
     cache: CacheParams
     memory: MemoryParams
     mentions: MentionsParams
+    windows: WindowsParams
     decisions: DecisionsParams
     examples: ExamplesParams
     transfer: TransferParams
@@ -190,12 +192,14 @@ class Params(Section):
                 f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
                 " reads no file: name the file's format, or set path to null"
             )
-        longest = max(self.memory.windows, default=0) if self.has("memory") else 0
-        if short := [one for one in self.entries("causal") if one.lm.window < longest]:
-            raise ValueError(
-                f"memory.windows {longest} is more than models.{short[0].name}'s window,"
-                f" {short[0].lm.window}"
-            )
+        for section, key in (("memory", "windows"), ("windows", "sizes")):
+            read = section in self.study.steps
+            longest = max((0, *(getattr(getattr(self, section), key) if read else ())))
+            if short := [one for one in self.entries("causal") if one.lm.window < longest]:
+                raise ValueError(
+                    f"{section}.{key} {longest} is more than models.{short[0].name}'s window,"
+                    f" {short[0].lm.window}"
+                )
         for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
             if lacking := {*getattr(self, section).named}.difference(self.examples.tasks):
                 raise ValueError(

@@ -86,9 +86,10 @@ STEP = Step(
         figures={
             "mentions": (
                 "report.mentions_figure:draw_sizes",
-                "Loss by the size of the cache around each model, with the labels that it reads,"
-                " means over seeds; dashed: it reads none. Tables have the intervals of"
-                " differences.",
+                "Loss by what is remembered beyond the window: on the left by the size of the cache"
+                " around each model, on the right by the bytes of cache and entities together."
+                " With the labels that a model reads, means over seeds; dashed: it reads none;"
+                " dotted: the baseline without a memory. Tables have the intervals.",
             ),
             "mention_distances": (
                 "report.mentions_figure:draw_distances",

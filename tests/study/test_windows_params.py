@@ -1,0 +1,35 @@
+"""Section windows: what cannot be read is refused before a rule runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from entity_transformers.study.params import ParamsError, load, parse
+from entity_transformers.study.values import read_values
+
+ROOT = Path(__file__).resolve().parents[2]
+WRONG = [
+    ({"sizes": [128, 64]}, "sizes .* expected different ones, smallest first"),
+    ({"sizes": []}, "at least 1"),
+    ({"sizes": [0]}, "greater than 0"),
+    ({"caches": [8, 8]}, "caches .* expected different ones, smallest first"),
+    ({"sizes": [64, 2048]}, r"windows\.sizes 2048 is more than models\.gpt2's window, 1024"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG)
+def test_what_cannot_be_read_is_refused(changes: dict[str, Any], message: str) -> None:
+    values = read_values(ROOT / "params.yaml")
+    values["study"]["steps"] += ["windows"]
+    values["windows"] |= changes
+    with pytest.raises(ParamsError, match=message):
+        parse(values, "x")
+
+
+def test_the_committed_study_reads_up_to_its_models_window() -> None:
+    params = load(ROOT / "studies" / "pointer-ontogum" / "params.yaml")
+    assert params.windows.sizes[-1] == params.lm.window
+    assert {entry.lm.window for entry in params.entries()} == {params.lm.window}
