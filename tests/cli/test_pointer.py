@@ -28,7 +28,10 @@ SMALL = {
         **{"memory_gradient_windows": 1, "learning_rate": 1e-2},
     },
     "perplexity": {"stride": 32},
-    "mentions": {"caches": [8], "unlabelled_caches": []},
+    "mentions": {
+        **{"labels": "gold", "caches": [8], "unlabelled_caches": []},
+        **{"choose": "dev", "tokens": 400, "report": "test"},
+    },
     "windows": {"sizes": [8, 32], "caches": [8]},
     "report": {"bootstrap_samples": 50},
 }
@@ -49,7 +52,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     values = yaml.safe_load((ROOT / "studies/sample/params.yaml").read_text())
     for section, small in SMALL.items():
-        values[section] |= small
+        values[section] = values.get(section, {}) | small
     values["models"] = MODELS
     (folder / "params.yaml").write_text(yaml.safe_dump(values))
     corpus, passages = "results/corpus", "results/passages"
@@ -155,5 +158,7 @@ def test_studies_pointer_has_a_row_for_each_control() -> None:
             f"gpt2-pointer-{control}": ("gpt2-pointer", f"{control}-{names}", 3)
             for control in ("shuffled", "surface", "random")
         },
+        "gpt2e-pointer": ("gpt2e-pointer", names, 3),
+        "gpt2e-pointer-given": ("gpt2e-pointer", names, 3),
     }
     assert {e.lm.initial_weights for e in params.entries()} == {"study:systems-books/gpt2/1"}
