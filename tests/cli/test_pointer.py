@@ -17,7 +17,7 @@ SMALL = {
     "study": {
         "steps": [
             *("corpus", "passages", "lm", "perplexity", "lambada", "cache", "mentions"),
-            *("windows", "report"),
+            *("short_windows", "report"),
         ]
     },
     "corpus": {"sample_words": 6000, "resolvers": ["names-causal"]},
@@ -32,7 +32,7 @@ SMALL = {
         **{"labels": "gold", "caches": [8], "unlabelled_caches": []},
         **{"choose": "dev", "tokens": 400, "report": "test"},
     },
-    "windows": {"sizes": [8, 32], "caches": [8]},
+    "short_windows": {"sizes": [8, 32], "caches": [8]},
     "report": {"bootstrap_samples": 50},
 }
 MODELS = {
@@ -76,9 +76,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lm = f"results/lm/{model}/1"
             whose = {"model": model, "seed": "1"}
             run("train-lm", corpus=corpus, **whose, work="work/lm", output=lm)
-            for step in ("perplexity", "cache", "mentions", "windows"):
+            for step in ("perplexity", "cache", "mentions", "short_windows"):
                 place = f"results/{step}/{model}/1"
-                run(f"score-{step}", corpus=corpus, lm=lm, **whose, output=place)
+                run(f"score-{step.replace('_', '-')}", corpus=corpus, lm=lm, **whose, output=place)
             place = f"results/lambada/{model}/1"
             run("score-lambada", corpus=corpus, passages=passages, lm=lm, **whose, output=place)
         run("collect-measures", results="results", output="results/report")
@@ -103,8 +103,11 @@ def test_each_step_has_its_numbers(study: Path, model: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-def test_in_the_models_own_window_step_windows_is_step_mentions(study: Path, model: str) -> None:
-    shorter, own = read_json(study / f"results/windows/{model}/1/windows.json")["windows"]
+def test_in_the_models_own_window_step_short_windows_is_step_mentions(
+    study: Path, model: str
+) -> None:
+    found = read_json(study / f"results/short_windows/{model}/1/short_windows.json")
+    shorter, own = found["windows"]
     assert (shorter["window"], own["window"]) == (8, 32)
     mentions = read_json(study / f"results/mentions/{model}/1/mentions.json")
     lagged = [one for one in mentions["scored"] if one["labels"] == "lagged"]
@@ -162,3 +165,20 @@ def test_studies_pointer_has_a_row_for_each_control() -> None:
         "gpt2e-pointer-given": ("gpt2e-pointer", names, 3),
     }
     assert {e.lm.initial_weights for e in params.entries()} == {"study:systems-books/gpt2/1"}
+
+
+def test_studies_pointer_ontogum_has_every_control_of_its_chains() -> None:
+    """All pointers but GPT2E's begin with the same weights: only their labels differ."""
+    params = load(ROOT / "studies/pointer-ontogum/params.yaml")
+    entries = {entry.name: entry for entry in params.entries()}
+    pointers = {n: e for n, e in entries.items() if e.kind.name == "gpt2-pointer"}
+    assert {name.removeprefix("gpt2-pointer"): e.labels for name, e in pointers.items()} == {
+        "": "gold",
+        "-names": "resolver:names-causal",
+        **{f"-{control}": control for control in ("shuffled", "surface", "random", "nouns")},
+    }
+    assert {e.lm.initial_weights for e in pointers.values()} == {"study:pointer/gpt2-pointer/1"}
+    assert entries["gpt2"].lm.initial_weights == "study:pointer/gpt2/1"
+    given = entries["gpt2e-pointer-given"]
+    assert (given.labels, given.lm.entity_input) == ("gold", "given")
+    assert len({e.lm.steps for e in entries.values()}) == 1

@@ -21,8 +21,8 @@ from entity_transformers.study.steps import STEPS as PLANNED
 pytestmark = pytest.mark.slow
 STEPS = (
     "corpus", "passages", "search", "lm", "perplexity", "pseudo_perplexity", "lambada", "cache",
-    "lambada_cache", "mentions", "windows", "analogies", "excerpts", "embeddings", "similarity",
-    "probe", "ner", "report",
+    "lambada_cache", "mentions", "short_windows", "analogies", "excerpts", "embeddings",
+    "similarity", "probe", "ner", "report",
 )  # fmt: skip
 TINY = {
     "corpus": {"sample_words": 12000},
@@ -45,7 +45,7 @@ TINY = {
     "search": {"factors": [0.5, 1.0], "steps": 2},
     "perplexity": {"stride": 32},
     "mentions": {"caches": [4, 8], "tokens": 200},
-    "windows": {"sizes": [16, 32], "caches": [8]},
+    "short_windows": {"sizes": [16, 32], "caches": [8]},
     "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1},
     "report": {"bootstrap_samples": 100},

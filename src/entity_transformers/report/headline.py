@@ -11,9 +11,9 @@ from entity_transformers.report.differences import compare, judged_split
 from entity_transformers.report.memory_headline import say_best
 from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
+from entity_transformers.report.short_windows import say_short_windows
 from entity_transformers.report.transfer_scores import say_tasks
 from entity_transformers.report.verdict import judge_entities, weigh
-from entity_transformers.report.windows import say_windows
 
 
 def write_headline(results: Results) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
         + _say_guess(results),
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
         *mentions,
-        *say_windows(results),
+        *say_short_windows(results),
     )
     return tuple(sentence for sentence in sentences if sentence)
 

@@ -38,9 +38,9 @@ from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityPa
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.search import SearchParams
+from entity_transformers.study.steps.short_windows import ShortWindowsParams
 from entity_transformers.study.steps.similarity import SimilarityParams
 from entity_transformers.study.steps.transfer import TransferParams
-from entity_transformers.study.steps.windows import WindowsParams
 from entity_transformers.study.steps.zero_shot import ZeroShotParams
 from entity_transformers.study.values import Absent, ParamsError, read_values
 
@@ -84,7 +84,7 @@ class Params(Section):
     cache: CacheParams
     memory: MemoryParams
     mentions: MentionsParams
-    windows: WindowsParams
+    short_windows: ShortWindowsParams
     decisions: DecisionsParams
     examples: ExamplesParams
     transfer: TransferParams
@@ -192,7 +192,7 @@ class Params(Section):
                 f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
                 " reads no file: name the file's format, or set path to null"
             )
-        for section, key in (("memory", "windows"), ("windows", "sizes")):
+        for section, key in (("memory", "windows"), ("short_windows", "sizes")):
             read = section in self.study.steps
             longest = max((0, *(getattr(getattr(self, section), key) if read else ())))
             if short := [one for one in self.entries("causal") if one.lm.window < longest]:

@@ -15,7 +15,7 @@ from entity_transformers.report.mentions import FAR, LABELS
 from entity_transformers.report.paired import compare
 from entity_transformers.report.results import Results, write_label
 
-STEP = "windows"
+STEP = "short_windows"
 UNITS = {"loss": "nats per token", "nll": "nats"}
 
 
@@ -30,11 +30,11 @@ class Reading(NamedTuple):
 
 
 def measure(tree: Tree) -> Iterator[Row]:
-    """windows.json of every run, by window, labels and size of the cache: the loss, by group of
-    tokens too, and the nats of each document, of all its tokens and of those whose entity's last
+    """short_windows.json of every run, by window, labels and size of the cache: the loss, by group
+    of tokens too, and the nats of each document, of all its tokens and of those whose entity's last
     mention is farther than the window (``scope``).
     """
-    for model, seed, found in tree.each(STEP, "windows.json"):
+    for model, seed, found in tree.each(STEP, "short_windows.json"):
         split = found["split"]
         for part in found["windows"]:
             documents = part["documents"]
@@ -70,7 +70,7 @@ def at(results: Results, reading: Reading, **group: str) -> Key:
     return Key(STEP, "loss", split, write_condition(**reading._asdict(), **group))
 
 
-def build_windows(results: Results) -> Table:
+def build_short_windows(results: Results) -> Table:
     """A row per window, cache and model: the loss, of all tokens and of later mentions near and
     far, and its difference to the baseline in that window and with that cache.
     """
@@ -81,7 +81,7 @@ def build_windows(results: Results) -> Table:
     ]
     readings.sort(key=lambda one: (one[0].window, one[0].size))  # models stay in their order
     return Table(
-        name="windows",
+        name="short_windows",
         title="Shorter windows",
         columns=(
             "Window",
@@ -129,7 +129,7 @@ def _against_baseline(results: Results, model: ModelEntry, reading: Reading, sco
     return compare(results, model, STEP, about[0], about[1], baseline)
 
 
-def say_windows(results: Results) -> tuple[str, ...]:
+def say_short_windows(results: Results) -> tuple[str, ...]:
     """What the model under test gains on the baseline in the shortest and in the longest window,
     with the largest cache of both.
     """

@@ -1,4 +1,4 @@
-"""Opens the files of score-windows."""
+"""Opens the files of score-short-windows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from entity_transformers.tasks.mentions import (
 )
 
 
-def score_windows(
+def score_short_windows(
     params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
 ) -> None:
     """The loss of the split mentions.report with the labels that the model is given, by kind of
-    token, read in windows of windows.sizes that follow one another; with caches tuned in each.
+    token, read in windows of short_windows.sizes that follow one another, each with caches tuned
+    in it.
     """
-    section, about = params.windows, params.mentions
+    section, about = params.short_windows, params.mentions
     entry, trained = open_model(params, lm, model, seed)
     judged = open_split(corpus, about.report, "section mentions")
     chosen = cut_documents(open_split(corpus, about.choose, "section mentions"), about.tokens)
@@ -53,4 +54,4 @@ def score_windows(
             }
         )
     facts = {"model": model, "seed": seed, "labels": about.labels, "split": about.report}
-    write_json(output / "windows.json", facts | {"windows": windows})
+    write_json(output / "short_windows.json", facts | {"windows": windows})

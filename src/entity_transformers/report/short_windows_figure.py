@@ -9,10 +9,10 @@ from entity_transformers.report.colours import INK, PALETTE
 from entity_transformers.report.memory_figures import DISTANCES, FEWEST
 from entity_transformers.report.mentions import Place, list_gains
 from entity_transformers.report.results import Results
-from entity_transformers.report.windows import Reading, at, list_readings
+from entity_transformers.report.short_windows import Reading, at, list_readings
 
 
-def draw_windows(results: Results) -> Figure | None:
+def draw_short_windows(results: Results) -> Figure | None:
     """The loss of the model under test less the baseline's against the distance of the entity's
     last mention, a line per window, which is marked on it; a panel for no cache and for the
     largest. None where there is no such model, no baseline or no token.

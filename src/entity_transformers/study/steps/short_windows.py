@@ -1,4 +1,4 @@
-"""Step windows (beyond the paper): what a memory is worth to a model that is read in shorter
+"""Step short_windows (beyond the paper): what a memory is worth to a model that is read in shorter
 windows than it was trained in, by how far an entity's last mention is. Section mentions says whose
 mentions those are, and which splits.
 """
@@ -13,7 +13,7 @@ from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 
-class WindowsParams(Section):
+class ShortWindowsParams(Section):
     """Windows in which trained models are read, with caches around them."""
 
     sizes: Annotated[
@@ -26,7 +26,7 @@ class WindowsParams(Section):
     ]
 
     @model_validator(mode="after")
-    def _in_order(self) -> WindowsParams:
+    def _in_order(self) -> ShortWindowsParams:
         for name, values in (("sizes", self.sizes), ("caches", self.caches)):
             if list(values) != sorted(set(values)):
                 raise ValueError(f"{name} {list(values)}: expected different ones, smallest first")
@@ -34,26 +34,26 @@ class WindowsParams(Section):
 
 
 STEP = Step(
-    name="windows",
+    name="short_windows",
     params=(
-        "windows",
+        "short_windows",
         *(f"mentions.{key}" for key in ("labels", "choose", "tokens", "report")),
     ),
-    start=("cli.windows",),
+    start=("cli.short_windows",),
     rules={
-        "score_windows": "the loss by kind of token and distance, read in windows of several sizes",
+        "score_short_windows": "the loss by kind of token and distance, in shorter windows too",
     },
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs=frozenset({"causal"}),
-    metrics=("windows.json",),
-    target="windows.json",
+    metrics=("short_windows.json",),
+    target="short_windows.json",
     shown=Shown(
         "Shorter windows",
-        measure="report.windows:measure",
-        tables={"windows": "report.windows:build_windows"},
+        measure="report.short_windows:measure",
+        tables={"short_windows": "report.short_windows:build_short_windows"},
         figures={
-            "windows": (
-                "report.windows_figure:draw_windows",
+            "short_windows": (
+                "report.short_windows_figure:draw_short_windows",
                 "Later mentions by how far their entity's last one is: the loss of the model under"
                 " test less the baseline's in the same window and with the same cache, a line per"
                 " window, means over seeds. On the left without a cache.",

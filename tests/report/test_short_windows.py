@@ -1,4 +1,4 @@
-"""Shorter windows: rows from windows.json, differences in the same window, the picture."""
+"""Shorter windows: rows from short_windows.json, differences in the same window, the picture."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from entity_transformers.report.cells import Number
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
-from entity_transformers.report.windows import build_windows, measure, say_windows
-from entity_transformers.report.windows_figure import draw_windows
+from entity_transformers.report.short_windows import build_short_windows, measure, say_short_windows
+from entity_transformers.report.short_windows_figure import draw_short_windows
 from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,7 @@ def tree(tmp_path: Path) -> Tree:
                 for window in WINDOWS
             ]
             found = {"split": "test", "windows": windows}
-            write_json(tmp_path / f"windows/{model}/{seed}/windows.json", found)
+            write_json(tmp_path / f"short_windows/{model}/{seed}/short_windows.json", found)
     return Tree(tmp_path, tuple((model, seed) for model in MODELS for seed in SEEDS))
 
 
@@ -78,18 +78,20 @@ def results(tree: Tree) -> Results:
         resolve(name, MODELS, params.lm.model_dump(), params.kinds, KINDS) for name in MODELS
     )
     frame = Frame(measure(tree))
-    return Results("x", entries, SEEDS, frame, steps=("windows",), bootstrap_samples=200)
+    return Results("x", entries, SEEDS, frame, steps=("short_windows",), bootstrap_samples=200)
 
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
     one = 1 + 3 + 2 * len(TOKENS)  # of all, by group, nats of documents of two scopes
-    assert len(collect(tree, ["windows"])) == len(MODELS) * len(SEEDS) * len(WINDOWS) * 2 * one
+    assert (
+        len(collect(tree, ["short_windows"])) == len(MODELS) * len(SEEDS) * len(WINDOWS) * 2 * one
+    )
 
 
 def test_each_model_is_held_to_the_baseline_in_the_same_window_with_the_same_cache(
     results: Results,
 ) -> None:
-    table = build_windows(results)
+    table = build_short_windows(results)
     about = [tuple(map(str, row[:4])) for row in table.rows]
     models = [("GPT2", "none"), ("GPT2 pointer", "lagged")]
     assert about == [
@@ -106,15 +108,15 @@ def test_each_model_is_held_to_the_baseline_in_the_same_window_with_the_same_cac
 
 
 def test_the_page_tells_the_gain_in_the_shortest_and_the_longest_window(results: Results) -> None:
-    (said,) = say_windows(results)
+    (said,) = say_short_windows(results)
     assert said.startswith("Against the baseline with a cache of 32 around both, GPT2 pointer has")
     assert "−0.4000 [−0.4000, −0.4000] in windows of 64 and −0.1000" in said
-    assert say_windows(Results("x", results.entries[:1], SEEDS, results.frame)) == ()
-    assert say_windows(Results("x", results.entries, SEEDS)) == ()
+    assert say_short_windows(Results("x", results.entries[:1], SEEDS, results.frame)) == ()
+    assert say_short_windows(Results("x", results.entries, SEEDS)) == ()
 
 
 def test_a_line_per_window_where_there_are_tokens(results: Results) -> None:
-    figure = draw_windows(results)
+    figure = draw_short_windows(results)
     assert figure is not None
     panels = figure.axes
     assert [axes.get_title() for axes in panels] == ["no cache", "cache of 32 around both"]
@@ -123,4 +125,4 @@ def test_a_line_per_window_where_there_are_tokens(results: Results) -> None:
         assert [line.get_label() for line in lines] == ["window of 64", "window of 256"]
         found = np.array([line.get_xydata() for line in lines])
         np.testing.assert_allclose(found[:, 0], [[256, -1.4], [256, -1.1]])
-    assert draw_windows(Results("x", results.entries, SEEDS)) is None
+    assert draw_short_windows(Results("x", results.entries, SEEDS)) is None

@@ -1,4 +1,4 @@
-"""Section windows: what cannot be read is refused before a rule runs."""
+"""Section short_windows: what cannot be read is refused before a rule runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WRONG = [
 @pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_what_cannot_be_read_is_refused(changes: dict[str, Any], message: str) -> None:
     values = read_values(ROOT / "params.yaml")
-    values["study"]["steps"] += ["windows"]
-    values["windows"] |= changes
+    values["study"]["steps"] += ["short_windows"]
+    values["short_windows"] |= changes
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")
 
 
 def test_the_committed_study_reads_up_to_its_models_window() -> None:
     params = load(ROOT / "studies" / "pointer-ontogum" / "params.yaml")
-    assert params.windows.sizes[-1] == params.lm.window
+    assert params.short_windows.sizes[-1] == params.lm.window
     assert {entry.lm.window for entry in params.entries()} == {params.lm.window}
