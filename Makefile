@@ -4,7 +4,7 @@ override BIN := .venv/bin
 # what builds the few releases that have no wheel
 BUILD := packaging|setuptools|setuptools-scm|vcs-versioning
 HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 STUDY ?= sample
 CORES ?= 2
