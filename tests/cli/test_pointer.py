@@ -17,7 +17,7 @@ SMALL = {
     "study": {
         "steps": [
             *("corpus", "passages", "lm", "perplexity", "lambada", "cache", "mentions"),
-            *("short_windows", "report"),
+            *("short_windows", "capacity", "report"),
         ]
     },
     "corpus": {"sample_words": 6000, "resolvers": ["names-causal"]},
@@ -33,6 +33,7 @@ SMALL = {
         **{"choose": "dev", "tokens": 400, "report": "test"},
     },
     "short_windows": {"sizes": [8, 32], "caches": [8]},
+    "capacity": {"memories": [[1, 8], [1, 0], [500, 8]]},
     "report": {"bootstrap_samples": 50},
 }
 MODELS = {
@@ -76,7 +77,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lm = f"results/lm/{model}/1"
             whose = {"model": model, "seed": "1"}
             run("train-lm", corpus=corpus, **whose, work="work/lm", output=lm)
-            for step in ("perplexity", "cache", "mentions", "short_windows"):
+            for step in ("perplexity", "cache", "mentions", "short_windows", "capacity"):
                 place = f"results/{step}/{model}/1"
                 run(f"score-{step.replace('_', '-')}", corpus=corpus, lm=lm, **whose, output=place)
             place = f"results/lambada/{model}/1"
@@ -115,6 +116,18 @@ def test_in_the_models_own_window_step_short_windows_is_step_mentions(
     assert own["documents"] == mentions["documents"]
     alone = [part["scored"][0]["loss"] for part in (shorter, own)]
     assert alone[0] != pytest.approx(alone[1], abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_with_room_for_every_entity_step_capacity_is_step_mentions(study: Path, model: str) -> None:
+    found = read_json(study / f"results/capacity/{model}/1/capacity.json")
+    assert [(one["rows"], one["size"]) for one in found["scored"]] == [(1, 0), (1, 8), (500, 8)]
+    mentions = read_json(study / f"results/mentions/{model}/1/mentions.json")
+    whole = [one for one in mentions["scored"] if one["labels"] == "lagged"]
+    assert found["scored"][2] == {"rows": 500, **whole[1]}
+    assert found["scored"][1]["loss"] != pytest.approx(whole[1]["loss"], abs=1e-5)
+    assert found["scored"][0]["entities"] == [min(1, n) for n in whole[0]["entities"]]
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from entity_transformers.corpus.alignment import align_split, learn_tokenizer, s
 from entity_transformers.corpus.document import SPLITS, Document, Mention
 from entity_transformers.corpus.parts import split_parts
 from entity_transformers.corpus.rows import to_row
-from entity_transformers.resolve.base import make_resolver
 from entity_transformers.resolve.layers import add_layer
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import parse
 

@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.mentions import count_overlaps, flatten
-from entity_transformers.resolve.base import (
-    REGISTRY,
-    Entry,
-    ResolverError,
-    find_overlaps,
-    make_resolver,
-    require,
-    resolve,
-)
+from entity_transformers.resolve.base import ResolverError, find_overlaps, require, resolve
 from entity_transformers.resolve.names import Names
+from entity_transformers.resolve.registry import REGISTRY, Entry, make_resolver
 
 DOCUMENT = Document(
     "d", 3, "train", "", tuple("Ada met her friend the king of Ruritania .".split()), (0,),
@@ -140,6 +133,15 @@ def test_resolvers_by_name() -> None:
         make_resolver("names", colour="blue")
     with pytest.raises(ResolverError, match=r"file: missing a required argument: 'path'"):
         make_resolver("file")
+
+
+def test_a_resolver_is_called_as_it_is_registered() -> None:
+    """The registry counts for no step's code: what a name stands for shows in the layer's name."""
+    others = {"file", "coreferee", "stanza"}  # which take more options
+    for name in REGISTRY.keys() - others:
+        made = make_resolver(name)
+        assert made.name == name
+        assert made.causal == bool(REGISTRY[name].options.get("causal")) == name.endswith("causal")
 
 
 def test_a_program_may_add_a_resolver(monkeypatch: pytest.MonkeyPatch) -> None:

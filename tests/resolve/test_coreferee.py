@@ -13,8 +13,9 @@ from spacy.tokens import Doc, Token
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import base
-from entity_transformers.resolve.base import ResolverError, make_resolver, resolve
+from entity_transformers.resolve.base import ResolverError, resolve
 from entity_transformers.resolve.coreferee import Coreferee
+from entity_transformers.resolve.registry import make_resolver
 
 WORDS = "The old king met Ada and Bob . They greeted him .".split()
 TAGS = "DET ADJ NOUN VERB PROPN CCONJ PROPN PUNCT PRON VERB PRON PUNCT".split()

@@ -12,8 +12,9 @@ from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.ontogum import read as read_folder
-from entity_transformers.resolve.base import ResolverError, make_resolver, resolve
+from entity_transformers.resolve.base import ResolverError, resolve
 from entity_transformers.resolve.files import Answers, read_answers
+from entity_transformers.resolve.registry import make_resolver
 
 WORDS = ("Ada", "met", "her", "friend", ".")
 DOCUMENT = Document("letter", 0, "train", "", WORDS, (0,))

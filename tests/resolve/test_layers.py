@@ -14,7 +14,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus, align_split, lea
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import ResolverError, make_resolver
+from entity_transformers.resolve.base import ResolverError
 from entity_transformers.resolve.layers import (
     Summary,
     add_layer,
@@ -22,6 +22,7 @@ from entity_transformers.resolve.layers import (
     annotate_file,
     write_annotated,
 )
+from entity_transformers.resolve.registry import make_resolver
 
 TEXTS = (
     "then Mr. Darcy bowed to Jane and Jane smiled at Darcy .",

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Mention
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import make_resolver, resolve
+from entity_transformers.resolve.base import resolve
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.resolve.scoring import (
     Chain,
     Score,

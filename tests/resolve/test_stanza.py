@@ -12,7 +12,8 @@ import pytest
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import base
-from entity_transformers.resolve.base import ResolverError, make_resolver, resolve
+from entity_transformers.resolve.base import ResolverError, resolve
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.resolve.stanza import Stanza
 
 WORDS = ("Ada", "met", "her", "old", "friend", ".", "She", "smiled", ".")

@@ -31,7 +31,7 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.study.params import parse
 from entity_transformers.study.steps.transfer import Recipe
 from entity_transformers.study.values import ParamsError

@@ -22,7 +22,7 @@ from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.zero_shot.judging import (
     Decisions,
     choose_options,

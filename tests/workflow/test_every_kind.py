@@ -21,8 +21,8 @@ from entity_transformers.study.steps import STEPS as PLANNED
 pytestmark = pytest.mark.slow
 STEPS = (
     "corpus", "passages", "search", "lm", "perplexity", "pseudo_perplexity", "lambada", "cache",
-    "lambada_cache", "mentions", "short_windows", "analogies", "excerpts", "embeddings",
-    "similarity", "probe", "ner", "report",
+    "lambada_cache", "mentions", "short_windows", "capacity", "analogies", "excerpts",
+    "embeddings", "similarity", "probe", "ner", "report",
 )  # fmt: skip
 TINY = {
     "corpus": {"sample_words": 12000},
@@ -46,6 +46,7 @@ TINY = {
     "perplexity": {"stride": 32},
     "mentions": {"caches": [4, 8], "tokens": 200},
     "short_windows": {"sizes": [16, 32], "caches": [8]},
+    "capacity": {"memories": [[2, 4]]},
     "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1},
     "report": {"bootstrap_samples": 100},

@@ -49,8 +49,8 @@ from entity_transformers.corpus.statistics import (
     format_comparison,
     format_table,
 )
-from entity_transformers.resolve.base import make_resolver
 from entity_transformers.resolve.layers import Summary, add_layer
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import Params
 

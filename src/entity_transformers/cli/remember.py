@@ -19,7 +19,8 @@ from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.registry import load_model
-from entity_transformers.resolve.base import Resolver, make_resolver
+from entity_transformers.resolve.base import Resolver
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.memory.entity_reader import EntityReader
 from entity_transformers.tasks.memory.remember import RememberingReader, TrainedPointer
 

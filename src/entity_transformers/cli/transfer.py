@@ -25,7 +25,7 @@ from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
 from entity_transformers.models.registry import build_model
-from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS

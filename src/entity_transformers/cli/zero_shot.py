@@ -10,7 +10,7 @@ from entity_transformers.artifacts import read_tokenizer, write_csv, write_json
 from entity_transformers.cli.task_examples import load_examples
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.tasks import find_task
-from entity_transformers.resolve.base import make_resolver
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.zero_shot.trial import EXAMPLE_COLUMNS, try_task
 

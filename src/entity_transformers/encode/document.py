@@ -33,7 +33,8 @@ from entity_transformers.models.gpt2e.adapted import KEY
 from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEntities
 from entity_transformers.models.registry import load_model
 from entity_transformers.models.wrapped import wrap
-from entity_transformers.resolve.base import Resolver, make_resolver, require, resolve
+from entity_transformers.resolve.base import Resolver, require, resolve
+from entity_transformers.resolve.registry import make_resolver
 
 POLICY: Nesting = "outermost"
 """Of mentions that nest."""

@@ -22,7 +22,7 @@ from torch import Tensor
 from entity_transformers.corpus.encoding import spelled_out
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
-from entity_transformers.resolve.base import check_causal, make_resolver
+from entity_transformers.resolve.registry import check_causal, make_resolver
 from entity_transformers.tasks.zero_shot.requests import Request
 from entity_transformers.tasks.zero_shot.scoring import encode_requests, find_labels
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity
+from entity_transformers.report.capacity import say_capacity
 from entity_transformers.report.cells import Number
 from entity_transformers.report.differences import compare, judged_split
 from entity_transformers.report.memory_headline import say_best
@@ -35,6 +36,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
         _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
         *mentions,
         *say_short_windows(results),
+        *say_capacity(results),
     )
     return tuple(sentence for sentence in sentences if sentence)
 

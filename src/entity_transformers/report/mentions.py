@@ -85,18 +85,24 @@ def at(results: Results, reading: Reading, name: str = "loss", **group: str) -> 
 
 
 def count_bytes(results: Results, model: ModelEntry, reading: Reading) -> float:
-    """The bytes of what a model remembers beyond its window with such labels and such a cache,
-    float32 and int32, the mean over documents at their ends. A recent token is a state and its
-    number, `recent`. A pointer's entity is a state, its forms' tokens, when it was seen last and
-    how often; beside them are the latest tokens, which are not known yet. The entity attention
-    under a pointer keeps another state of each.
+    """The bytes of what a model remembers beyond its window with such labels and such a cache, the
+    mean over documents at their ends (`weigh`).
+    """
+    entities = results.statistic(model, at(results, reading, "entities")).mean or 0.0
+    return weigh(model, reading, entities)
+
+
+def weigh(model: ModelEntry, reading: Reading, entities: float) -> float:
+    """The bytes of so many entities and of the cache, float32 and int32. A recent token is a state
+    and its number, `recent`. A pointer's entity is a state, its forms' tokens, when it was seen
+    last and how often; beside them are the latest tokens, which are not known yet. The entity
+    attention under a pointer keeps another state of each.
     """
     lm: Any = model.lm
     recent = 4 * (lm.width + 1)
     found = float(reading.size * recent)
     if reading.labels == "none" or getattr(lm, "entity_output", "none") != "pointer":
         return found
-    entities = results.statistic(model, at(results, reading, "entities")).mean or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
     attended = 4 * lm.width if hasattr(lm, "entity_input") else 0
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)

@@ -29,13 +29,17 @@ def compare(
     one: Mapping[str, Any],
     other: Mapping[str, Any],
     against: ModelEntry | None = None,
+    their_step: str | None = None,
 ) -> Cell:
     """Nats per token (measure ``nll``) under condition ``one`` less those under ``other``, of the
-    model ``against`` (None: the same), paired by document and seed, with an interval that covers
-    those over documents and over seeds; none for fewer documents than `FEWEST`.
+    model ``against`` in ``their_step`` (None: the same), paired by document and seed, with an
+    interval that covers those over documents and over seeds; none for fewer documents than
+    `FEWEST`.
     """
-    pairs_of = ((model, one), (against or model, other))
-    sides = [_documents(results, of, step, about) for of, about in pairs_of]
+    sides = [
+        _documents(results, model, step, one),
+        _documents(results, against or model, their_step or step, other),
+    ]
     seeds = sorted(sides[0].keys() & sides[1].keys())
     if not seeds:
         return MISSING

@@ -1,19 +1,17 @@
-"""What finds the chains of a text that nobody has annotated: the protocol, the resolvers by name,
-and the check of what one returns.
+"""What finds the chains of a text that nobody has annotated: the protocol, and the check of what
+one returns. `registry` has them by name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from inspect import signature
 from itertools import pairwise
 from typing import Any, Literal, Protocol, cast, get_args
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
 from entity_transformers.corpus.mentions import Nesting, flatten
 
 Overlaps = Literal["outermost", "innermost", "drop", "keep", "refuse"]
@@ -176,86 +174,3 @@ def require(module: str, extra: str) -> Any:
             f"resolver {extra} needs {error.name}, which is not installed: install the"
             f" extra {extra!r}: pip install '.[{extra}]' in the checkout"
         ) from error
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A resolver that there is.
-
-    home     module and what makes it, ``package.module:name``
-    options  keywords that come with the name
-    seen     the corpora that its rules or weights were made from: scores on them say less
-    """
-
-    home: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seen: str = "unknown"
-
-    def make(self, name: str, options: Mapping[str, Any]) -> Resolver:
-        """The resolver; an option that it does not take raises ResolverError."""
-        module, _, attribute = self.home.partition(":")
-        factory = getattr(import_module(module), attribute)
-        try:
-            signature(factory).bind(**{**self.options, **options})
-        except TypeError as error:
-            taken = ", ".join(key for key in signature(factory).parameters) or "none"
-            raise ResolverError(f"resolver {name}: {error}; its options: {taken}") from None
-        return cast(Resolver, factory(**{**self.options, **options}))
-
-
-_HERE = "entity_transformers.resolve"
-_RULES = "LitBank's and OntoGUM's training splits were looked at while the rules were written"
-REGISTRY: dict[str, Entry] = {
-    "names": Entry(f"{_HERE}.names:Names", {}, _RULES),
-    "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}, _RULES),
-    "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}, _RULES),
-    "names-pronouns-causal": Entry(
-        f"{_HERE}.names:Names", {"causal": True, "pronouns": True}, _RULES
-    ),
-    "file": Entry(f"{_HERE}.files:Answers"),
-    "coreferee": Entry(f"{_HERE}.coreferee:Coreferee", {}, "English models: ParCor and LitBank"),
-    "stanza": Entry(
-        f"{_HERE}.stanza:Stanza",
-        {},
-        "udcoref: CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum: GUM; ontonotes:"
-        " OntoNotes",
-    ),
-}
-"""The resolvers by name; a program may add its own."""
-
-
-def make_resolver(name: str, **options: Any) -> Resolver:
-    """The resolver of that name (with or without the ``resolver:`` of a label layer).
-
-    An unknown name or option raises ResolverError that lists those that there are, a library that
-    is not installed one that names the extra.
-    """
-    name = name.removeprefix("resolver:")
-    if name not in REGISTRY:
-        raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[name].make(name, options)
-
-
-def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:
-    """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or of
-    one that reads on where labels lag: lagged ones, and those that the model will ``lag`` itself.
-    """
-    change, base = split_layer(labels)
-    resolver = base.removeprefix(RESOLVER)
-    if is_resolver(base) and resolver not in resolvers:
-        raise ValueError(
-            f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it there"
-        )
-    if lag or change == "lagged":
-        check_causal(labels, resolver)
-
-
-def check_causal(labels: str, resolver: str) -> None:
-    """ValueError where ``labels``, which must not tell what comes, are of one of `REGISTRY` that
-    reads on before it decides.
-    """
-    if resolver in REGISTRY and not REGISTRY[resolver].options.get("causal"):
-        raise ValueError(
-            f"{labels!r}: {resolver} reads on before it decides, so that its labels tell what"
-            " comes: expected names-causal, names-pronouns-causal or gold chains"
-        )

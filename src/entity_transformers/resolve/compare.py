@@ -14,7 +14,8 @@ from pathlib import Path
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import REGISTRY, Resolver, make_resolver, resolve
+from entity_transformers.resolve.base import Resolver, resolve
+from entity_transformers.resolve.registry import REGISTRY, make_resolver
 from entity_transformers.resolve.scoring import Scores
 
 TESTS: dict[str, dict[str, tuple[str, ...]]] = {

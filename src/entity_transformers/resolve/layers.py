@@ -18,13 +18,8 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.mentions import Nesting
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.corpus.rows import to_row
-from entity_transformers.resolve.base import (
-    Overlaps,
-    Resolver,
-    ResolverError,
-    make_resolver,
-    resolve,
-)
+from entity_transformers.resolve.base import Overlaps, Resolver, ResolverError, resolve
+from entity_transformers.resolve.registry import make_resolver
 
 SHOWN = 10
 """Overlaps that are described one by one."""

@@ -34,6 +34,7 @@ OUTSIDE = (
     "kinds.base",
     "logs",
     "provenance",
+    "resolve.registry",  # likewise
     "study",
 )
 

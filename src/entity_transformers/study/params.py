@@ -17,13 +17,14 @@ from pydantic import Field, ValidationError, create_model, model_validator
 
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import CAPABILITIES, KINDS, KindError, LmParams, ModelEntry, resolve
-from entity_transformers.resolve.base import check_layer
+from entity_transformers.resolve.registry import check_layer
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.analogies import AnalogiesParams
 from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
+from entity_transformers.study.steps.capacity import CapacityParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
 from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
@@ -85,6 +86,7 @@ class Params(Section):
     memory: MemoryParams
     mentions: MentionsParams
     short_windows: ShortWindowsParams
+    capacity: CapacityParams
     decisions: DecisionsParams
     examples: ExamplesParams
     transfer: TransferParams
@@ -274,9 +276,7 @@ def parse(values: Any, source: str) -> Params:
 def _told(problem: Any) -> str:
     """One line: key, what is wrong, value."""
     key = ".".join(map(str, problem["loc"]))
-    if (
-        problem["type"] == "value_error"
-    ):  # a rule between several keys: its message has their values
+    if problem["type"] == "value_error":  # a rule between keys: its message has their values
         return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
     if problem["type"] == "extra_forbidden":
         section = Params.model_fields.get(str(problem["loc"][0]))

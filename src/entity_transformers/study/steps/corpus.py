@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictBool, model_validator
 
 from entity_transformers.corpus.readers import names, registry
-from entity_transformers.resolve.base import REGISTRY
+from entity_transformers.resolve.registry import REGISTRY
 from entity_transformers.study.origin import read_tokenizer_origin
 from entity_transformers.study.sections import Integer, PositiveInt, Section
 from entity_transformers.study.steps.base import DOCUMENTS, TOKENS, Shown, Step
@@ -154,7 +154,7 @@ class TokenizerParams(Section):
 STEP = Step(
     name="corpus",
     params=("corpus", "tokenizer"),
-    start=("cli.corpus", "resolve.names"),
+    start=("cli.corpus", "resolve.names", "resolve.words"),
     data=("corpus/checksums/*",),
     rules={
         "download_corpus": "[4.2] fetch the corpus, or find it on disk, and list its files",

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from entity_transformers.corpus.tasks import registry
-from entity_transformers.resolve.base import REGISTRY, check_causal
+from entity_transformers.resolve.registry import REGISTRY, check_causal
 from entity_transformers.study.sections import PositiveInt, Section
 from entity_transformers.study.steps.base import Shown, Step
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.corpus.layers import RESOLVER
-from entity_transformers.resolve.base import check_causal
+from entity_transformers.resolve.registry import check_causal
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Integer, Number, PositiveInt, Section, Size
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step

@@ -1,0 +1,186 @@
+"""Memories of bounded size: entities and recent tokens against recent tokens alone, which step
+mentions has measured around the baseline, at as many entries and at no more bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import mentions
+from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
+from entity_transformers.report.frame import Key, Row, read_condition, write_condition
+from entity_transformers.report.measures import Tree
+from entity_transformers.report.mentions import FAR, LABELS, weigh
+from entity_transformers.report.paired import compare
+from entity_transformers.report.results import Results, write_label
+
+STEP = "capacity"
+UNITS = {"loss": "nats per token", "nll": "nats", "entities": "entities per document"}
+
+
+class Reading(NamedTuple):
+    """The entities that a memory has room for, the labels that name them, and the size of the cache
+    around the model, 0 for none.
+    """
+
+    rows: int
+    labels: str
+    size: int
+
+
+def measure(tree: Tree) -> Iterator[Row]:
+    """capacity.json of every run, by room for entities, labels and size of the cache: the loss, by
+    place of the token too, the entities at the end of a document, and the nats of each document,
+    of all its tokens and of those far from their entity's last mention (``scope``).
+    """
+    for model, seed, found in tree.each(STEP, "capacity.json"):
+        split, documents = found["split"], found["documents"]
+        total = sum(document["tokens"]["all"] for document in documents)
+        for entry in found["scored"]:
+            reading = Reading(entry["rows"], entry["labels"], entry["size"])._asdict()
+            about = write_condition(**reading)
+            yield Row(STEP, "loss", entry["loss"], split, about, total, model, seed)
+            known = sum(entry["entities"]) / len(documents)
+            yield Row(STEP, "entities", known, split, about, len(documents), model, seed)
+            for name, part in entry["groups"]["place"].items():
+                place = write_condition(**reading, place=name)
+                yield Row(STEP, "loss", part["loss"], split, place, part["tokens"], model, seed)
+            for scope, nats in entry["documents"].items():
+                for document, value in zip(documents, nats, strict=True):
+                    name, count = document["document"], document["tokens"][scope]
+                    own = write_condition(**reading, scope=scope, document=name)
+                    yield Row(STEP, "nll", value, split, own, count, model, seed)
+
+
+def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
+    """How a model was read, by the entries of its memory, then by the entities among them."""
+    rows = results.frame.find(step=STEP, measure="nll", model=model.name)
+    parts = [read_condition(row.condition) for row in rows]
+    return sorted(
+        {Reading(int(one["rows"]), one["labels"], int(one["size"])) for one in parts},
+        key=lambda one: (one.rows + one.size, one.rows),
+    )
+
+
+def at(results: Results, reading: Reading, name: str = "loss", **group: str) -> Key:
+    split = next(iter(results.frame.distinct("split", step=STEP)), "")
+    return Key(STEP, name, split, write_condition(**reading._asdict(), **group))
+
+
+def count_bytes(results: Results, model: ModelEntry, reading: Reading) -> float:
+    """The bytes of what is remembered beyond the window, as `mentions.weigh` counts them."""
+    entities = results.statistic(model, at(results, reading, "entities")).mean or 0.0
+    return weigh(model, mentions.Reading(reading.labels, reading.size), entities)
+
+
+def list_recent(results: Results) -> dict[int, float]:
+    """Sizes and bytes of the caches of recent tokens around the baseline, smallest first."""
+    baseline = results.baseline
+    readings = [] if baseline is None else mentions.list_readings(results, baseline)
+    return {
+        one.size: mentions.count_bytes(results, baseline, one)
+        for one in readings
+        if baseline is not None and one.labels == "none" and one.size
+    }
+
+
+def as_heavy(results: Results, model: ModelEntry, reading: Reading) -> int | None:
+    """The smallest of the baseline's caches with no fewer bytes; None: all have fewer."""
+    own = count_bytes(results, model, reading)
+    return min(
+        (size for size, weight in list_recent(results).items() if weight >= own), default=None
+    )
+
+
+def against(
+    results: Results, model: ModelEntry, reading: Reading, size: int | None, scope: str
+) -> Cell:
+    """The loss less that of the baseline with a cache of ``size`` recent tokens, paired by document
+    and seed; missing where there is none.
+    """
+    if size is None or size not in list_recent(results):
+        return MISSING
+    ours = {**reading._asdict(), "scope": scope}
+    theirs = {**mentions.Reading("none", size)._asdict(), "scope": scope}
+    return compare(results, model, STEP, ours, theirs, results.baseline, mentions.STEP)
+
+
+def build_capacity(results: Results) -> Table:
+    """A row per memory and model: its loss, and the difference to the baseline with as many recent
+    tokens as it has entries, and with those of no fewer bytes.
+    """
+    readings = [
+        (reading, model)
+        for model in results.measured(STEP)
+        for reading in list_readings(results, model)
+    ]
+    readings.sort(key=lambda one: (one[0].rows + one[0].size, one[0].rows))  # models in their order
+    rows = []
+    for reading, model in readings:
+        size = as_heavy(results, model, reading)
+        rows.append(
+            (
+                Number(reading.rows, 0),
+                Number(reading.size, 0),
+                write_label(model),
+                LABELS[reading.labels],
+                Number(count_bytes(results, model, reading) / 1024, 0),
+                show(results.statistic(model, at(results, reading)), 4),
+                against(results, model, reading, reading.rows + reading.size, "all"),
+                MISSING if size is None else Number(size, 0),
+                *(against(results, model, reading, size, scope) for scope in ("all", FAR)),
+            )
+        )
+    return Table(
+        name="capacity",
+        title="Memories of bounded size",
+        columns=(
+            "Entities",
+            "Recent tokens",
+            "Model",
+            "Labels",
+            "KiB",
+            "Loss",
+            "Against as many recent tokens",
+            "Recent tokens of no fewer bytes",
+            "Against these",
+            "Far, against these",
+        ),
+        rows=tuple(rows),
+        measures="Few entities beside few recent tokens, against recent tokens alone.",
+        note=(
+            "The loss in nats per token of models as they were trained, with room for so many"
+            " entities: at the end of each window those that were mentioned longest ago are"
+            " forgotten. Beside them a cache around the model holds so many recent tokens. KiB: of"
+            " states and tokens, those of mentions that are not known yet among them. Against"
+            " recent tokens: less the loss of the first model without labels and with a cache of as"
+            " many tokens as this memory has entries; or with the smallest cache that was tried"
+            " and has no fewer bytes; with the interval over documents and over seeds together."
+            " Far: later mentions whose entity's last one ended more than a window before."
+        ),
+    )
+
+
+def say_capacity(results: Results) -> tuple[str, ...]:
+    """The model under test in its smallest and its largest memory that a cache of no fewer bytes is
+    known for, with the lowest loss each.
+    """
+    ours, said = results.proposed, list[str]()
+    readings = [] if ours is None else list_readings(results, ours)
+    if ours is None:
+        return ()
+    for size in dict.fromkeys(list(list_recent(results))):
+        fits = [one for one in readings if as_heavy(results, ours, one) == size]
+        if fits:
+            best = min(fits, key=lambda one: results.statistic(ours, at(results, one)).mean or 0.0)
+            cell = against(results, ours, best, size, "all")
+            said.append(f"{cell} against {size:,} ({best.rows:,} entities, {best.size:,} tokens)")
+    if not said:
+        return ()
+    return (
+        f"In no more bytes than recent tokens alone, {write_label(ours)} has "
+        + "; ".join(said)
+        + ".",
+    )

@@ -1,0 +1,100 @@
+"""The resolvers by name. It selects, so that no step's code counts it, and a further one makes no
+result stale; a step counts the modules of those that it may name. The options that go with a name
+are in what the resolver calls itself, and so in the layers that it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import signature
+from typing import Any, cast
+
+from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
+from entity_transformers.resolve.base import Resolver, ResolverError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A resolver that there is.
+
+    home     module and what makes it, ``package.module:name``
+    options  keywords that come with the name
+    seen     the corpora that its rules or weights were made from: scores on them say less
+    """
+
+    home: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seen: str = "unknown"
+
+    def make(self, name: str, options: Mapping[str, Any]) -> Resolver:
+        """The resolver; an option that it does not take raises ResolverError."""
+        module, _, attribute = self.home.partition(":")
+        factory = getattr(import_module(module), attribute)
+        try:
+            signature(factory).bind(**{**self.options, **options})
+        except TypeError as error:
+            taken = ", ".join(key for key in signature(factory).parameters) or "none"
+            raise ResolverError(f"resolver {name}: {error}; its options: {taken}") from None
+        return cast(Resolver, factory(**{**self.options, **options}))
+
+
+_HERE = "entity_transformers.resolve"
+_RULES = "LitBank's and OntoGUM's training splits were looked at while the rules were written"
+REGISTRY: dict[str, Entry] = {
+    "names": Entry(f"{_HERE}.names:Names", {}, _RULES),
+    "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}, _RULES),
+    "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}, _RULES),
+    "names-pronouns-causal": Entry(
+        f"{_HERE}.names:Names", {"causal": True, "pronouns": True}, _RULES
+    ),
+    "words-causal": Entry(f"{_HERE}.words:Words", {"causal": True}, "none"),
+    "file": Entry(f"{_HERE}.files:Answers"),
+    "coreferee": Entry(f"{_HERE}.coreferee:Coreferee", {}, "English models: ParCor and LitBank"),
+    "stanza": Entry(
+        f"{_HERE}.stanza:Stanza",
+        {},
+        "udcoref: CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum: GUM; ontonotes:"
+        " OntoNotes",
+    ),
+}
+"""The resolvers by name; a program may add its own."""
+
+
+def make_resolver(name: str, **options: Any) -> Resolver:
+    """The resolver of that name (with or without the ``resolver:`` of a label layer).
+
+    An unknown name or option raises ResolverError that lists those that there are, a library that
+    is not installed one that names the extra.
+    """
+    name = name.removeprefix("resolver:")
+    if name not in REGISTRY:
+        raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
+    return REGISTRY[name].make(name, options)
+
+
+def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:
+    """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or of
+    one that reads on where labels lag: lagged ones, and those that the model will ``lag`` itself.
+    """
+    change, base = split_layer(labels)
+    resolver = base.removeprefix(RESOLVER)
+    if is_resolver(base) and resolver not in resolvers:
+        raise ValueError(
+            f"{key}: {labels!r}, but corpus.resolvers does not name {resolver}: add it there"
+        )
+    if lag or change == "lagged":
+        check_causal(labels, resolver)
+
+
+def check_causal(labels: str, resolver: str) -> None:
+    """ValueError where ``labels``, which must not tell what comes, are of one of `REGISTRY` that
+    reads on before it decides.
+    """
+    causal = [name for name, entry in REGISTRY.items() if entry.options.get("causal")]
+    if resolver in REGISTRY and resolver not in causal:
+        raise ValueError(
+            f"{labels!r}: {resolver} reads on before it decides, so that its labels tell what"
+            f" comes: expected {', '.join(causal)} or gold chains"
+        )

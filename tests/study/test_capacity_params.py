@@ -1,0 +1,42 @@
+"""Section capacity: what cannot be read is refused before a rule runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from entity_transformers.study.params import ParamsError, load, parse
+from entity_transformers.study.steps.capacity import CapacityParams
+from entity_transformers.study.values import read_values
+
+ROOT = Path(__file__).resolve().parents[2]
+WRONG = [
+    ([[8, 0], [8, 0]], "expected different ones"),
+    ([], "at least 1"),
+    ([[8]], "Field required"),
+    ([[8, -1]], "greater than or equal to 0"),
+    ([[8, True]], "true is not a number"),
+]
+
+
+@pytest.mark.parametrize(("memories", "message"), WRONG)
+def test_what_cannot_be_read_is_refused(memories: Any, message: str) -> None:
+    values = read_values(ROOT / "params.yaml")
+    values["study"]["steps"] += ["mentions", "capacity"]
+    values["capacity"] = {"memories": memories}
+    with pytest.raises(ParamsError, match=message):
+        parse(values, "x")
+
+
+def test_memories_are_read_by_their_entities() -> None:
+    found = CapacityParams(memories=((64, 0), (32, 32), (64, 16), (0, 8)))
+    assert found.by_entities() == ((0, (8,)), (32, (32,)), (64, (0, 16)))
+
+
+def test_the_committed_studies_have_as_many_entries_as_caches_that_were_measured() -> None:
+    for name in ("pointer-words", "pointer-ontogum"):
+        params = load(ROOT / "studies" / name / "params.yaml")
+        entries = {sum(one) for one in params.capacity.memories}
+        assert {*params.mentions.caches} <= entries
