@@ -426,7 +426,7 @@ def test_what_is_learnt_is_the_best_of_the_rates() -> None:
             assert nats / sum(tokens) == pytest.approx(after)
         else:
             assert not any(parameter.requires_grad for parameter in found.parameters())
-    with pytest.raises(ValueError, match=r"no finite loss: decisions.learning_rates 1e\+37"):
+    with pytest.raises(ValueError, match=r"no finite loss with the learning rates 1e\+37"):
         learn(*tasks["decisions"], texts, texts, setting(learning_rates=(1e37,)), "decisions")
 
 

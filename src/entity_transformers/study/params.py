@@ -16,8 +16,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from entity_transformers.corpus.readers import find_reader
-from entity_transformers.kinds import CAPABILITIES, KINDS, KindError, LmParams, ModelEntry, resolve
+from entity_transformers.kinds import KINDS, KindError, LmParams, ModelEntry, resolve
 from entity_transformers.resolve.registry import check_layer
+from entity_transformers.study.needs import check_needs, explain_needs, list_abilities
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
@@ -39,6 +40,7 @@ from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityPa
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.search import SearchParams
+from entity_transformers.study.steps.setlm import SetlmParams
 from entity_transformers.study.steps.short_windows import ShortWindowsParams
 from entity_transformers.study.steps.similarity import SimilarityParams
 from entity_transformers.study.steps.transfer import TransferParams
@@ -88,6 +90,7 @@ class Params(Section):
     short_windows: ShortWindowsParams
     capacity: CapacityParams
     decisions: DecisionsParams
+    setlm: SetlmParams
     examples: ExamplesParams
     transfer: TransferParams
     zero_shot: ZeroShotParams
@@ -126,15 +129,15 @@ class Params(Section):
                 )
             if step.needs and not self.entries(*step.needs):
                 raise ValueError(
-                    f"study.steps: {name} needs {_explain_needs(step.needs)}, but {_can(self)}: add"
-                    f" a model that can, or leave {name} out"
+                    f"study.steps: {name} needs {explain_needs(step.needs)}, but"
+                    f" {list_abilities(self.entries())}: add a model that can, or leave {name} out"
                 )
             if step.trains is not None:
                 for model, entry in getattr(self, name).models.items():
                     # what a step gives its entries beside their kind's keys
                     own = {key: value for key, value in entry.items() if key != "reads"}
                     found = self.resolve(model, {model: own}, section=f"{name}.models")
-                    _check_needs(f"{name}.models.{model}", found, step.trains, name)
+                    check_needs(f"{name}.models.{model}", found, step.trains, name)
         return self
 
     def has(self, section: str) -> bool:
@@ -144,7 +147,7 @@ class Params(Section):
     def require(self, name: str, step: str) -> ModelEntry:
         """Entry ``name``; KindError if its kind can't do what ``step`` needs."""
         entry = self.model(name)
-        _check_needs(f"models.{name}", entry, STEPS[step].needs or frozenset(), step)
+        check_needs(f"models.{name}", entry, STEPS[step].needs or frozenset(), step)
         return entry
 
     def model(self, name: str) -> ModelEntry:
@@ -172,7 +175,7 @@ class Params(Section):
         for entry in self.entries():
             key = f"models.{entry.name}.labels"
             check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
-        for section in filter(self.has, ("memory", "mentions", "decisions")):
+        for section in filter(self.has, ("memory", "mentions", "decisions", "setlm")):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
@@ -220,25 +223,10 @@ class Params(Section):
 
 _SPLIT_KEYS = {
     **dict.fromkeys(("perplexity", "pseudo_perplexity", "embeddings"), ("splits",)),
-    **dict.fromkeys(("probe", "cache", "memory", "mentions", "decisions"), ("choose", "report")),
+    **dict.fromkeys(
+        ("probe", "cache", "memory", "mentions", "decisions", "setlm"), ("choose", "report")
+    ),
 }
-
-
-def _explain_needs(needs: frozenset[str]) -> str:
-    return " and ".join(f"{need} ({CAPABILITIES[need]})" for need in sorted(needs))
-
-
-def _check_needs(key: str, entry: ModelEntry, needs: frozenset[str], step: str) -> None:
-    if not entry.can(needs):
-        raise KindError(
-            f"{key}: kind {entry.kind.name} can {', '.join(sorted(entry.kind.can))}, but step"
-            f" {step} needs {_explain_needs(needs - entry.kind.can)}"
-        )
-
-
-def _can(params: Params) -> str:
-    entries = params.entries()
-    return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
 
 
 def sections_of(steps: Iterable[str]) -> set[str]:

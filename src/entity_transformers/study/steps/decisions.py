@@ -15,7 +15,8 @@ from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 
-def _check_labels(name: str) -> str:
+def check_labels(name: str) -> str:
+    """``name``, or ValueError where it names no chains."""
     resolver = name.removeprefix(RESOLVER)
     if name != "gold" and resolver in ("", name):
         raise ValueError(f"{name!r}, expected gold or {RESOLVER}NAME")
@@ -27,7 +28,7 @@ class DecisionsParams(Section):
 
     labels: Annotated[
         str,
-        AfterValidator(_check_labels),
+        AfterValidator(check_labels),
         Field(
             description=(
                 "whose mentions the decisions are: gold, or resolver:NAME of corpus.resolvers; the"

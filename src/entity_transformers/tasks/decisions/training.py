@@ -186,7 +186,7 @@ def learn(
     found = [trial for trial in trials if math.isfinite(trial[2])]
     if not found:
         rates = ", ".join(map(str, setting.learning_rates))
-        raise ValueError(f"{name}: no finite loss: decisions.learning_rates {rates}: lower them")
+        raise ValueError(f"{name}: no finite loss with the learning rates {rates}: lower them")
     module, rate, _ = min(found, key=lambda trial: trial[2])
     return module, rate
 

@@ -1,0 +1,244 @@
+"""SetLM: against its equations token by token, sums over all texts, what may be known when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import lively_model, tiny_corpus
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.decisions.decider import normalise
+from entity_transformers.tasks.decisions.set_lm import (
+    AMPLIFIER,
+    FIRST,
+    NEW,
+    NONE,
+    SetLM,
+    SetStory,
+    attend,
+    lay_out_sets,
+    score_alone,
+    score_told,
+    set_loss,
+)
+from entity_transformers.tasks.decisions.story import Story, lay_out
+from entity_transformers.tasks.decisions.training import (
+    ReadStory,
+    Setting,
+    learn,
+    read_stories,
+)
+
+VOCABULARY = 3
+
+
+def lively_decider(states: int, seed: int = 0) -> SetLM:
+    torch.manual_seed(seed)
+    decider = SetLM(states)
+    for parameter in decider.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return decider.requires_grad_(False)
+
+
+def read(kind: str = "gpt2", documents: int = 3) -> tuple[LanguageModel, list[SetStory]]:
+    model = lively_model(kind)
+    model.module.requires_grad_(False)
+    texts = read_stories(model, tiny_corpus(documents, seed=3), "gold", window=8, longest=100)
+    return model, [lay_out_sets(text) for text in texts]
+
+
+def retell(
+    model: LanguageModel, decider: SetLM, text: SetStory
+) -> tuple[list[float], list[float], list[int]]:
+    """The module's equations, one token after the other: log p of the word told its decision, log p
+    of the decision, the likeliest candidate.
+    """
+    before = normalise(text.states)
+    entities: dict[int, torch.Tensor] = {}
+    words, decisions, likeliest = [], [], []
+    for t, entity in enumerate(text.story.entity.tolist()):
+        names = list(entities)
+        vectors = [decider.none, decider.new, *(entities[name] for name in names)]
+        values = [decider.score.weight @ v + decider.score.bias for v in vectors]
+        keys = [float(before[t] @ (decider.score.weight @ v + decider.score.bias)) for v in values]
+        largest = max(range(len(keys)), key=keys.__getitem__)
+        sharper = [AMPLIFIER * k if i == largest else k for i, k in enumerate(keys)]
+        shares = np.exp(np.array(sharper) - max(sharper))
+        mixed = sum(float(a) * v for a, v in zip(shares / shares.sum(), values, strict=True))
+        wanted = NONE if not entity else FIRST + names.index(entity) if entity in names else NEW
+        decisions.append(keys[wanted] - float(torch.tensor(keys).logsumexp(0)))
+        likeliest.append(largest)
+        state = text.states[t]
+        if entity:
+            hidden = torch.cat([before[t], torch.as_tensor(mixed)])
+            state = state + decider.out.weight @ torch.tanh(
+                decider.mix.weight @ hidden + decider.mix.bias
+            )
+            entities[entity] = before[t]
+        logits = (model.output_weight @ state).log_softmax(0)
+        words.append(float(logits[int(text.tokens[t])]))
+    return words, decisions, likeliest
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
+def test_it_is_the_equations(kind: str) -> None:
+    model, texts = read(kind)
+    decider = lively_decider(model.width)
+    for text in texts:
+        words, decisions, likeliest = retell(model, decider, text)
+        told = score_told(model, decider, text)
+        assert told.words == pytest.approx(-sum(words), rel=1e-4)
+        assert told.decisions == pytest.approx(-sum(decisions), rel=1e-4)
+        named = text.story.entity > 0
+        found = np.array(likeliest) > 0
+        assert (told.found, told.named) == (found.sum(), named.sum())
+        assert told.right == (found & named).sum()
+        loss = set_loss(model)
+        with torch.no_grad():
+            parts = [float(loss(decider, text, t, t + 3)) for t in range(0, len(named) - 3, 3)]
+        joint = -np.array(words) - np.array(decisions)
+        expected = [joint[t : t + 3].mean() for t in range(0, len(named) - 3, 3)]
+        assert parts == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "lstm"])
+def test_before_training_the_words_are_the_models_to_the_bit(kind: str) -> None:
+    model, texts = read(kind)
+    torch.manual_seed(0)
+    decider = SetLM(model.width)
+    for text in texts:
+        assert score_told(model, decider, text).words == text.plain.sum()
+        np.testing.assert_allclose(score_alone(model, decider, text), text.plain, rtol=1e-5)
+
+
+def read_all(size: int) -> tuple[LanguageModel, list[ReadStory]]:
+    """Every document of so many tokens of a vocabulary of three."""
+    model = lively_model("gpt2", VOCABULARY)
+    texts = np.array(list(product(range(VOCABULARY), repeat=size)), np.int32)
+    tokens = np.concatenate([np.zeros((len(texts), 1), np.int32), texts], axis=1)
+    none = np.zeros(tokens.size, np.int32)
+    corpus = AlignedCorpus(
+        "test",
+        tuple(f"d{i}" for i in range(len(texts))),
+        ("",),
+        tokens=tokens.reshape(-1),
+        gold=none,
+        mentions=none - 1,
+        words=np.tile(np.arange(-1, size, dtype=np.int32), len(texts)),
+        tags=none,
+        bytes=none,
+        offsets=np.arange(len(texts) + 1, dtype=np.int64) * (size + 1),
+    )
+    return model, read_stories(model, corpus, "gold", window=8, longest=100)
+
+
+def test_alone_the_probabilities_of_all_texts_sum_to_one() -> None:
+    model, texts = read_all(4)
+    assert len(texts) == 81
+    decider = lively_decider(model.width, seed=1)
+    found = np.array([score_alone(model, decider, text).sum() for text in texts])
+    assert np.exp(-found).sum() == pytest.approx(1, abs=1e-4)
+    plain = np.array([text.plain.sum() for text in texts])
+    assert np.abs(found - plain).max() > 0.01  # the decisions change what is likely
+
+
+def test_alone_it_reads_no_chains_and_nothing_that_comes_later() -> None:
+    model, texts = read(documents=2)
+    decider = lively_decider(model.width)
+    for text in texts:
+        length = len(text.tokens)
+        none = Story(np.zeros(length, np.int64), np.zeros(length, np.int64))
+        blank = replace(text, story=none, layout=lay_out(none))
+        whole = score_alone(model, decider, text)
+        np.testing.assert_array_equal(whole, score_alone(model, decider, blank))
+        for cut in (1, length // 2):
+            part = replace(text, states=text.states[:cut], tokens=text.tokens[:cut])
+            np.testing.assert_allclose(score_alone(model, decider, part), whole[:cut], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "lstm"])
+def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
+    """Against lists of vectors; the set takes in new entities and changes known ones."""
+    model, texts = read(kind)
+    sizes, changed = [], 0
+    for seed, text in enumerate(texts):
+        decider = lively_decider(model.width, seed)
+        before = normalise(text.states)
+        vectors = [decider.none, decider.new]
+        expected = []
+        for t, token in enumerate(text.tokens.tolist()):
+            values = torch.stack([decider.score(vector) for vector in vectors])
+            keys = torch.stack([decider.score(value) @ before[t] for value in values])
+            chances = keys.softmax(0)
+            hidden = torch.cat([before[t], attend(keys) @ values])
+            inside = text.states[t] + decider.out(torch.tanh(decider.mix(hidden)))
+            outside, within = (
+                (model.output_weight @ state).softmax(0)[token]
+                for state in (text.states[t], inside)
+            )
+            none, named = chances[0] * outside, chances[1:].sum() * within
+            expected.append(-float((none + named).log()))
+            if named > none:
+                chosen = 1 + int(chances[1:].argmax())
+                changed += chosen > 1
+                vectors = (
+                    [*vectors, before[t]]
+                    if chosen == 1
+                    else [before[t] if i == chosen else vector for i, vector in enumerate(vectors)]
+                )
+        np.testing.assert_allclose(score_alone(model, decider, text), expected, rtol=1e-4)
+        sizes.append(len(vectors))
+    assert max(sizes) > 3
+    assert changed
+
+
+@st.composite
+def entities(draw: st.DrawFn) -> list[int]:
+    return draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+
+
+@settings(max_examples=60)
+@given(entities())
+def test_sets_hold_each_entitys_latest_token(entity: list[int]) -> None:
+    length = len(entity)
+    story = Story(np.array(entity), (np.array(entity) > 0).astype(np.int64))
+    states = torch.randn(length, 4)
+    none = np.zeros(length, np.int64)
+    text = ReadStory("d", states, none, none.astype(float), length, story, lay_out(story))
+    found = lay_out_sets(text)
+    order = list(dict.fromkeys(one for one in entity if one))
+    for t in range(length):
+        for n, one in enumerate(order):
+            before = [i for i in range(t) if entity[i] == one]
+            assert found.latest[t, n] == (before[-1] if before else -1)
+        known = entity[t] in entity[:t]
+        expected = 0 if not entity[t] else FIRST + order.index(entity[t]) if known else NEW
+        assert found.target[t] == expected
+
+
+def test_the_largest_score_counts_ten_times() -> None:
+    keys = torch.tensor([0.5, 2.0, -torch.inf, 1.0])
+    expected = torch.tensor([0.5, 20.0, -torch.inf, 1.0]).softmax(0)
+    torch.testing.assert_close(attend(keys), expected)
+
+
+def test_it_learns() -> None:
+    model, texts = read(documents=6)
+    setting = Setting(0, 100, 60, (1e-2,), 1)
+    decider, _ = learn(
+        lambda: SetLM(model.width), set_loss(model), texts[:4], texts[4:5], setting, "SetLM"
+    )
+    torch.manual_seed(1)
+    before = SetLM(model.width)
+    sums = [
+        sum(sum(score_told(model, one, text)[:2]) for text in texts[:4])
+        for one in (before, decider)
+    ]
+    assert sums[1] < 0.9 * sums[0]
