@@ -170,27 +170,27 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "low", "high"),
+    ("name", "share", "low", "high"),
     [
-        pytest.param("gpt2", 0.05, 0.15, marks=LONG),
-        pytest.param("gpt2-document", 0.6, 0.95, marks=LONG),
-        pytest.param("keys-detached", 0.05, 0.35, marks=LONG),
-        pytest.param("keys-gradient", 0.85, 1.0, marks=LONG),
-        ("keys-values-gradient", 0.95, 1.0),
+        pytest.param("gpt2", 1, 0.05, 0.15, marks=LONG),
+        pytest.param("gpt2-document", 1, 0.6, 0.95, marks=LONG),
+        pytest.param("keys-detached", 1, 0.05, 0.35, marks=LONG),
+        pytest.param("keys-gradient", 1, 0.85, 1.0, marks=LONG),
+        ("keys-values-gradient", 2 / 3, 0.95, 1.0),  # learns it sooner
     ],
 )
 def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
-    tmp_path: Path, name: str, low: float, high: float
+    tmp_path: Path, name: str, share: float, low: float, high: float
 ) -> None:
     """Rows of PAPER.md's table with params.yaml's own setting (chance 0.10, 4,000 questions), so at
-    the width at which it was made.
+    the width at which it was made, and with a ``share`` of its documents.
 
     Over seeds 1 to 3 the second row is 0.78, the third 0.10 to 0.18 and the last two are 1.00. Keys
     and values with a detached memory have no test: by seed they are 0.19 to 0.56. In smaller
     settings a detached memory may carry all of it (PAPER.md's log).
     """
     torch.set_num_threads(1)
-    training = start(FULL, name, tmp_path)
+    training = start(make_params(documents=round(share * FULL.documents)), name, tmp_path)
     training.run()
     scores = score_training(training, FULL)
     assert scores["by_distance"]["0"]["accuracy"] > 0.99
