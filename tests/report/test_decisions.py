@@ -18,6 +18,7 @@ from entity_transformers.report.decisions import (
     build_entities,
     build_words,
     measure,
+    say_decisions,
 )
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
@@ -174,3 +175,12 @@ def test_what_the_step_computes_is_what_the_report_reads(tmp_path: Path) -> None
         ours = [row for row in table.rows if str(row[0]) == str(table.rows[0][0])]
         assert all(str(row[2]) != "–" for row in ours)
     assert [str(cell) != "–" for cell in build_words(results).rows[2][2:8]] == [True] * 6
+
+
+def test_the_page_tells_what_decisions_cost_and_save(results: Results) -> None:
+    (said,) = say_decisions(results)
+    assert said == (
+        "GPT2: told EntityNLM's decisions, its words cost 4.500 instead of 5.000 nats per token, and"
+        " the decisions 0.600; which entity is mentioned next costs 1.000 nats, by recency 1.500."
+    )
+    assert say_decisions(Results("x", results.entries, results.seeds)) == ()

@@ -14,7 +14,7 @@ from entity_transformers.report.cells import Number
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
-from entity_transformers.report.setlm import build_decided, build_setlm, measure
+from entity_transformers.report.setlm import build_decided, build_setlm, measure, say_setlm
 from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,3 +83,9 @@ def test_shares_are_of_all_tokens_together(results: Results) -> None:
         "25.00",
         "200",
     ]
+
+
+def test_the_page_tells_what_nobody_tells(results: Results) -> None:
+    (said,) = say_setlm(results)
+    assert said.endswith("in nats per token: GPT2 −0.0800 [−0.0800, −0.0800].")
+    assert say_setlm(Results("x", results.entries, SEEDS)) == ()

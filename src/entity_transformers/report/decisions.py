@@ -256,3 +256,32 @@ def build_entities(results: Results) -> Table:
             " model."
         ),
     )
+
+
+def say_decisions(results: Results) -> tuple[str, ...]:
+    """What the decisions cost and save each model; and which entity is mentioned next, by them and
+    by recency.
+    """
+    sentences = []
+    for model in results.measured(STEP):
+        plain, told = (
+            Number(results.statistic(model, at(results, "loss", part=part)).mean, 3)
+            for part in (PLAIN, GIVEN[0])
+        )
+        costs = [
+            results.statistic(model, at(results, "loss", part=part)).mean for part in GIVEN[1:]
+        ]
+        nats, recency = (
+            Number(
+                results.statistic(model, at(results, "cross_entropy", by=by, among="any")).mean,
+                3,
+            )
+            for by in ("decisions", "recency")
+        )
+        cost = Number(None if None in costs else math.fsum(filter(None, costs)), 3)
+        sentences.append(
+            f"{write_label(model)}: told EntityNLM's decisions, its words cost {told} instead of"
+            f" {plain} nats per token, and the decisions {cost}; which entity is mentioned next"
+            f" costs {nats} nats, by recency {recency}."
+        )
+    return tuple(sentences)

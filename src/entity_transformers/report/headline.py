@@ -8,10 +8,12 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity
 from entity_transformers.report.capacity import say_capacity
 from entity_transformers.report.cells import Number
+from entity_transformers.report.decisions import say_decisions
 from entity_transformers.report.differences import compare, judged_split
 from entity_transformers.report.memory_headline import say_best
 from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
+from entity_transformers.report.setlm import say_setlm
 from entity_transformers.report.short_windows import say_short_windows
 from entity_transformers.report.transfer_scores import say_tasks
 from entity_transformers.report.verdict import judge_entities, weigh
@@ -22,7 +24,13 @@ def write_headline(results: Results) -> tuple[str, ...]:
     entities, LAMBADA, NER; of a study without a model under test, its lowest and highest ones.
     """
     if not results.tests_a_model:
-        said = (*_say_range(results), *say_best(results), *say_tasks(results))
+        said = (
+            *_say_range(results),
+            *say_best(results),
+            *say_tasks(results),
+            *say_decisions(results),
+            *say_setlm(results),
+        )
         return said or ("Nothing has been measured yet.",)
     mentions = say_mentions(results)
     words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]

@@ -144,3 +144,13 @@ def build_decided(results: Results) -> Table:
             " entity: of the tokens in mentions, those whose own is the likeliest of all."
         ),
     )
+
+
+def say_setlm(results: Results) -> tuple[str, ...]:
+    """What the decisions are worth to each model's words when nobody tells them."""
+    said = [
+        f"{write_label(model)} {compare(results, model, STEP, {'part': ALONE}, {'part': SHIFT})}"
+        for model in results.measured(STEP)
+    ]
+    what = "SetLM's decisions, which nobody tells, against a learnt vector, in nats per token: "
+    return (f"{what}{', '.join(said)}.",) if said else ()
