@@ -181,6 +181,7 @@ def test_the_page_tells_what_decisions_cost_and_save(results: Results) -> None:
     (said,) = say_decisions(results)
     assert said == (
         "GPT2: told EntityNLM's decisions, its words cost 4.500 instead of 5.000 nats per token,"
-        " and the decisions 0.600; which entity is mentioned next costs 1.000 nats, by recency 1.500."
+        " and the decisions 0.600; which entity is mentioned next costs 1.000 nats, by recency"
+        " 1.500."
     )
     assert say_decisions(Results("x", results.entries, results.seeds)) == ()
