@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,25 @@ def tiny_corpus(
         tags=np.ones(total, np.uint8),
         bytes=np.where(words < 0, 0, 2).astype(np.uint16),
         offsets=offsets.astype(np.int64),
+    )
+
+
+def every_text(size: int, vocabulary: int) -> AlignedCorpus:
+    """Each text of so many tokens of such a vocabulary as a document, without mentions."""
+    texts = np.array(list(product(range(vocabulary), repeat=size)), np.int32)
+    tokens = np.concatenate([np.zeros((len(texts), 1), np.int32), texts], axis=1)
+    none = np.zeros(tokens.size, np.int32)
+    return AlignedCorpus(
+        "test",
+        tuple(f"d{i}" for i in range(len(texts))),
+        ("",),
+        tokens=tokens.reshape(-1),
+        gold=none,
+        mentions=none - 1,
+        words=np.tile(np.arange(-1, size, dtype=np.int32), len(texts)),
+        tags=none,
+        bytes=none,
+        offsets=np.arange(len(texts) + 1, dtype=np.int64) * (size + 1),
     )
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import lively_model, tiny_corpus
+from tiny import every_text, lively_model, tiny_corpus
 
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.decisions.decider import normalise
 from entity_transformers.tasks.decisions.set_lm import (
@@ -119,23 +117,8 @@ def test_before_training_the_words_are_the_models_to_the_bit(kind: str) -> None:
 
 
 def read_all(size: int) -> tuple[LanguageModel, list[ReadStory]]:
-    """Every document of so many tokens of a vocabulary of three."""
-    model = lively_model("gpt2", VOCABULARY)
-    texts = np.array(list(product(range(VOCABULARY), repeat=size)), np.int32)
-    tokens = np.concatenate([np.zeros((len(texts), 1), np.int32), texts], axis=1)
-    none = np.zeros(tokens.size, np.int32)
-    corpus = AlignedCorpus(
-        "test",
-        tuple(f"d{i}" for i in range(len(texts))),
-        ("",),
-        tokens=tokens.reshape(-1),
-        gold=none,
-        mentions=none - 1,
-        words=np.tile(np.arange(-1, size, dtype=np.int32), len(texts)),
-        tags=none,
-        bytes=none,
-        offsets=np.arange(len(texts) + 1, dtype=np.int64) * (size + 1),
-    )
+    """Every document of so many tokens of a vocabulary of three, as a model reads it."""
+    model, corpus = lively_model("gpt2", VOCABULARY), every_text(size, VOCABULARY)
     return model, read_stories(model, corpus, "gold", window=8, longest=100)
 
 
