@@ -38,7 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
 WIDTH = 128
 CACHES = {0: 6.0, 64: 5.7, 256: 5.4, 1024: 5.2}
 """The baseline's loss with each."""
-MEMORIES = {(64, 0): 5.5, (32, 32): 5.4, (128, 128): 5.3, (500, 512): 5.25}
+MEMORIES = {(64, 0): 5.5, (32, 32): 5.4, (128, 128): 5.3, (500, 512): 5.35}
 KNOWN = [40, 600, 50, 70, 240]
 SEEDS = (1, 2)
 
@@ -128,13 +128,13 @@ def test_each_memory_is_held_to_as_many_recent_tokens_and_to_no_fewer_bytes(
     ]  # fmt: skip
     for name in ("Against these", "Far, against these"):
         found = [one.value for one in cells[name] if isinstance(one, Number)]
-        assert found == pytest.approx([0.0, 0.1, 0.1, 0.05])
+        assert found == pytest.approx([0.0, 0.1, 0.1, 0.15])
 
 
-def test_the_page_tells_the_best_within_each_cache(results: Results) -> None:
+def test_the_page_tells_the_heaviest_within_each_cache(results: Results) -> None:
     (said,) = say_capacity(results)
     assert said.startswith("In no more bytes than recent tokens alone, GPT2 pointer has 0.0000 [")
-    assert "against 256 (32 entities, 32 tokens); +0.0500" in said
+    assert "against 256 (32 entities, 32 tokens); +0.1500" in said
     assert said.endswith("against 1,024 (500 entities, 512 tokens).")
     assert say_capacity(Results("x", results.entries[:1], SEEDS, results.frame)) == ()
     assert say_capacity(Results("x", results.entries, SEEDS)) == ()

@@ -164,8 +164,8 @@ def build_capacity(results: Results) -> Table:
 
 
 def say_capacity(results: Results) -> tuple[str, ...]:
-    """The model under test in its smallest and its largest memory that a cache of no fewer bytes is
-    known for, with the lowest loss each.
+    """The model under test against each cache around the baseline, with the heaviest memory of no
+    more bytes: no loss is looked at to choose it.
     """
     ours, said = results.proposed, list[str]()
     readings = [] if ours is None else list_readings(results, ours)
@@ -174,9 +174,9 @@ def say_capacity(results: Results) -> tuple[str, ...]:
     for size in dict.fromkeys(list(list_recent(results))):
         fits = [one for one in readings if as_heavy(results, ours, one) == size]
         if fits:
-            best = min(fits, key=lambda one: results.statistic(ours, at(results, one)).mean or 0.0)
-            cell = against(results, ours, best, size, "all")
-            said.append(f"{cell} against {size:,} ({best.rows:,} entities, {best.size:,} tokens)")
+            most = max(fits, key=lambda one: count_bytes(results, ours, one))
+            cell = against(results, ours, most, size, "all")
+            said.append(f"{cell} against {size:,} ({most.rows:,} entities, {most.size:,} tokens)")
     if not said:
         return ()
     return (
