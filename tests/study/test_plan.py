@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from tiny_study import expand_stages
 
-from entity_transformers.artifacts import write_json
+from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.cli import read_params
 from entity_transformers.kinds import KINDS
 from entity_transformers.study import plan as plans
 from entity_transformers.study.code import digest_modules, reach
@@ -306,3 +307,15 @@ def test_a_clone_finds_what_was_made_with_other_values(tmp_path: Path) -> None:
         record.touch()
     again = Plan(parse(values, "x"), tmp_path).outdated()
     assert {*changed} - {*again} == {trained[0]}
+
+
+def test_values_that_name_another_study_are_those_that_the_commands_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Commands record values.json with paths instead of study:NAME; a clone compares by it."""
+    home = ROOT / "studies" / "pointer-ontogum"
+    monkeypatch.chdir(home)
+    given = read_params(Path("params.yaml"), {})
+    written = parse(read_values(Path("params.yaml")), "x")
+    assert given.tokenizer.path != written.tokenizer.path == "study:pointer"
+    assert Plan(given).recorded() == Plan(written).recorded() == read_json(plans.RECORDED)

@@ -21,6 +21,7 @@ from entity_transformers.study.code import digest_modules, reach
 from entity_transformers.study.origin import (
     Origin,
     is_own_path,
+    place,
     read_origin,
     read_tokenizer_origin,
     tokenizer_file,
@@ -138,7 +139,7 @@ class Plan:
             runs = [None] if step.needs is None else dict.fromkeys(m for m, _ in self.runs(step))
             for model in () if step.summary else runs:
                 values = {key: self._value(key) for key in self.value_keys(step, model)}
-                text = json.dumps(values, sort_keys=True).encode()
+                text = json.dumps(_place(values, self.params.root), sort_keys=True).encode()
                 name = step.name if model is None else f"{step.name}/{model}"
                 found[name] = hashlib.sha256(text).hexdigest()[:16]
         return found
@@ -322,6 +323,18 @@ def _plain(value: Any) -> Any:
         return float(value)
     except ValueError:
         return value
+
+
+def _place(value: Any, root: str) -> Any:
+    """``value`` with each ``study:`` as its path, which commands are given instead."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: place(key, item, Path(), root)
+        if key in PATHS and isinstance(item, str)
+        else _place(item, root)
+        for key, item in value.items()
+    }
 
 
 def _named_paths(values: Mapping[str, Any]) -> list[str]:
