@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entity_transformers.artifacts import write_json
+from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.report import mentions
 from entity_transformers.report.capacity import (
@@ -23,7 +23,7 @@ from entity_transformers.report.capacity import (
     say_capacity,
 )
 from entity_transformers.report.capacity_figure import draw_capacity
-from entity_transformers.report.cells import Number
+from entity_transformers.report.cells import MISSING, Number
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
@@ -129,6 +129,36 @@ def test_each_memory_is_held_to_as_many_recent_tokens_and_to_no_fewer_bytes(
     for name in ("Against these", "Far, against these"):
         found = [one.value for one in cells[name] if isinstance(one, Number)]
         assert found == pytest.approx([0.0, 0.1, 0.1, 0.15])
+
+
+def test_another_pointer_is_held_to_the_one_under_test(tmp_path: Path, tree: Tree) -> None:
+    """With the same entries; a memory that only one of the two has is not compared."""
+    models = MODELS | {"gpt2-pointer-words": {"kind": "gpt2-pointer", "labels": "gold"}}
+    for seed in SEEDS:
+        found = read_json(tmp_path / f"capacity/gpt2-pointer/{seed}/capacity.json")
+        for one in found["scored"]:
+            for scope, nats in one["documents"].items():
+                one["documents"][scope] = [
+                    value + 0.05 * n for value, n in zip(nats, TOKENS, strict=True)
+                ]
+        found["scored"][0]["rows"] += 1
+        path = tmp_path / f"capacity/gpt2-pointer-words/{seed}/capacity.json"
+        write_json(path, found)
+    params = load(ROOT / "params.yaml")
+    shape = params.lm.model_dump() | {"width": WIDTH, "heads": 2}
+    entries = tuple(resolve(name, models, shape, params.kinds, KINDS) for name in models)
+    runs = Tree(tree.root, tuple((model, seed) for model in models for seed in SEEDS))
+    frame = Frame(chain(measure(runs), mentions.measure(runs)))
+    table = build_capacity(Results("x", entries, SEEDS, frame, bootstrap_samples=200))
+    place = table.columns.index("Against the model under test")
+    cells = {(str(row[2]), str(row[0])): row[place] for row in table.rows}
+    words = {key[1]: cell for key, cell in cells.items() if key[0].endswith("words")}
+    assert words["65"] is MISSING
+    for rows in ("32", "128", "500"):
+        cell = words[rows]
+        assert isinstance(cell, Number)
+        assert cell.value == pytest.approx(0.05)
+        assert cells["GPT2 pointer", rows] is MISSING
 
 
 def test_the_page_tells_the_heaviest_within_each_cache(results: Results) -> None:

@@ -107,9 +107,21 @@ def against(
     return compare(results, model, STEP, ours, theirs, results.baseline, mentions.STEP)
 
 
+def beside(results: Results, model: ModelEntry, reading: Reading) -> Cell:
+    """The loss less that of the model under test with a memory of the same entries, paired by
+    document and seed; missing for that model itself, and where it was not read so.
+    """
+    ours = results.proposed
+    if ours is None or model == ours or reading not in list_readings(results, ours):
+        return MISSING
+    about = {**reading._asdict(), "scope": "all"}
+    return compare(results, model, STEP, about, about, ours)
+
+
 def build_capacity(results: Results) -> Table:
-    """A row per memory and model: its loss, and the difference to the baseline with as many recent
-    tokens as it has entries, and with those of no fewer bytes.
+    """A row per memory and model: its loss, and the difference to the model under test with the
+    same entries, to the baseline with as many recent tokens as it has entries, and with those of
+    no fewer bytes.
     """
     readings = [
         (reading, model)
@@ -128,6 +140,7 @@ def build_capacity(results: Results) -> Table:
                 LABELS[reading.labels],
                 Number(count_bytes(results, model, reading) / 1024, 0),
                 show(results.statistic(model, at(results, reading)), 4),
+                beside(results, model, reading),
                 against(results, model, reading, reading.rows + reading.size, "all"),
                 MISSING if size is None else Number(size, 0),
                 *(against(results, model, reading, size, scope) for scope in ("all", FAR)),
@@ -143,6 +156,7 @@ def build_capacity(results: Results) -> Table:
             "Labels",
             "KiB",
             "Loss",
+            "Against the model under test",
             "Against as many recent tokens",
             "Recent tokens of no fewer bytes",
             "Against these",
@@ -154,11 +168,12 @@ def build_capacity(results: Results) -> Table:
             "The loss in nats per token of models as they were trained, with room for so many"
             " entities: at the end of each window those that were mentioned longest ago are"
             " forgotten. Beside them a cache around the model holds so many recent tokens. KiB: of"
-            " states and tokens, those of mentions that are not known yet among them. Against"
-            " recent tokens: less the loss of the first model without labels and with a cache of as"
-            " many tokens as this memory has entries; or with the smallest cache that was tried"
-            " and has no fewer bytes; with the interval over documents and over seeds together."
-            " Far: later mentions whose entity's last one ended more than a window before."
+            " states and tokens, those of mentions that are not known yet among them. Against the"
+            " model under test: with the same entries. Against recent tokens: less the loss of the"
+            " first model without labels and with a cache of as many tokens as this memory has"
+            " entries; or with the smallest cache that was tried and has no fewer bytes; with the"
+            " interval over documents and over seeds together. Far: later mentions whose entity's"
+            " last one ended more than a window before."
         ),
     )
 
