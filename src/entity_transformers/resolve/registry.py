@@ -50,6 +50,7 @@ REGISTRY: dict[str, Entry] = {
         f"{_HERE}.names:Names", {"causal": True, "pronouns": True}, _RULES
     ),
     "words-causal": Entry(f"{_HERE}.words:Words", {"causal": True}, "none"),
+    "slots-causal": Entry(f"{_HERE}.slots:Slots", {"causal": True}, "none"),
     "file": Entry(f"{_HERE}.files:Answers"),
     "coreferee": Entry(f"{_HERE}.coreferee:Coreferee", {}, "English models: ParCor and LitBank"),
     "stanza": Entry(

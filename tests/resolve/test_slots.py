@@ -1,0 +1,48 @@
+"""Words in turn as entities: slots that are written by recency."""
+
+from __future__ import annotations
+
+import torch
+
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.models.pointer.memory import Keep, PointerMemory
+from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.slots import SLOTS, Slots
+
+
+def resolve(count: int) -> list[Mention]:
+    return Slots().resolve(Document("d", 0, "train", "", ("word",) * count, (0,)))
+
+
+def test_every_word_is_a_mention_of_the_next_slot() -> None:
+    found = resolve(SLOTS + 2)
+    assert found[0] == Mention(0, 1, 1)
+    assert found[SLOTS - 1] == Mention(SLOTS - 1, SLOTS, SLOTS)
+    assert found[SLOTS:] == [Mention(SLOTS, SLOTS + 1, 1), Mention(SLOTS + 1, SLOTS + 2, 2)]
+
+
+def test_what_follows_changes_nothing() -> None:
+    assert resolve(SLOTS + 9)[:7] == resolve(7)
+
+
+def test_a_memory_of_them_holds_the_latest_words() -> None:
+    """Read to the end each slot has the state before the latest word that fell to it."""
+    count, lag = 2 * SLOTS + 40, 3
+    labels = torch.tensor([[one.chain for one in resolve(count)]])
+    tokens, starts = torch.arange(count)[None], torch.zeros(1, count, dtype=torch.bool)
+    states = torch.arange(count, dtype=torch.float32)[None, :, None]
+    memory = PointerMemory.start(None, Keep(2, 1, lag), 1, SLOTS, torch.zeros(1))
+    for start in range(0, count, 64):
+        part = slice(start, start + 64)
+        memory, *_ = memory.write(
+            tokens[:, part], labels[:, part], states[:, part], starts[:, part]
+        )
+    held = sorted(memory.keys[0, 1:, 0].tolist())
+    assert held == [float(at - 1) for at in range(count - lag - SLOTS, count - lag)]
+    first, second = memory.forms[0, 1:, :, 0].unbind(-1)
+    assert sorted(first.tolist()) == list(range(count - lag - SLOTS, count - lag))
+    assert sorted(second.tolist()) == list(range(count - lag - 2 * SLOTS, count - lag - SLOTS))
+
+
+def test_it_has_a_name() -> None:
+    assert make_resolver("resolver:slots-causal") == Slots()
