@@ -87,6 +87,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, root / name)
     run("git", "init", "--quiet", folder=root)
     shutil.copytree(ROOT / "studies/ontogum", root / "studies/ontogum")
+    (root / "studies/books").mkdir()  # which it starts from
+    shutil.copy(ROOT / "studies/books/params.yaml", root / "studies/books")
     sample = root / "studies/sample"
     sample.mkdir()
     whole = root / "studies/whole"

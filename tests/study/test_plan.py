@@ -34,6 +34,7 @@ Change = Callable[[dict[str, Any]], None]
 def read_study() -> dict[str, Any]:
     """A study with all steps, a model matched to another one and one with a value of its own."""
     values = read_values(STUDY)
+    values["models"]["gpt2-matched"] = {"kind": "gpt2", "matched_to": "gpt2e"}
     values["models"]["slow"] = {"kind": "gpt2e", "labels": "gold", "learning_rate": 1e-4}
     values["models"]["pointer"] = {"kind": "gpt2e-pointer", "labels": "gold"}
     values["models"] |= {kind: {"kind": kind} for kind in ("word2vec", "fasttext", "glove")}

@@ -129,7 +129,7 @@ def test_the_stages_are_those_of_dvc_yaml(script: ModuleType, study: Path) -> No
 
 def test_the_study_that_another_starts_from_comes_first(script: ModuleType) -> None:
     """With the stages that made what is taken, once."""
-    first, own = script.find_parts(ROOT / "studies/ontogum-books")
+    first, own = script.find_parts(ROOT / "studies/ontogum")
     assert first.home == ROOT / "studies/books"
     assert {stage.name.partition("@")[0] for stage in first.stages} == {"corpus", "lm"}
     written = {f"studies/books/{file}" for stage in first.stages for file in stage.files}

@@ -13,11 +13,11 @@ from entity_transformers.study.resolve import dump_yaml
 
 NEEDED = ("train", "dev", "test")
 PASSES = 8
-"""Times that train is read, about: as often as studies/ontogum reads its."""
+"""Times that train is read, about; the best on dev is kept."""
 TOKENS_PER_WORD = 1.3
 SMALL = {"layers": 2, "heads": 4, "width": 64, "window": 128, "learning_rate": 2.0e-3}
 LAPTOP = {"layers": 4, "heads": 4, "width": 192, "window": 256, "learning_rate": 1.0e-3}
-"""The shapes of studies/sample (with a shorter window) and of studies/ontogum."""
+"""The shape of studies/sample, with a shorter window, and one for more text."""
 ENOUGH = 100_000
 """Words of train from which on the second is taken."""
 WINDOWS, SHORTEST = 4, 16
