@@ -23,9 +23,12 @@ STUDIES = ("ontogum", "controls")
 @pytest.fixture
 def committed(root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """What git has of a study, somewhere else."""
-    source, target = root / "studies" / request.param, tmp_path / "study"
+    source, target = root / "studies" / request.param, tmp_path / "studies" / request.param
     shutil.copytree(source / "results", target / "results")
     shutil.copy(source / "params.yaml", target)
+    base = tmp_path / "studies/books"  # that ontogum starts from
+    base.mkdir()
+    shutil.copy(root / "studies/books/params.yaml", base)
     return target
 
 
@@ -50,8 +53,7 @@ NOT_RUN = "Not part of this study: What the memory can carry (step recall); Anom
 
 @pytest.mark.parametrize(
     ("committed", "pictures", "left_out"),
-    # ontogum is from before coordinates were kept, so three of its figures are pictures alone
-    [("ontogum", 3, ()), ("controls", 0, (NOT_RUN,))],
+    [("ontogum", 0, ()), ("controls", 0, (NOT_RUN,))],
     indirect=["committed"],
 )
 def test_a_page_is_made_of_what_is_committed(
