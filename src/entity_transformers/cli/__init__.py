@@ -26,8 +26,8 @@ from entity_transformers.artifacts import recorded, seal
 from entity_transformers.cli.flags import add_flags, add_overrides
 from entity_transformers.kinds import Kind
 from entity_transformers.study.libraries import explain
-from entity_transformers.study.origin import place
-from entity_transformers.study.params import PATHS, Params, parse
+from entity_transformers.study.params import Params, parse
+from entity_transformers.study.plan import place_paths
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.values import read_values
 
@@ -278,16 +278,4 @@ def read_params(path: Path | None, arguments: dict[str, Any]) -> Params:
         value = arguments.pop(name)
         if isinstance(held, dict):  # `parse` tells what else it is
             held[key] = value
-    return parse(_place(values, folder, str(values.get("root", "."))), str(path))
-
-
-def _place(value: Any, folder: Path, root: str) -> Any:
-    """``value`` with the paths in it relative to ``folder``, those of studies below ``root``."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: place(key, item, folder, root)
-        if key in PATHS and key != "root" and isinstance(item, str)
-        else _place(item, folder, root)
-        for key, item in value.items()
-    }
+    return parse(place_paths(values, folder, str(values.get("root", "."))), str(path))

@@ -139,7 +139,8 @@ class Plan:
             runs = [None] if step.needs is None else dict.fromkeys(m for m, _ in self.runs(step))
             for model in () if step.summary else runs:
                 values = {key: self._value(key) for key in self.value_keys(step, model)}
-                text = json.dumps(_place(values, self.params.root), sort_keys=True).encode()
+                values = place_paths(values, Path(), self.params.root)  # as commands are given them
+                text = json.dumps(values, sort_keys=True).encode()
                 name = step.name if model is None else f"{step.name}/{model}"
                 found[name] = hashlib.sha256(text).hexdigest()[:16]
         return found
@@ -325,14 +326,14 @@ def _plain(value: Any) -> Any:
         return value
 
 
-def _place(value: Any, root: str) -> Any:
-    """``value`` with each ``study:`` as its path, which commands are given instead."""
+def place_paths(value: Any, folder: Path, root: str) -> Any:
+    """``value`` with the paths in it relative to ``folder``, those of studies below ``root``."""
     if not isinstance(value, Mapping):
         return value
     return {
-        key: place(key, item, Path(), root)
-        if key in PATHS and isinstance(item, str)
-        else _place(item, root)
+        key: place(key, item, folder, root)
+        if key in PATHS and key != "root" and isinstance(item, str)
+        else place_paths(item, folder, root)
         for key, item in value.items()
     }
 
