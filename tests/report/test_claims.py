@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from entity_transformers.kinds import KINDS
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.claims import judge_claims
+from entity_transformers.report.controls import build_controls
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
     better_condition,
@@ -102,6 +104,26 @@ def test_controls_are_known_by_what_they_are_and_not_by_their_names(study: Study
     verdict = judge_entities(replace(renamed, frame=Frame(rows), runs=runs))
     assert {d.against.name for d in verdict.differences} == {"m2", "m3"}
     assert verdict.text.endswith("the controls GPT2 parameter-matched were not run.")
+
+
+@pytest.mark.parametrize(("shift", "status"), [(0.0, HOLDS), (-0.1, FAILS)])
+def test_a_kind_that_reads_no_labels_is_held_to_the_baseline_and_to_shuffled_ones(
+    study: Study, shift: float, status: str
+) -> None:
+    """It is the baseline without labels, and there is no other condition to hold it to."""
+    results = study(("gpt2", "gpt2e", "gpt2e-shuffled"), shift={"gpt2": shift})
+    kind = KINDS["gpt2-antecedent"]
+    entries = tuple(
+        entry if entry.name == "gpt2" else replace(entry, kind=kind) for entry in results.entries
+    )
+    results = replace(results, entries=entries)
+    verdict = judge_entities(results)
+    assert verdict.status == status
+    assert {d.against.name for d in verdict.differences} == {"gpt2", "gpt2e-shuffled"}
+    table = build_controls(results)
+    assert [row[0] for row in table.rows] == ["GPT2", "GPT2 antecedent gpt2e-shuffled"]
+    assert table.title == "GPT2 antecedent gpt2e against the controls (test)"
+    assert "GPT2E" not in f"{table.measures}{table.note}"
 
 
 @pytest.mark.parametrize("few", [1, 2, 4])

@@ -14,7 +14,7 @@ import pytest
 import torch
 from trainings import make_training, weights
 
-from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.artifacts import read_json, write_digests, write_json
 from entity_transformers.train.checkpoint import CheckpointStore, Snapshot
 from entity_transformers.train.loop import TrainingError
 from entity_transformers.train.progress import Progress
@@ -47,7 +47,13 @@ def flip_second_moment(folder: Path) -> None:
     path.write_bytes(data)
 
 
-DAMAGES = [cut_tensors, drop_values, cut_values, add_value, flip_second_moment]
+def change_run(folder: Path) -> None:
+    """A whole one of another training, with its digests."""
+    write_json(folder / "values.json", read_json(folder / "values.json") | {"run": "another"})
+    write_digests(folder, ("tensors.safetensors", "values.json"))
+
+
+DAMAGES = [cut_tensors, drop_values, cut_values, add_value, flip_second_moment, change_run]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -69,7 +75,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(
     damage(tmp_path / "cut/checkpoints/step-000000009")
     resumed = make_training(tmp_path / "cut", **settings)
     assert resumed.progress.step == 6
-    assert "step-000000009 is damaged" in caplog.text
+    assert "step-000000009 can't be used" in caplog.text
     resumed.run()
     assert torch.equal(weights(whole), weights(resumed))
     assert (resumed.progress.best_step, resumed.progress.best_dev_loss) == (

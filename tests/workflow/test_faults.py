@@ -251,7 +251,7 @@ def test_damaged_checkpoints_are_passed_over(
     (state / DIGESTS).unlink()
     shutil.rmtree(study / "results/lm")
     main(commands["train-lm"])
-    assert f"{newest.name} is damaged" in caplog.text
+    assert f"{newest.name} can't be used" in caplog.text
     assert outputs(study) == outputs(finished)
     for folder in (newest, *earlier):
         flip(folder / "tensors.safetensors")
@@ -259,6 +259,33 @@ def test_damaged_checkpoints_are_passed_over(
     assert "delete that folder to train again from the start" in fail(commands["train-lm"])
     shutil.rmtree(state / "checkpoints")
     main(commands["train-lm"])
+    assert outputs(study) == outputs(finished)
+
+
+def test_the_state_of_another_training_is_not_used(
+    study: Path,
+    finished: Path,
+    commands: Commands,
+    fail: Callable[[list[str]], str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """All of a training of the same shape (another seed), with its digests, in this one's place:
+    neither taken for finished nor gone on from.
+    """
+    [own] = (study / "work/lm").iterdir()
+    words = commands["train-lm"]
+    main([*words, "--seed", "2", "--output", "results/lm/gpt2e/2"])
+    [other] = {*(study / "work/lm").iterdir()} - {own}
+    shutil.rmtree(study / "results/lm/gpt2e/2")
+    shutil.rmtree(own)
+    other.rename(own)
+    (study / WEIGHTS).unlink()
+    assert "delete that folder to train again from the start" in fail(words)
+    assert "its files are of another training" in caplog.text
+    assert "it is of another training" in caplog.text
+    assert not (study / WEIGHTS).exists()
+    shutil.rmtree(own / "checkpoints")
+    main(words)
     assert outputs(study) == outputs(finished)
 
 

@@ -184,7 +184,7 @@ def _start_training(
             validate,
             entry.lm,
             seed,
-            CheckpointStore(state / "checkpoints", params.run.keep_checkpoints),
+            CheckpointStore(state / "checkpoints", params.run.keep_checkpoints, state.name),
             params.run.checkpoint_every,
             write_row,
             log=report,

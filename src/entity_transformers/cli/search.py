@@ -124,7 +124,7 @@ def _train(
         validate,
         entry.lm,
         seed,
-        CheckpointStore(state / "checkpoints", 1),
+        CheckpointStore(state / "checkpoints", 1, state.name),
         params.run.checkpoint_every,
         lambda index, row: None,
         log.info,

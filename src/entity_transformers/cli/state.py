@@ -8,16 +8,20 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from entity_transformers.artifacts import DIGESTS, read_json, write_digests
+from entity_transformers.artifacts import DIGESTS, read_json, write_digests, write_json
 from entity_transformers.digests import file_digest
 from entity_transformers.train.distributed import World
 
 log = logging.getLogger(__name__)
+RUN = "run.json"
 
 
 def finish(state: Path, outputs: Sequence[str]) -> None:
-    """Note the outputs as they are now: the run is whole, and without these notes it is not."""
-    write_digests(state, outputs)
+    """Note the outputs as they are now, and whose they are, by the folder's name: the run is whole,
+    and without these notes it is not.
+    """
+    write_json(state / RUN, {"run": state.name})
+    write_digests(state, [*outputs, RUN])
 
 
 def is_whole(state: Path, outputs: Sequence[str]) -> bool:
@@ -27,6 +31,9 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
     not that one.
     """
     if not (state / DIGESTS).exists():
+        return False
+    if not _is_own(state):
+        log.warning("%s: its files are of another training, and are not used", state)
         return False
     damaged = _find_damaged(state, outputs)
     if "curve.csv" in damaged:
@@ -41,6 +48,14 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
             ", ".join(damaged),
         )
     return not damaged
+
+
+def _is_own(state: Path) -> bool:
+    """Does the note of whose the files are name this folder? One that can't be read does not."""
+    try:
+        return bool(read_json(state / RUN) == {"run": state.name})
+    except (OSError, ValueError):
+        return False
 
 
 def _find_damaged(state: Path, outputs: Sequence[str]) -> list[str]:

@@ -216,7 +216,7 @@ class _Job:
             train,
             self.recipe,
             self.seed,
-            CheckpointStore(state / "checkpoints", self.params.run.keep_checkpoints),
+            CheckpointStore(state / "checkpoints", self.params.run.keep_checkpoints, state.name),
             self.params.run.checkpoint_every,
             caught,
             self.params.run.max_minutes,

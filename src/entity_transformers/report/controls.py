@@ -17,15 +17,23 @@ from entity_transformers.report.differences import (
     name_difference,
 )
 from entity_transformers.report.perplexity import write_entities
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results, has_entities, write_label
 
 
 def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
     """The controls that a verdict on entities needs, whatever they are called: the proposed kind
     without labels and with shuffled ones, and another kind with as many parameters. By what is
-    said of one that is missing.
+    said of one that is missing. Of a kind that reads no labels but learns from some, which adds
+    nothing to the baseline, the baseline is the one without labels and of as many parameters.
     """
     ours, plain = _named(results, "proposed"), _named(results, "baseline")
+    if ours is not None and plain is not None and not has_entities(ours):
+        shuffled = (
+            entry
+            for entry in results.entries
+            if (entry.role, entry.kind, entry.labels) == ("control", ours.kind, "shuffled")
+        )
+        return {write_label(plain): (plain,), f"{ours.kind.label} shuffled": tuple(shuffled)}
     found: dict[str, tuple[ModelEntry, ...]] = {}
     for labels, word in (("none", "unlabelled"), ("shuffled", "shuffled")):
         name = f"{ours.kind.label if ours else 'GPT2E'} {word}"
@@ -63,13 +71,16 @@ def list_missing_controls(
 
 
 def build_controls(results: Results) -> Table:
-    """GPT2E with entities against everything that could explain its loss away."""
+    """The model under test against everything that could explain its loss away."""
+    ours = results.proposed
+    name = "GPT2E" if ours is None else write_label(ours)
+    given = f"{name} with entities" if ours is None or has_entities(ours) else name
     split = judged_split(results)
     differences = compare_all(results, split) if split else ()
     missing = list_missing_controls(results) if differences else ()
     return Table(
         name="controls",
-        title=f"GPT2E with entities against the controls ({split or 'not scored'})",
+        title=f"{given} against the controls ({split or 'not scored'})",
         columns=(
             "Against",
             "Entities",
@@ -81,8 +92,8 @@ def build_controls(results: Results) -> Table:
         ),
         rows=tuple(_control_row(difference) for difference in differences),
         measures=(
-            "The difference in loss, GPT2E with entities minus the other model, in nats per token:"
-            " below zero GPT2E is better. The interval covers those over documents and over seeds."
+            f"The difference in loss, {given} minus the other model, in nats per token: below zero"
+            f" {name} is better. The interval covers those over documents and over seeds."
         ),
         note=(
             f"{LEVEL:.0%} intervals. Over documents, with two-sided p: a paired bootstrap, losses"

@@ -246,11 +246,13 @@ def better_condition(results: Results, model: ModelEntry, split: str) -> str:
 
 
 def compare_all(results: Results, split: str) -> tuple[Difference, ...]:
-    """GPT2E with entities against GPT2, against itself without entities and with shuffled ids,
-    against every control at its best.
+    """The model under test with entities against the baseline, against itself without entities and
+    with shuffled ids if it reads any, against every control at its best.
     """
     ours = results.proposed
-    pairs = [(results.baseline, "off"), (ours, "off"), (ours, "shuffled")]
+    pairs = [(results.baseline, "off")]
+    if ours is not None and has_entities(ours):
+        pairs += [(ours, "off"), (ours, "shuffled")]
     pairs += [(model, better_condition(results, model, split)) for model in results.controls]
     found = [compare(results, split, ours, "on", against, given) for against, given in pairs]
     return tuple(difference for difference in found if difference is not None)

@@ -16,6 +16,7 @@ from entity_transformers.report.results import (
     GENERATED,
     Results,
     write_label,
+    write_minus,
     write_pair,
     write_scored,
 )
@@ -109,8 +110,8 @@ def build_table3(results: Results) -> Table:
         note=(
             "Last word: exp of the mean negative log-likelihood per passage, as in"
             " lm-evaluation-harness; accuracy: every token of the word is the likeliest. The last"
-            " row is the difference of the logarithms, GPT2E minus GPT2 (of the fractions, for"
-            f" accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap"
+            f" row is the difference of the logarithms, {write_minus(results)} (of the fractions,"
+            f" for accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap"
             f" over passages, else over seeds where there are several."
             f" {say_guess(results, models)}"
         ).rstrip(),
@@ -216,7 +217,8 @@ def _nearest(results: Results) -> str:
     if not ratios:
         return ""
     label = min(ratios, key=ratios.__getitem__)
+    ours = "GPT2E" if results.proposed is None else write_label(results.proposed)
     return (
-        f"Of GPT2E's measures here, “{label}” ({found[label]:,.2f}) comes nearest to the paper's"
+        f"Of {ours}'s measures here, “{label}” ({found[label]:,.2f}) comes nearest to the paper's"
         f" {paper.TABLE3['gpt2e']}, by ratio."
     )

@@ -23,6 +23,7 @@ from entity_transformers.report.results import (
     Results,
     Statistic,
     has_entities,
+    write_minus,
     write_pair,
     write_scored,
 )
@@ -114,10 +115,10 @@ def build_table2(results: Results) -> Table:
         ),
         note=(
             "Training is the mean over the validation interval that ends at the weights scored"
-            " here, dropout on; elsewhere each token is counted once. A difference row is GPT2E"
-            f" minus GPT2 with the {LEVEL:.0%} interval of a paired bootstrap over documents. Time"
-            " is in seconds: the median of a training step, and the scoring of as many tokens in"
-            f" validation.{lm.explain_missing(results)}"
+            " here, dropout on; elsewhere each token is counted once. A difference row is"
+            f" {write_minus(results)} with the {LEVEL:.0%} interval of a paired bootstrap over"
+            " documents. Time is in seconds: the median of a training step, and the scoring of as"
+            f" many tokens in validation.{lm.explain_missing(results)}"
         ),
         paper_note=(
             "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s per"

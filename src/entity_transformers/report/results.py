@@ -227,6 +227,13 @@ def write_label(model: ModelEntry) -> str:
     return model.label.replace("matched", "parameter-matched") if matched else model.label
 
 
+def write_minus(results: Results) -> str:
+    """What a difference is of: the model under test minus the baseline."""
+    ours, theirs = results.proposed, results.baseline
+    first = "GPT2E" if ours is None else write_label(ours)
+    return f"{first} minus {'GPT2' if theirs is None else write_label(theirs)}"
+
+
 def write_scored(model: ModelEntry) -> str:
     """`write_label` where the numbers are of prediction, with the part of the model that predicts
     if it is not all of it.

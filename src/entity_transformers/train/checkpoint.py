@@ -28,7 +28,7 @@ from entity_transformers.train.progress import Progress, TrainingError
 log = logging.getLogger(__name__)
 TENSORS, VALUES = "tensors.safetensors", "values.json"
 # what reading a damaged snapshot raises
-DAMAGED = (SafetensorError, OSError, ValueError, TypeError)
+DAMAGED = (SafetensorError, OSError, ValueError, TypeError, KeyError)
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Snapshot:
 
 
 class CheckpointStore:
-    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen, and a
-    damaged one is passed over.
+    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen, and one
+    that is damaged, or of another ``run`` (any name that tells runs apart), is passed over.
     """
 
-    def __init__(self, folder: Path, keep: int) -> None:
-        self.folder, self.keep = folder, keep
+    def __init__(self, folder: Path, keep: int, run: str = "") -> None:
+        self.folder, self.keep, self.run = folder, keep, run
         self._damaged: list[Path] = []
         for leftover in folder.glob(".*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -64,7 +64,7 @@ class CheckpointStore:
             with atomic_folder(folder) as temporary:
                 whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
                 write_with(temporary / TENSORS, lambda path: save_file(whole, path))
-                write_json(temporary / VALUES, vars(snapshot.progress))
+                write_json(temporary / VALUES, {"run": self.run, **vars(snapshot.progress)})
                 write_digests(temporary, (TENSORS, VALUES))
                 sync(temporary)
         if kind == "step":
@@ -88,7 +88,7 @@ class CheckpointStore:
             try:
                 return self._read(folder)
             except DAMAGED as error:
-                log.warning("%s is damaged (%s): trying the one before it", folder, error)
+                log.warning("%s can't be used (%s): trying the one before it", folder, error)
                 self._damaged.append(folder)
         if self._damaged:
             raise TrainingError(
@@ -127,7 +127,10 @@ class CheckpointStore:
 
     def _read(self, folder: Path) -> Snapshot:
         tensors = load_file(check(folder / TENSORS))
-        return Snapshot(tensors, Progress(**read_json(folder / VALUES)))
+        values = read_json(folder / VALUES)
+        if values.pop("run") != self.run:
+            raise ValueError("it is of another training")
+        return Snapshot(tensors, Progress(**values))
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
