@@ -112,14 +112,16 @@ def test_a_kind_that_reads_no_labels_is_held_to_the_baseline_and_to_shuffled_one
 ) -> None:
     """It is the baseline without labels, and there is no other condition to hold it to."""
     results = study(("gpt2", "gpt2e", "gpt2e-shuffled"), shift={"gpt2": shift})
-    kind = KINDS["gpt2-antecedent"]
+    kind, plain = KINDS["gpt2-antecedent"], results.entry("gpt2").lm
     entries = tuple(
-        entry if entry.name == "gpt2" else replace(entry, kind=kind) for entry in results.entries
+        entry if entry.name == "gpt2" else replace(entry, kind=kind, lm=plain)
+        for entry in results.entries
     )
     results = replace(results, entries=entries)
     verdict = judge_entities(results)
     assert verdict.status == status
     assert {d.against.name for d in verdict.differences} == {"gpt2", "gpt2e-shuffled"}
+    assert not any("Entity attention" in finding.claim for finding in judge_claims(results))
     table = build_controls(results)
     assert [row[0] for row in table.rows] == ["GPT2", "GPT2 antecedent gpt2e-shuffled"]
     assert table.title == "GPT2 antecedent gpt2e against the controls (test)"

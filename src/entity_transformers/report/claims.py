@@ -56,11 +56,18 @@ Judge = Callable[[Results], Finding]
 
 def judge_claims(results: Results) -> tuple[Finding, ...]:
     """Every claim of the paper whose step this study ran, in the paper's order, with what the
-    numbers say; none in a study without a model under test.
+    numbers say; none in a study without a model under test. Of the time of entity attention
+    nothing is said where the model under test has none.
     """
     if not results.tests_a_model:
         return ()
-    return tuple(build(results) for step, build in CLAIMS if results.ran(step))
+    ours = results.proposed
+    timed = ours is None or hasattr(ours.lm, "entity_gate")
+    return tuple(
+        build(results)
+        for step, build in CLAIMS
+        if results.ran(step) and (timed or build is not _time)
+    )
 
 
 def build_claims(results: Results) -> Table:
