@@ -152,7 +152,7 @@ def _name_group(group: int) -> str:
 
 
 def build_words(results: Results) -> Table:
-    """Perplexities per word of what is a probability of the words alone, and the printed ones."""
+    """Perplexities per word of what is a probability of the words alone."""
     rows: list[tuple[Cell, ...]] = []
     for model in results.measured(STEP):
         rows += [
@@ -191,8 +191,11 @@ def build_words(results: Results) -> Table:
             " perplexity is too high rather than too low; where few of the groups count (of each"
             " document, on average) or there are few, it is no more than an upper bound, and its"
             " standard error says little. Words are those of the corpus, of BPE tokens, no word"
-            " unknown: the printed ones are over 10,000-word vocabularies with an unknown word, on"
-            " another corpus unless this is CoNLL-2012, and are not comparable."
+            " unknown."
+        ),
+        paper_note=(
+            "The printed ones are over 10,000-word vocabularies with an unknown word, on another"
+            " corpus unless this is CoNLL-2012, and are not comparable."
         ),
     )
 

@@ -125,8 +125,8 @@ def build_table2(results: Results) -> Table:
             " step slower. Its validation loss of 0.187 beside a training loss of 1.71 cannot be a"
             " held-out loss. The per-word perplexities that it compares itself with"
             f" ({', '.join(f'{name} {ppl:g}' for name, ppl in paper.WORD_PERPLEXITIES.items())})"
-            " are over 10,000-word vocabularies with an unknown word and given gold decisions:"
-            " they are not comparable with ours."
+            " are over 10,000-word vocabularies with an unknown word, and it does not say whether"
+            " decisions were given: they are not comparable with ours."
         ),
     )
 
