@@ -17,7 +17,7 @@ from entity_transformers.report.differences import (
     name_difference,
 )
 from entity_transformers.report.perplexity import write_entities
-from entity_transformers.report.results import Results, has_entities, write_label
+from entity_transformers.report.results import Results, has_entities, write_label, write_tested
 
 
 def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
@@ -74,7 +74,7 @@ def build_controls(results: Results) -> Table:
     """The model under test against everything that could explain its loss away."""
     ours = results.proposed
     name = "GPT2E" if ours is None else write_label(ours)
-    given = f"{name} with entities" if ours is None or has_entities(ours) else name
+    given = "GPT2E with entities" if ours is None else write_tested(ours)
     split = judged_split(results)
     differences = compare_all(results, split) if split else ()
     missing = list_missing_controls(results) if differences else ()

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from entity_transformers.report.colours import INK, choose_colours
 from entity_transformers.report.differences import MARGIN, Difference, compare_all, judged_split
-from entity_transformers.report.results import Results, has_entities, write_label
+from entity_transformers.report.results import Results, has_entities, write_label, write_tested
 
 LEADS = (
     "differences",
@@ -54,7 +54,7 @@ def draw_differences(results: Results) -> Figure | None:
     axes.grid(visible=False, axis="y")
     for side in ("left", "right", "top"):
         axes.spines[side].set_visible(False)
-    own = f"{write_label(ours)} with entities"
+    own = write_tested(ours)
     axes.set_xlabel(f"Nats per token ({split}),\n{own} less each of these")
     return figure
 

@@ -227,6 +227,11 @@ def write_label(model: ModelEntry) -> str:
     return model.label.replace("matched", "parameter-matched") if matched else model.label
 
 
+def write_tested(model: ModelEntry) -> str:
+    """How the model under test is named beside others: with entities, if it reads any."""
+    return f"{write_label(model)} with entities" if has_entities(model) else write_label(model)
+
+
 def write_minus(results: Results) -> str:
     """What a difference is of: the model under test minus the baseline."""
     ours, theirs = results.proposed, results.baseline
