@@ -32,10 +32,10 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
     """
     if not (state / DIGESTS).exists():
         return False
-    if not _is_own(state):
+    damaged = _find_damaged(state, [*outputs, RUN])
+    if not {DIGESTS, RUN} & {*damaged} and read_json(state / RUN) != {"run": state.name}:
         log.warning("%s: its files are of another training, and are not used", state)
         return False
-    damaged = _find_damaged(state, outputs)
     if "curve.csv" in damaged:
         raise ValueError(
             f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
@@ -48,14 +48,6 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
             ", ".join(damaged),
         )
     return not damaged
-
-
-def _is_own(state: Path) -> bool:
-    """Does the note of whose the files are name this folder? One that can't be read does not."""
-    try:
-        return bool(read_json(state / RUN) == {"run": state.name})
-    except (OSError, ValueError):
-        return False
 
 
 def _find_damaged(state: Path, outputs: Sequence[str]) -> list[str]:
