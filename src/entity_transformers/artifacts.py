@@ -176,10 +176,13 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity
     raises ValueError.
     """
-    write_text(
-        path,
-        json.dumps(_finite(value, path.name), indent=2, sort_keys=True, ensure_ascii=False) + "\n",
-    )
+    write_text(path, format_json(value, path.name))
+
+
+def format_json(value: Mapping[str, Any], where: str) -> str:
+    """The text of `write_json`; ``where`` names the object in an error."""
+    plain = _finite(value, where)
+    return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -260,9 +263,31 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped
     file; a damaged one: ValueError.
     """
-    check(path)
+    return _map_arrays(check(path))
+
+
+class ArrayFile(Mapping[str, "np.ndarray"]):
+    """Arrays of `write_arrays` by name, as those of `read_arrays`, but mapped anew at each request,
+    so that the pages of one that is no longer held take no room.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = check(path)
+        self._names = list(_map_arrays(path)[0])
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return _map_arrays(self._path)[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     try:
-        return _map_arrays(path)
+        return _view_arrays(path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path}: empty, cut or no safetensors file ({error}): run the step that writes it"
@@ -270,7 +295,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         ) from error
 
 
-def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _view_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     import numpy as np
 
     raw = np.memmap(path, dtype=np.uint8, mode="r")

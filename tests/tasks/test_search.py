@@ -106,6 +106,41 @@ def test_a_trial_of_all_steps_at_the_model_s_own_rate_is_its_training(
     assert found["best"] in (slow["learning_rate"], own["learning_rate"])
 
 
+def test_a_trial_that_was_edited_or_is_of_another_rate_is_trained_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = tiny_params(steps=4, validate_every=2).model_dump(mode="json")
+    values["models"] = {"gpt2": {"kind": "gpt2"}}
+    values["study"]["steps"] = ["corpus", "lm", "search", "report"]
+    values["search"] = {"factors": [0.5, 1.0], "steps": 4}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    words = [
+        "search-rates", "--params", str(tmp_path / "params.yaml"), "--corpus",
+        str(make_corpus(tmp_path / "corpus")), "--model", "gpt2", "--seed", "1",
+        "--work", str(tmp_path / "work"), "--output", str(tmp_path / "out"),
+    ]  # fmt: skip
+    main(words)
+    found = (tmp_path / "out/search.json").read_bytes()
+    one, two = sorted((tmp_path / "work").glob("*/trial.json"))
+    kept = one.read_bytes(), two.read_bytes()
+    losses = [json.loads(text)["scores"]["loss"] for text in kept]
+    one.write_bytes(kept[0].replace(str(losses[0]).encode(), b"0.5"))  # better than any
+    main(words)
+    assert f"{one}: not as this run wrote it" in caplog.text
+    assert str(two) not in caplog.text
+    assert (one.read_bytes(), (tmp_path / "out/search.json").read_bytes()) == (kept[0], found)
+    one.write_bytes(kept[1])
+    two.write_bytes(b'{"loss": 0.5, "objective": "causal"}')  # as they were kept before
+    main(words)
+    assert str(two) in caplog.text
+    assert (one.read_bytes(), two.read_bytes()) == kept
+    assert (tmp_path / "out/search.json").read_bytes() == found
+    for damaged in (b"", b"[]", b'{"scores": 1, "digest": 2}'):
+        one.write_bytes(damaged)
+        main(words)
+        assert one.read_bytes() == kept[0]
+
+
 @pytest.mark.parametrize("at", [9, 12])  # the third step of the second trial, and its last
 def test_a_search_that_is_stopped_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int

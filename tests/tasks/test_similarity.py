@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from entity_transformers import artifacts
+from entity_transformers.tasks import similarity
 from entity_transformers.tasks.similarity import CHUNK, measure_similarity, summarise_similarity
 
 
@@ -70,9 +72,46 @@ def test_chunks_change_nothing(monkeypatch):
     )
     entity = generator.integers(0, 40, 300)
     whole = measure_similarity(vectors, entity, memory)
-    monkeypatch.setattr("entity_transformers.tasks.similarity.CHUNK", 7)
+    centre = similarity._average(vectors, np.arange(300))
+    np.testing.assert_array_equal(centre, vectors.mean(axis=0, dtype=np.float64))
+    monkeypatch.setattr(similarity, "CHUNK", 7)
     assert measure_similarity(vectors, entity, memory) == pytest.approx(whole, abs=1e-12)
+    np.testing.assert_array_equal(similarity._average(vectors, np.arange(300)), centre)
     assert CHUNK > 300
+
+
+def test_a_vector_that_is_not_finite_is_found_in_any_piece(monkeypatch):
+    monkeypatch.setattr(similarity, "CHUNK", 7)
+    for place in (0, 6, 7, 29):
+        vectors = np.ones((30, 4), np.float16)
+        vectors[place, 2] = np.inf
+        with pytest.raises(ValueError, match="not finite"):
+            measure_similarity(vectors, np.zeros(30, np.int32), np.ones((1, 4), np.float16))
+        with pytest.raises(ValueError, match="not finite"):
+            measure_similarity(np.ones((30, 4)), np.arange(30), vectors)
+
+
+def test_memory_does_not_grow_with_the_mentions(tmp_path):
+    """Vectors of 400,000 mentions and their entities are 154 MB in the file; indices of them, a few
+    times 8 bytes each, are what may be held.
+    """
+    mentions, entities, width = 400_000, 100_000, 32
+    entity = np.sort(np.random.default_rng(0).integers(0, entities, mentions)).astype(np.int32)
+    ones = np.ones((mentions, width), np.float16)
+    names = ("word_on", "word_off", "context_on", "context_off")
+    arrays = dict.fromkeys(names, ones)
+    arrays |= dict.fromkeys(("memory_on", "memory_off"), ones[:entities])
+    arrays |= {"entity": entity, "group": np.zeros(mentions, np.uint8)}
+    artifacts.write_arrays(tmp_path / "mentions.safetensors", arrays)
+    del arrays, ones
+    tracemalloc.start()
+    summary = summarise_similarity(
+        artifacts.ArrayFile(tmp_path / "mentions.safetensors"), {"nouns": ["NN"]}
+    )
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert summary["nouns"]["context"]["on"]["mention_similarity"] == pytest.approx(1)
+    assert most < 80 * mentions
 
 
 def test_equal_mentions_are_similar_by_one_and_opposite_ones_by_minus_one():

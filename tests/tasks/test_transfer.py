@@ -577,6 +577,11 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(
         assert "epoch" not in caplog.text
     found = read_json(tmp_path / "one" / "transfer.json")
     assert json.dumps(found) == json.dumps(read_json(tmp_path / "two" / "transfer.json"))
+    one, two = sorted((tmp_path / "work").glob("*/scores.json"))[:2]
+    two.write_bytes(one.read_bytes())  # whole, but of another training
+    main(["finetune", *tuned, str(tmp_path / "three")])
+    assert f"{two}: not as this run wrote it" in caplog.text
+    assert json.dumps(found) == json.dumps(read_json(tmp_path / "three" / "transfer.json"))
     more = {"polarity": ["few"], "gap": ["entities-shuffled"]}
     assert [(one["task"], one["variant"], one["seed"]) for one in found["trainings"]] == [
         (task, variant, seed)

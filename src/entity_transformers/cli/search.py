@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.artifacts import write_json
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.lm import start_model, starting_from
-from entity_transformers.cli.state import hold
+from entity_transformers.cli.state import hold, keep_scores, read_scores
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import LmParams, ModelEntry
@@ -61,13 +61,13 @@ def search_rates(
             tried = replace(entry, lm=lm)
             state = work / provenance.digest(json.dumps(_reading(tried)), *inputs)
             done = state / "trial.json"
-            if not done.is_file():
+            if (trial := read_scores(done)) is None:
                 with hold(state, world):
                     begin = starting_from(tried, weights)
                     loss, objective = _train(params, begin, corpus, seed, state, world, caught)
-                    write_json(done, {"loss": loss, "objective": objective})
+                    trial = {"loss": loss, "objective": objective}
+                    keep_scores(done, trial)
                     shutil.rmtree(state / "checkpoints", ignore_errors=True)
-            trial = read_json(done)
             objectives.add(trial["objective"])
             log.info("%s at %g: %.4f on dev", model, lm.learning_rate, trial["loss"])
             return float(trial["loss"])

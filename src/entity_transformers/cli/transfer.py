@@ -15,9 +15,9 @@ import torch
 from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import read_json, read_tokenizer, write_json
+from entity_transformers.artifacts import read_tokenizer, write_json
 from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.state import hold
+from entity_transformers.cli.state import hold, keep_scores, read_scores
 from entity_transformers.cli.task_examples import load_examples
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.encoding import END
@@ -148,16 +148,16 @@ class _Runs:
         told = provenance.digest(*(repr(example) for example in read))
         state = self.work / provenance.digest(*self.inputs, told, *about)
         done = state / "scores.json"
-        if not done.is_file():
+        if (found := read_scores(done)) is None:
             with hold(state, World()):
                 entry, trained = open_model(self.params, self.lm, self.model, self.seed)
                 _prepare(trained, entry, recipe, self.tokenizer, seed)
                 job = _Job(self.params, name, every, self.tokenizer, recipe, seed)
                 log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
                 found = job.run(trained, state, self.caught, others, trial)
-                write_json(done, found)
+                keep_scores(done, found)
                 shutil.rmtree(state / "checkpoints", ignore_errors=True)
-        return cast(dict[str, Any], read_json(done))
+        return found
 
 
 def _list_others(section: TransferParams, name: str) -> tuple[str, ...]:

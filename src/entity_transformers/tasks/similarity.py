@@ -42,7 +42,9 @@ def summarise_similarity(
     """The groups of similarity.json from the arrays of `embeddings.embed_mentions`: words without
     and in context, entities on and off.
 
-    A vector that is not finite raises ValueError.
+    Vectors are read in pieces, and each array is asked for when its turn comes, so that
+    `artifacts.ArrayFile` needs no memory that grows with them. A vector that is not finite raises
+    ValueError.
     """
     result: dict[str, Any] = {}
     for g, (name, tags) in enumerate(groups.items()):
@@ -52,7 +54,7 @@ def summarise_similarity(
         for kind, prefix in (("words", "word"), ("context", "context")):
             result[name][kind] = {
                 mode: measure_similarity(
-                    arrays[f"{prefix}_{mode}"][rows], entity, arrays[f"memory_{mode}"]
+                    arrays[f"{prefix}_{mode}"], entity, arrays[f"memory_{mode}"], rows
                 )
                 for mode in ("on", "off")
             }
@@ -60,9 +62,10 @@ def summarise_similarity(
 
 
 def measure_similarity(
-    vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray
+    vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray, rows: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Similarities of M mention vectors [M, width] of entities [M], rows of ``memory`` [E, width].
+    """Similarities of M mention vectors, ``rows`` [M] of ``vectors`` [N, width] or all of them, of
+    entities [M], rows of ``memory`` [E, width].
 
     mentions                   M
     entities                   entities with two mentions or more: the ones that the three means
@@ -76,16 +79,16 @@ def measure_similarity(
 
     None where there is no pair.
     """
-    if not (np.isfinite(vectors).all() and np.isfinite(memory).all()):
+    rows = np.arange(len(vectors)) if rows is None else rows
+    if not (_are_finite(vectors, rows) and _are_finite(memory, np.arange(len(memory)))):
         raise ValueError(
             "a mention's or entity's vector is not finite: the model diverged; train it again"
         )
-    raw = sum_units(vectors, entity, memory, np.zeros(vectors.shape[1]))
-    centre = vectors.mean(axis=0, dtype=np.float64) if len(vectors) else np.zeros(vectors.shape[1])
-    centred = sum_units(vectors, entity, memory, centre)
+    raw = sum_units(vectors, entity, memory, np.zeros(vectors.shape[1]), rows)
+    centred = sum_units(vectors, entity, memory, _average(vectors, rows), rows)
     several = raw.counts >= 2
     return {
-        "mentions": len(vectors),
+        "mentions": len(rows),
         "entities": int(several.sum()),
         "mention_similarity": _mean(_within(raw, several)),
         "entity_similarity": _mean((raw.memory_cosines / raw.counts)[several]),
@@ -94,6 +97,23 @@ def measure_similarity(
         "mention_similarity_centred": _mean(_within(centred, several)),
         "between_entities_centred": _between(centred),
     }
+
+
+def _pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(rows), CHUNK):
+        yield rows[start : start + CHUNK]
+
+
+def _are_finite(vectors: np.ndarray, rows: np.ndarray) -> bool:
+    return all(np.isfinite(vectors[piece]).all() for piece in _pieces(rows))
+
+
+def _average(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Mean of some rows [width] in float64, added up row by row: no CHUNK changes a bit of it."""
+    total = np.zeros((1, vectors.shape[1]))
+    for piece in _pieces(rows):
+        total = np.concatenate([total, vectors[piece]]).sum(axis=0, keepdims=True)
+    return total[0] / max(len(rows), 1)
 
 
 def _within(sums: UnitSums, several: np.ndarray) -> np.ndarray:
@@ -113,9 +133,13 @@ def _mean(values: np.ndarray) -> float | None:
 
 
 def sum_units(
-    vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray, centre: np.ndarray
+    vectors: np.ndarray,
+    entity: np.ndarray,
+    memory: np.ndarray,
+    centre: np.ndarray,
+    rows: np.ndarray,
 ) -> UnitSums:
-    """`UnitSums` of ``vectors - centre``; the cosines with memory and ones are those of the
+    """`UnitSums` of ``vectors[rows] - centre``; the cosines with memory and ones are those of the
     uncentred memory vector and ones.
     """
     order = np.argsort(entity, kind="stable")
@@ -124,8 +148,8 @@ def sum_units(
     squares, selves, memory_cosines, ones_cosines = np.zeros((4, len(ids)))
     total = np.zeros(vectors.shape[1])
     for low, high in _chunk_entities(bounds):
-        rows = order[bounds[low] : bounds[high]]
-        units = _normalise(vectors[rows] - centre)
+        of_these = rows[order[bounds[low] : bounds[high]]]
+        units = _normalise(vectors[of_these] - centre)
         starts = bounds[low:high] - bounds[low]
         sums = np.add.reduceat(units, starts, axis=0)
         squares[low:high] = np.einsum("ew,ew->e", sums, sums)
