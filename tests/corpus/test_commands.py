@@ -104,6 +104,8 @@ def test_a_damaged_file_of_the_pipeline_is_named(tmp_path: Path, line: str) -> N
         match=r"train.jsonl, line 2: no document as prepare-corpus writes them .*: run prepare-cor",
     ):
         list(Documents(path))
+    with pytest.raises(CorpusError, match=r"train.jsonl, line 2: no document"):
+        list(Documents(path)[1:])
 
 
 def test_documents_are_read_one_by_one_and_out_of_order(tmp_path: Path) -> None:
@@ -112,7 +114,10 @@ def test_documents_are_read_one_by_one_and_out_of_order(tmp_path: Path) -> None:
     documents = Documents(tmp_path / "train.jsonl")
     assert list(documents) == whole
     assert [documents[i] for i in (3, 0, -1, -1, 2)] == [whole[i] for i in (3, 0, 3, 3, 2)]
-    assert documents[1:3] == whole[1:3]
+    some = documents[1:3]
+    assert (list(some), len(some), some[1], some[-2]) == (whole[1:3], 2, whole[2], whole[1])
+    assert list(documents[1:][1:]) == whole[2:]
+    assert not documents[:0]
     assert len(documents) == 4
     with pytest.raises(IndexError):
         documents[4]

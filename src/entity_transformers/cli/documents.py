@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import overload
 
@@ -20,12 +21,14 @@ class Documents(Sequence[Document]):
 
     def __init__(self, path: Path) -> None:
         self._path, self._starts = check(path), array("q")  # the byte at which each line begins
+        self._lines: Sequence[int] = ()  # the line of each, from 0
         self._last: tuple[int, Document] | None = None
         end = 0
         with path.open("rb") as file:
             for line in file:
                 self._starts.append(end)
                 end += len(line)
+        self._lines = range(len(self._starts))
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -34,31 +37,35 @@ class Documents(Sequence[Document]):
     def __iter__(self) -> Iterator[Document]:
         """One after the other."""
         with self._path.open("rb") as file:
-            for index, line in enumerate(file):
-                yield self._parse(index, line)
+            for line, start in zip(self._lines, self._starts, strict=True):
+                file.seek(start)
+                yield self._parse(line, file.readline())
 
     @overload
     def __getitem__(self, index: int) -> Document: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Document]: ...
+    def __getitem__(self, index: slice) -> Documents: ...
 
-    def __getitem__(self, index: int | slice) -> Document | list[Document]:
-        """One document, or a list of some."""
+    def __getitem__(self, index: int | slice) -> Document | Documents:
+        """One document, or some of them, which are read one by one as well."""
         if isinstance(index, slice):
-            return [self[i] for i in range(len(self))[index]]
+            some = copy(self)
+            some._starts, some._lines = self._starts[index], self._lines[index]
+            some._last = None
+            return some
         place = range(len(self))[index]
         if self._last is None or self._last[0] != place:
             with self._path.open("rb") as file:
                 file.seek(self._starts[place])
-                self._last = place, self._parse(place, file.readline())
+                self._last = place, self._parse(self._lines[place], file.readline())
         return self._last[1]
 
-    def _parse(self, index: int, line: bytes) -> Document:
+    def _parse(self, number: int, line: bytes) -> Document:
         try:
             return from_row(json.loads(line))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorpusError(
-                f"{self._path}, line {index + 1}: no document as prepare-corpus writes them"
+                f"{self._path}, line {number + 1}: no document as prepare-corpus writes them"
                 f" ({type(error).__name__}: {error}): run prepare-corpus again"
             ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,17 +67,16 @@ def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> He
     """
     group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
     members, base = frozenset(group_of), entity_offsets(corpus)
-    rows = []
+    rows = array("q")  # a list of tuples would take seven times as much
     for d in range(len(corpus)):
         part = corpus.document(d)
         for places in _mention_words(corpus.words[part], corpus.mentions[part]):
             tags = [corpus.tag_names[tag] for tag in corpus.tags[part][places]]
             if (head := find_head(tags, members)) is not None:
                 place = places[head]
-                entity = base[d] + corpus.gold[part][place] - 1
-                rows.append(
-                    (d, corpus.words[part][place], entity, group_of[tags[head]], part.start + place)
-                )
+                number = int(base[d]) + int(corpus.gold[part][place]) - 1
+                at = int(corpus.words[part][place])
+                rows.extend((d, at, number, group_of[tags[head]], part.start + int(place)))
     table = np.array(rows, np.int64).reshape(-1, 5)
     document, word, entities, group, first = table.T
     return Heads(document, word, entities, group, _mark_words(corpus.words, first))

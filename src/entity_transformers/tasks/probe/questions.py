@@ -7,9 +7,10 @@ questions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal
 
 import numpy as np
@@ -139,11 +140,17 @@ def ask(
     are not the corpus's raise ValueError.
     """
     check_same(documents, corpus)
-    places = list(find_places(documents, corpus, groups, tokens))
+    mentions: Counter[tuple[int, int]] = Counter()  # of each entity of each document
+
+    def list_places() -> Iterator[Place]:
+        for place in find_places(documents, corpus, groups, tokens):
+            mentions[place.document, place.entity] += 1
+            yield place
+
     windows: dict[int, WindowQuestions] = {}
     rows: list[tuple[int, int, int]] = []
     scores: list[np.ndarray] = [np.zeros((0, len(BASELINES)))]
-    for first, inside in _by_window(places, corpus.offsets, window).items():
+    for first, inside in _by_window(list_places(), corpus.offsets, window):
         asked = _ask_window(inside, first, len(rows))
         if len(asked.numbers):
             windows[first] = asked
@@ -158,20 +165,25 @@ def ask(
         candidates,
         baselines,
         len(documents),
-        len(places),
-        _count_later(places),
+        mentions.total(),
+        mentions.total() - len(mentions),
     )
 
 
-def _by_window(places: Sequence[Place], offsets: np.ndarray, window: int) -> dict[int, list[Place]]:
-    """The mentions of each window by its first token, without those that an edge cuts."""
-    found: dict[int, list[Place]] = {}
-    for place in places:
+def _by_window(
+    places: Iterable[Place], offsets: np.ndarray, window: int
+) -> Iterator[tuple[int, list[Place]]]:
+    """First token and mentions of each window that has some, without those that an edge cuts, from
+    the mentions in reading order.
+    """
+
+    def find_first(place: Place) -> int:
         offset = int(offsets[place.document])
-        first = offset + (place.start - offset) // window * window
-        if place.end <= first + window:
-            found.setdefault(first, []).append(place)
-    return found
+        return offset + (place.start - offset) // window * window
+
+    for first, inside in groupby(places, find_first):
+        if whole := [place for place in inside if place.end <= first + window]:
+            yield first, whole
 
 
 def _ask_window(places: Sequence[Place], first: int, number: int) -> WindowQuestions:
@@ -202,10 +214,6 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
     alike = (np.array(words)[:, None] == np.array(words)[None, :])[asked.askers]
     forms = (nearest, nearest + len(words) * alike, np.ones(asked.same.shape))
     return np.stack([credit_choices(form, asked) for form in forms], axis=-1)
-
-
-def _count_later(places: Sequence[Place]) -> int:
-    return len(places) - len({(place.document, place.entity) for place in places})
 
 
 def pool_attention(
