@@ -67,7 +67,7 @@ def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> He
     """
     group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
     members, base = frozenset(group_of), entity_offsets(corpus)
-    rows = array("q")  # a list of tuples would take seven times as much
+    rows = array("q")  # a list of tuples takes several times as much
     for d in range(len(corpus)):
         part = corpus.document(d)
         for places in _mention_words(corpus.words[part], corpus.mentions[part]):
