@@ -263,29 +263,11 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped
     file; a damaged one: ValueError.
     """
-    return _map_arrays(check(path))
+    return map_arrays(check(path))
 
 
-class ArrayFile(Mapping[str, "np.ndarray"]):
-    """Arrays of `write_arrays` by name, as those of `read_arrays`, but mapped anew at each request,
-    so that the pages of one that is no longer held take no room.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = check(path)
-        self._names = list(_map_arrays(path)[0])
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return _map_arrays(self._path)[0][name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def _map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """As `read_arrays`, of a file that was checked."""
     try:
         return _view_arrays(path)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

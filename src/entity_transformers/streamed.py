@@ -1,5 +1,5 @@
 """Arrays that are longer than the memory, written part by part as one safetensors file, which
-`artifacts.read_arrays` maps.
+`artifacts.read_arrays` maps; and read one after the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from entity_transformers.artifacts import atomic
+from entity_transformers.artifacts import atomic, check, map_arrays
 
 TYPES = {"uint16": "U16", "int32": "I32", "int64": "I64"}
 """safetensors' names of the types that can be written, in its order, the last of which comes first
@@ -90,3 +90,22 @@ def arrays_writer(path: Path) -> Iterator[ArrayWriter]:
         writer = ArrayWriter(temporary.parent, files)
         yield writer
         writer.write(temporary)
+
+
+class ArrayFile(Mapping[str, np.ndarray]):
+    """Arrays of `write_arrays` by name, as those of `read_arrays`, but mapped anew at each request,
+    so that the pages of one that is no longer held take no room.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = check(path)
+        self._names = list(map_arrays(path)[0])
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return map_arrays(self._path)[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

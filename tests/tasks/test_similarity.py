@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from entity_transformers import artifacts
+from entity_transformers.streamed import ArrayFile
 from entity_transformers.tasks import similarity
 from entity_transformers.tasks.similarity import CHUNK, measure_similarity, summarise_similarity
 
@@ -105,9 +106,7 @@ def test_memory_does_not_grow_with_the_mentions(tmp_path):
     artifacts.write_arrays(tmp_path / "mentions.safetensors", arrays)
     del arrays, ones
     tracemalloc.start()
-    summary = summarise_similarity(
-        artifacts.ArrayFile(tmp_path / "mentions.safetensors"), {"nouns": ["NN"]}
-    )
+    summary = summarise_similarity(ArrayFile(tmp_path / "mentions.safetensors"), {"nouns": ["NN"]})
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert summary["nouns"]["context"]["on"]["mention_similarity"] == pytest.approx(1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from entity_transformers.artifacts import ArrayFile, write_json
+from entity_transformers.artifacts import write_json
+from entity_transformers.streamed import ArrayFile
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.similarity import summarise_similarity
 

@@ -43,7 +43,7 @@ def summarise_similarity(
     and in context, entities on and off.
 
     Vectors are read in pieces, and each array is asked for when its turn comes, so that
-    `artifacts.ArrayFile` needs no memory that grows with them. A vector that is not finite raises
+    `streamed.ArrayFile` needs no memory that grows with them. A vector that is not finite raises
     ValueError.
     """
     result: dict[str, Any] = {}
