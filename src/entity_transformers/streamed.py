@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ import numpy as np
 
 from entity_transformers.artifacts import atomic, check, map_arrays
 
-TYPES = {"uint16": "U16", "int32": "I32", "int64": "I64"}
+TYPES = {"uint8": "U8", "uint16": "U16", "float16": "F16", "int32": "I32", "int64": "I64"}
 """safetensors' names of the types that can be written, in its order, the last of which comes first
 in a file.
 """
@@ -24,7 +25,7 @@ CHUNK = 1 << 20  # numbers that are looked up at once
 
 
 class ArrayWriter:
-    """Named arrays [N] that grow, each in a nameless file of ``folder`` until they are whole.
+    """Named arrays [N, ...] that grow, each in a nameless file of ``folder`` until they are whole.
 
     metadata  the file's, as of `artifacts.write_arrays`
     tables    by name of an array, the numbers [2^16] that stand for its own in the end
@@ -34,18 +35,21 @@ class ArrayWriter:
         self._folder, self._files = folder, files
         self._spools: dict[str, IO[bytes]] = {}
         self._types: dict[str, np.dtype[Any]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self.metadata: Mapping[str, Any] = {}
         self.tables: dict[str, np.ndarray] = {}
 
     def append(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """More of each array, of the type that it began with."""
+        """More rows of each array, of the type and shape that it began with."""
         for name, array in arrays.items():
             if name not in self._spools:
                 spool = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
                 self._spools[name] = self._files.enter_context(spool)
-                self._types[name] = array.dtype
+                self._types[name], self._shapes[name] = array.dtype, array.shape[1:]
             if array.dtype != self._types[name]:
                 raise TypeError(f"{name}: {array.dtype} after {self._types[name]}")
+            if (row := array.shape[1:]) != self._shapes[name]:
+                raise ValueError(f"{name}: rows of {row} after rows of {self._shapes[name]}")
             self._spools[name].write(np.ascontiguousarray(array).data)
 
     def write(self, path: Path) -> None:
@@ -57,10 +61,10 @@ class ArrayWriter:
         end = 0
         for name in order:
             begin, end = end, end + self._spools[name].tell()
-            kind = self._types[name]
+            kind, row = self._types[name], self._shapes[name]
             header[name] = {
                 "dtype": TYPES[kind.name],
-                "shape": [(end - begin) // kind.itemsize],
+                "shape": [(end - begin) // (kind.itemsize * math.prod(row)), *row],
                 "data_offsets": [begin, end],
             }
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()

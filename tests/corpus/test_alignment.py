@@ -207,6 +207,33 @@ def test_the_first_documents_keep_their_labels(tokenizer: Tokenizer) -> None:
     assert labelled.head(None) is labelled.head(2) is labelled
 
 
+@pytest.mark.parametrize("most", [1, 6, 12, 30, 1000])
+def test_parts_are_whole_documents_that_follow_one_another(tokenizer, most: int) -> None:
+    documents = [make_document(TEXT[:n], CHAINS[: n > 2]) for n in (5, 3, 9, 1, 4)]
+    aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+    whole = give(replace(aligned, layers={"resolver:names": aligned.gold * 2}), "gold")
+    slices = list(whole.parts(most))
+    assert [d for part in slices for d in range(5)[part]] == list(range(5))
+    parts = [whole.part(part) for part in slices]
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        assert len(part.tokens) <= most or len(part) == 1
+        assert following is None or len(part.tokens) + following.offsets[1] > most
+        assert part.offsets[0] == 0
+        assert part.offsets[-1] == len(part.tokens)
+    for name in ("tokens", "gold", "mentions", "words", "tags", "bytes", "given"):
+        joined = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(joined, getattr(whole, name))
+    layers = np.concatenate([part.layers["resolver:names"] for part in parts])
+    np.testing.assert_array_equal(layers, aligned.gold * 2)
+    assert sum((part.names for part in parts), ()) == whole.names
+
+
+def test_a_split_without_documents_is_one_empty_part(tokenizer) -> None:
+    empty = align_split([], tokenizer, split="dev", policy="outermost", spacing="natural")
+    (part,) = empty.parts(5)
+    assert (len(empty.part(part)), empty.part(part).offsets.tolist()) == (0, [0])
+
+
 @pytest.mark.parametrize(
     "arrays",
     [

@@ -20,7 +20,7 @@ from entity_transformers.corpus.parts import split_parts
 from entity_transformers.corpus.rows import to_row
 from entity_transformers.resolve.layers import add_layer
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.streamed import arrays_writer
+from entity_transformers.streamed import TYPES, arrays_writer
 from entity_transformers.study.params import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,6 +110,34 @@ def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
     numbers = np.repeat(np.arange(40), 50_000)
     assert np.array_equal(arrays["tokens"], numbers)
     assert np.array_equal(arrays["tags"], 2**16 - 1 - numbers)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(tmp_path, rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    shapes = {"b": (3,), "a": (2, 3), "c": ()}
+    arrays = {
+        f"{name}_{kind}": generator.integers(0, 99, (rows, *shape)).astype(kind)
+        for name, shape in shapes.items()
+        for kind in TYPES
+    }
+    write_arrays(tmp_path / "once.safetensors", arrays, {"who": "é"})
+    with arrays_writer(tmp_path / "parts.safetensors") as writer:
+        writer.metadata = {"who": "é"}
+        for piece in (slice(0, 2), slice(2, 2), slice(2, None)):
+            writer.append({name: array[piece] for name, array in arrays.items()})
+    once, parts = (tmp_path / f"{name}.safetensors" for name in ("once", "parts"))
+    assert parts.read_bytes() == once.read_bytes()
+
+
+def test_rows_of_another_shape_are_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match=r"x: rows of \(2,\) after rows of \(3,\)"),
+        arrays_writer(tmp_path / "a.safetensors") as writer,
+    ):
+        writer.append({"x": np.zeros((1, 3), np.int32)})
+        writer.append({"x": np.zeros((1, 2), np.int32)})
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_array_of_another_type_is_refused(tmp_path: Path) -> None:

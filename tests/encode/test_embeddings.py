@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tiny import lively_model
-from written import LEXICON, write_documents
+from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
@@ -21,7 +21,7 @@ from entity_transformers.encode import (
     embed_words,
     embed_words_in_context,
     index_words,
-    join_mentions,
+    number_on,
 )
 from entity_transformers.encode.mentions import find_head, find_heads
 from entity_transformers.encode.words import check_same
@@ -182,27 +182,51 @@ def test_words_in_documents_equal_one_window_at_a_time(model, documents, corpus,
 
 def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenizer):
     train, dev = documents[:4], documents[4:]
-    words, places = index_words({"train": train, "dev": dev})
-    assert len(words) == len(set(words))
-    assert [words[i] for i in places["dev"]] == [
-        word for document in dev for word in document.words
-    ]
+    vocabulary: dict[str, int] = {}
+    places = list(index_words({"train": train, "dev": dev}, vocabulary))
+    words = list(vocabulary)
+    assert [split for split, _ in places] == ["train"] * 4 + ["dev"] * 3
+    for document, (_, rows) in zip(documents, places, strict=True):
+        assert rows.dtype == np.int32
+        assert [words[i] for i in rows] == list(document.words)
     how = {"window": WINDOW, "pooling": "last", "batch": 4}
-    arrays = embed_splits(
+    parts = embed_splits(
         model, {"train": (train, corpus), "dev": (dev, corpus)}, tokenizer, context="word", **how
     )
-    assert arrays["vectors"].shape == (len(words), 16)
-    assert arrays["dev"].tolist() == places["dev"].tolist()
-    context = embed_splits(
-        model,
-        {"train": (documents, corpus), "dev": (documents, corpus)},
-        tokenizer,
-        context="sentence",
-        **how,
+    arrays = join_parts(parts)
+    assert_close(arrays["vectors"], embed_words(model, words, tokenizer, **how))
+    assert arrays["dev"].tolist() == np.concatenate([rows for _, rows in places[4:]]).tolist()
+    context = join_parts(
+        embed_splits(
+            model,
+            {"train": (documents, corpus), "dev": (documents, corpus)},
+            tokenizer,
+            context="sentence",
+            **how,
+        )
     )
     total = sum(len(document.words) for document in documents)
     assert context["dev"].tolist() == list(range(total, 2 * total))
     assert (context["vectors"][:total] == context["vectors"][total:]).all()
+
+
+@pytest.mark.parametrize("context", ["word", "sentence", "document"])
+@pytest.mark.parametrize("tokens", [1, 5, 60])
+def test_words_come_in_parts_that_make_the_whole(
+    model, documents, corpus, tokenizer, context, tokens
+):
+    how = {"context": context, "window": WINDOW, "pooling": "mean", "batch": 3}
+    splits = {"train": (documents[:4], corpus.head(4)), "dev": (documents, corpus)}
+    whole = join_parts(embed_splits(model, splits, tokenizer, **how))
+    parts = list(embed_splits(model, splits, tokenizer, **how, tokens=tokens))
+    vectors = [part["vectors"] for part in parts if "vectors" in part]
+    assert len(vectors) > 2 or (context, tokens) == ("word", 60)
+    joined = join_parts(parts)
+    assert joined.keys() == whole.keys() == {"vectors", "train", "dev"}
+    for split in splits:
+        assert joined[split].dtype == np.int32
+        assert joined[split].tolist() == whole[split].tolist()
+    assert_close(joined["vectors"], whole["vectors"])
 
 
 @pytest.mark.parametrize(
@@ -328,12 +352,31 @@ def test_mentions_of_two_splits_are_joined_with_entities_apart(model, documents,
     part = embed_mentions(
         model, documents, corpus, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
     )
-    joined = join_mentions([part, part])
+    joined = join_parts(number_on([part, part]))
     m, e = len(part["entity"]), len(part["memory_on"])
     assert joined["entity"].dtype == np.int32
     assert (joined["entity"][m:] - joined["entity"][:m] == e).all()
     assert joined["memory_off"].shape == (2 * e, 16)
     assert (joined["context_on"][m:] == part["context_on"]).all()
+
+
+@pytest.mark.parametrize("tokens", [1, 60])
+def test_mentions_of_parts_are_those_of_the_whole(model, documents, corpus, tokenizer, tokens):
+    """What a part takes to itself, entities, chains and memories, never leaves its document."""
+    how = {"window": WINDOW, "pooling": "last", "batch": 3}
+    whole = embed_mentions(model, documents, corpus, tokenizer, GROUPS, **how)
+    parts = list(corpus.parts(tokens))
+    assert len(parts) > 2
+    joined = join_parts(
+        number_on(
+            embed_mentions(model, documents[part], corpus.part(part), tokenizer, GROUPS, **how)
+            for part in parts
+        )
+    )
+    assert joined["entity"].tolist() == whole["entity"].tolist()
+    assert joined["group"].tolist() == whole["group"].tolist()
+    for name in MENTION_ARRAYS[:-2]:
+        assert_close(joined[name], whole[name])
 
 
 def test_documents_without_tags_mentions_or_anything_are_defined(model, documents, tokenizer):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny import lively_model
 from torch import Tensor
-from written import write_documents
+from written import join_parts, write_documents
 
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
@@ -74,14 +74,16 @@ def check(
 
 
 def embed(model: ELMo, documents, corpus, tokenizer, context: str) -> dict[str, np.ndarray]:
-    arrays = embed_splits(
-        model.encoder(layers=True),
-        {"dev": (documents, corpus)},
-        tokenizer,
-        context=context,  # type: ignore[arg-type]
-        window=WINDOW,
-        pooling="last",
-        batch=4,
+    arrays = join_parts(
+        embed_splits(
+            model.encoder(layers=True),
+            {"dev": (documents, corpus)},
+            tokenizer,
+            context=context,  # type: ignore[arg-type]
+            window=WINDOW,
+            pooling="last",
+            batch=4,
+        )
     )
     return arrays | model.split_layers(arrays["vectors"])
 

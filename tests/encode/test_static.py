@@ -12,7 +12,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from written import LEXICON, write_documents
+from written import LEXICON, join_parts, write_documents
 
 from entity_transformers import encode
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
@@ -113,8 +113,8 @@ def test_words_have_their_vectors_in_every_split(
 ) -> None:
     splits = {"dev": documents[:5], "test": documents[5:]}
     pairs = {split: (part, corpus) for split, part in splits.items()}
-    expected = encode.embed_splits(bag, pairs, tokenizer, context="word", **HOW)
-    found = embed_splits(vectors, splits)
+    expected = join_parts(encode.embed_splits(bag, pairs, tokenizer, context="word", **HOW))
+    found = join_parts(embed_splits(vectors, splits))
     assert found.keys() == expected.keys() == {"vectors", "dev", "test"}
     for name, array in expected.items():
         assert found[name].dtype == array.dtype

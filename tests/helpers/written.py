@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from entity_transformers.corpus.document import Document, Mention
@@ -50,3 +52,12 @@ def _write(
     )
     tags = tuple(LEXICON[word] for word in words)
     return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), kept, tags)
+
+
+def join_parts(parts: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Arrays that come part by part, as the file that holds them has them."""
+    found: dict[str, list[np.ndarray]] = {}
+    for part in parts:
+        for name, array in part.items():
+            found.setdefault(name, []).append(array)
+    return {name: np.concatenate(arrays) for name, arrays in found.items()}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.artifacts import read_tokenizer, write_arrays
+from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS
-from entity_transformers.encode import embed_mentions, embed_splits, join_mentions
+from entity_transformers.encode import PART, embed_mentions, embed_splits, number_on
+from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import Params
 
 
@@ -33,19 +34,22 @@ def extract_embeddings(
         for s in SPLITS
     }
     filled = {split: pair for split, pair in splits.items() if pair[0]}
-    words = embed_splits(
-        trained.encoder(layers=True), filled, tokenizer, context=section.ner_context, **how
-    )
-    words |= trained.split_layers(words["vectors"])
+    facts = {"model": model, "seed": seed}
+    with arrays_writer(output / "words.safetensors") as words:
+        words.metadata = facts
+        encoder = trained.encoder(layers=True)
+        for part in embed_splits(encoder, filled, tokenizer, context=section.ner_context, **how):
+            layers = trained.split_layers(part["vectors"]) if "vectors" in part else {}
+            words.append(part | layers)
     reader = trained.encoder()
-    compared = [filled[split] for split in section.splits if split in filled]
-    mentions = join_mentions(
-        embed_mentions(reader, documents, aligned, tokenizer, params.similarity.groups, **how)
-        for documents, aligned in compared
+    parts = (
+        embed_mentions(
+            reader, documents[part], aligned.part(part), tokenizer, params.similarity.groups, **how
+        )
+        for documents, aligned in (filled[split] for split in section.splits if split in filled)
+        for part in aligned.parts(PART)
     )
-    write_arrays(output / "words.safetensors", words, {"model": model, "seed": seed})
-    write_arrays(
-        output / "mentions.safetensors",
-        mentions,
-        {"model": model, "seed": seed, "groups": list(params.similarity.groups)},
-    )
+    with arrays_writer(output / "mentions.safetensors") as mentions:
+        mentions.metadata = facts | {"groups": list(params.similarity.groups)}
+        for part in number_on(parts):
+            mentions.append(part)

@@ -7,7 +7,7 @@ predicted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -148,18 +148,35 @@ class AlignedCorpus:
 
     def head(self, documents: int | None) -> AlignedCorpus:
         """The first ``documents`` documents (all of them for None)."""
-        if documents is None or documents >= len(self):
-            return self
-        end = int(self.offsets[documents])
-        cut = {name: getattr(self, name)[:end] for name in TOKEN_ARRAYS}
+        whole = documents is None or documents >= len(self)
+        return self if whole else self.part(slice(0, documents))
+
+    def part(self, documents: slice) -> AlignedCorpus:
+        """Consecutive documents, which keep their numbers of entities and mentions."""
+        first, last, _ = documents.indices(len(self))
+        offsets = self.offsets[first : max(first, last) + 1]
+        inside = slice(int(offsets[0]), int(offsets[-1]))
         return replace(
             self,
-            names=self.names[:documents],
-            offsets=self.offsets[: documents + 1],
-            layers={name: layer[:end] for name, layer in self.layers.items()},
-            given=None if self.given is None else self.given[:end],
-            **cut,
+            names=self.names[documents],
+            offsets=offsets - offsets[0],
+            layers={name: layer[inside] for name, layer in self.layers.items()},
+            given=None if self.given is None else self.given[inside],
+            **{name: getattr(self, name)[inside] for name in TOKEN_ARRAYS},
         )
+
+    def parts(self, tokens: int) -> Iterator[slice]:
+        """Consecutive documents of at most ``tokens`` tokens together, or one that is longer; one
+        empty part of a split without any.
+        """
+        first = 0
+        while first < len(self):
+            end = np.searchsorted(self.offsets, self.offsets[first] + tokens, side="right") - 1
+            last = max(first + 1, int(end))
+            yield slice(first, last)
+            first = last
+        if not len(self):
+            yield slice(0, 0)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and metadata for `artifacts.write_arrays`; `load` is the way back."""

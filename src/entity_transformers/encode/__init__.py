@@ -2,8 +2,9 @@
 as the float16 they are stored in.
 """
 
-from entity_transformers.encode.mentions import MENTION_ARRAYS, embed_mentions, join_mentions
+from entity_transformers.encode.mentions import MENTION_ARRAYS, embed_mentions, number_on
 from entity_transformers.encode.words import (
+    PART,
     embed_splits,
     embed_words,
     embed_words_in_context,
@@ -12,10 +13,11 @@ from entity_transformers.encode.words import (
 
 __all__ = [
     "MENTION_ARRAYS",
+    "PART",
     "embed_mentions",
     "embed_splits",
     "embed_words",
     "embed_words_in_context",
     "index_words",
-    "join_mentions",
+    "number_on",
 ]

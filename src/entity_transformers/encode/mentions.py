@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,8 +117,8 @@ def embed_mentions(
     pooling: Pooling,
     batch: int,
 ) -> dict[str, np.ndarray]:
-    """mentions.safetensors of one split: vectors of the head words of M mentions and the memory of
-    E entities (table 4).
+    """mentions.safetensors of a split or of some of its documents: vectors of the head words of M
+    mentions and the memory of E entities (table 4).
 
     word_on, word_off        float16 [M, width]  the word without context, reading its entity's
                              vector (memory_on), and without entities
@@ -204,14 +204,11 @@ def _embed_distinct(
     return distinct[[place[pair] for pair in pairs]]
 
 
-def join_mentions(parts: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Several splits' arrays of `embed_mentions` as one, the entities of each numbered after those
-    of the splits before it.
+def number_on(parts: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
+    """The arrays of `embed_mentions` of parts that follow one another, the entities of each
+    numbered after those of the parts before it.
     """
-    parts = list(parts)
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in MENTION_ARRAYS}
-    starts = np.cumsum([0, *(len(part["memory_on"]) for part in parts)])
-    joined["entity"] = np.concatenate(
-        [part["entity"] + start for part, start in zip(parts, starts, strict=False)]
-    ).astype(np.int32)
-    return joined
+    start = 0
+    for part in parts:
+        yield {**part, "entity": (part["entity"] + start).astype(np.int32)}
+        start += len(part["memory_on"])

@@ -18,6 +18,7 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 
 Pooling = Literal["last", "first", "mean"]
+CHUNK = 4096
 
 
 def pool_slots(slots: np.ndarray, pooling: Pooling) -> np.ndarray:
@@ -57,7 +58,12 @@ class SlotSums:
 
     def mean(self) -> np.ndarray:
         """float16 [slots, width]; zeros for a slot without tokens."""
-        return (self.sums.cpu().numpy() / np.maximum(self.counts, 1)[:, None]).astype(np.float16)
+        sums, counts = self.sums.cpu().numpy(), np.maximum(self.counts, 1)[:, None]
+        means = np.empty(sums.shape, np.float16)
+        for start in range(0, len(sums), CHUNK):  # each in float64 for a moment
+            some = slice(start, start + CHUNK)
+            means[some] = sums[some] / counts[some]
+        return means
 
 
 @torch.inference_mode()

@@ -4,7 +4,7 @@ tokens, but a word has its one vector wherever it stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -16,13 +16,15 @@ from entity_transformers.models.static.vectors import WordVectors
 
 
 def embed_splits(
-    vectors: WordVectors, splits: Mapping[str, Sequence[Document]]
-) -> dict[str, np.ndarray]:
-    """words.safetensors: ``vectors`` float16 [V, width], a row per distinct word, and for each
-    split the row of each of its words, int32 [words].
+    vectors: WordVectors, splits: Mapping[str, Iterable[Document]]
+) -> Iterator[dict[str, np.ndarray]]:
+    """words.safetensors, part by part: for each split the row of each of its words, int32 [words],
+    and ``vectors`` float16 [V, width], a row per distinct word.
     """
-    words, places = index_words(splits)
-    return {"vectors": vectors.look_up(words).astype(np.float16), **places}
+    vocabulary: dict[str, int] = {}
+    for split, places in index_words(splits, vocabulary):
+        yield {split: places}
+    yield {"vectors": vectors.look_up(list(vocabulary)).astype(np.float16)}
 
 
 def embed_mentions(
@@ -31,7 +33,7 @@ def embed_mentions(
     corpus: AlignedCorpus,
     groups: Mapping[str, Sequence[str]],
 ) -> dict[str, np.ndarray]:
-    """mentions.safetensors of one split (`encode.mentions.embed_mentions`). A head word is the same
+    """mentions.safetensors of documents (`encode.mentions.embed_mentions`). A head word is the same
     in and out of context; an entity's vector is that of the last word of its latest mention.
     """
     check_same(documents, corpus)

@@ -4,7 +4,9 @@ document.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,31 +15,24 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import spelled_out
-from entity_transformers.encode.pooling import Pooling, cut_long, embed_sequences, pool_slots
+from entity_transformers.encode.pooling import CHUNK, Pooling, cut_long, embed_sequences, pool_slots
 from entity_transformers.models.base import LanguageModel
 
 Context = Literal["word", "sentence", "document"]
+PART = 1 << 18
+"""Tokens of a text, or distinct words, whose vectors are made before they are written."""
 
 
 def index_words(
-    splits: Mapping[str, Sequence[Document]],
-) -> tuple[list[str], dict[str, np.ndarray]]:
-    """The distinct words of all splits in order of appearance, and for each split the place of each
-    of its words, int32 [words].
+    splits: Mapping[str, Iterable[Document]], vocabulary: dict[str, int]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The split of each document and the place of each of its words in ``vocabulary``, int32
+    [words], which gets the distinct words of all splits in order of appearance.
     """
-    vocabulary: dict[str, int] = {}
-    places = {
-        split: np.fromiter(
-            (
-                vocabulary.setdefault(word, len(vocabulary))
-                for document in documents
-                for word in document.words
-            ),
-            np.int32,
-        )
-        for split, documents in splits.items()
-    }
-    return list(vocabulary), places
+    for split, documents in splits.items():
+        for document in documents:
+            numbers = (vocabulary.setdefault(word, len(vocabulary)) for word in document.words)
+            yield split, np.fromiter(numbers, np.int32, len(document.words))
 
 
 def embed_words(
@@ -56,20 +51,26 @@ def embed_words(
     A space precedes it, and the Penn Treebank's quotes are encoded as in running text. A word of
     more tokens than the window is read in several parts.
     """
-    with spelled_out(tokenizer):
-        encodings = tokenizer.encode_batch(
-            [" " + QUOTES.get(word, word) for word in words], add_special_tokens=False
-        )
-    tokens = [encoding.ids for encoding in encodings]
-    lengths = np.array([len(ids) for ids in tokens], np.int64)
+    flat, lengths = _encode_words(words, tokenizer)
     slots = np.repeat(np.arange(len(words)), lengths)
     bounds = cut_long(np.concatenate([[0], np.cumsum(lengths)]), window)
     if given is not None:
         given = given[slots[bounds[:-1]]]
-    flat = np.array([token for ids in tokens for token in ids], np.int32)
     return embed_sequences(
         model, flat, bounds, pool_slots(slots, pooling), len(words), batch=batch, given=given
     )
+
+
+def _encode_words(words: Sequence[str], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens int32 [N] of the words, one after another, and how many each has, int64 [words]."""
+    tokens, lengths = array("i"), array("q")
+    with spelled_out(tokenizer):
+        for start in range(0, len(words), CHUNK):
+            texts = [" " + QUOTES.get(word, word) for word in words[start : start + CHUNK]]
+            for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
+                tokens.extend(encoding.ids)
+                lengths.append(len(encoding))
+    return np.array(tokens, np.int32), np.array(lengths, np.int64)
 
 
 def embed_words_in_context(
@@ -82,7 +83,7 @@ def embed_words_in_context(
     pooling: Pooling,
     batch: int,
 ) -> np.ndarray:
-    """Every word in its sentence or document, without entities: float16 [words of the split,
+    """Every word in its sentence or document, without entities: float16 [words of the documents,
     width].
 
     A sentence is read alone; a document starts with ``<|endoftext|>`` and is read in consecutive
@@ -126,26 +127,33 @@ def embed_splits(
     window: int,
     pooling: Pooling,
     batch: int,
-) -> dict[str, np.ndarray]:
-    """words.safetensors: ``vectors`` float16 [V, width], and for each split the row of each of its
-    words, int32 [words].
+    tokens: int = PART,
+) -> Iterator[dict[str, np.ndarray]]:
+    """words.safetensors, part by part: ``vectors`` float16 [V, width], and for each split the row
+    of each of its words, int32 [words].
 
-    Context ``word``: one row per distinct word; otherwise one per word of the text.
+    Context ``word``: one row per distinct word; otherwise one per word of the text. ``tokens`` are
+    read in one part: documents of so many together, or as many distinct words.
     """
     how: dict[str, Any] = {"window": window, "pooling": pooling, "batch": batch}
     if context == "word":
-        words, places = index_words({split: documents for split, (documents, _) in splits.items()})
-        return {"vectors": embed_words(model, words, tokenizer, **how), **places}
-    parts = {
-        split: embed_words_in_context(model, *pair, context=context, **how)
-        for split, pair in splits.items()
-    }
-    ends = np.cumsum([len(part) for part in parts.values()])
-    rows = {
-        split: np.arange(end - len(part), end, dtype=np.int32)
-        for (split, part), end in zip(parts.items(), ends, strict=True)
-    }
-    return {"vectors": np.concatenate(list(parts.values())), **rows}
+        vocabulary: dict[str, int] = {}
+        texts = {split: documents for split, (documents, _) in splits.items()}
+        for split, places in index_words(texts, vocabulary):
+            yield {split: places}
+        words = iter(vocabulary)
+        for start in range(0, max(1, len(vocabulary)), tokens):
+            some = list(itertools.islice(words, min(tokens, len(vocabulary) - start)))
+            yield {"vectors": embed_words(model, some, tokenizer, **how)}
+        return
+    end = 0
+    for split, (documents, corpus) in splits.items():
+        for part in corpus.parts(tokens):
+            vectors = embed_words_in_context(
+                model, documents[part], corpus.part(part), context=context, **how
+            )
+            end += len(vectors)
+            yield {"vectors": vectors, split: np.arange(end - len(vectors), end, dtype=np.int32)}
 
 
 def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.static import require
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS
-from entity_transformers.encode import join_mentions
+from entity_transformers.encode import PART, number_on
 from entity_transformers.encode.static import embed_mentions, embed_splits
+from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import Params
 
 
@@ -25,17 +25,22 @@ def extract_embeddings(
     documents: dict[str, Documents] = {s: Documents(corpus / f"{s}.jsonl") for s in SPLITS}
     filled = {split: found for split, found in documents.items() if found}
     groups = params.similarity.groups
-    parts = (
-        embed_mentions(vectors, filled[split], _load(corpus, split), groups)
+    facts = {"model": model, "seed": seed}
+    with arrays_writer(output / "words.safetensors") as words:
+        words.metadata = facts
+        for part in embed_splits(vectors, filled):
+            words.append(part)
+    pairs = (
+        (documents[split], AlignedCorpus.load(corpus / f"{split}.safetensors"))
         for split in params.embeddings.splits
         if split in filled
     )
-    facts = {"model": model, "seed": seed}
-    write_arrays(output / "words.safetensors", embed_splits(vectors, filled), facts)
-    write_arrays(
-        output / "mentions.safetensors", join_mentions(parts), facts | {"groups": list(groups)}
+    parts = (
+        embed_mentions(vectors, texts[part], aligned.part(part), groups)
+        for texts, aligned in pairs
+        for part in aligned.parts(PART)
     )
-
-
-def _load(corpus: Path, split: str) -> AlignedCorpus:
-    return AlignedCorpus.load(corpus / f"{split}.safetensors")
+    with arrays_writer(output / "mentions.safetensors") as mentions:
+        mentions.metadata = facts | {"groups": list(groups)}
+        for part in number_on(parts):
+            mentions.append(part)
