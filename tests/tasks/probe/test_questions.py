@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from written import write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document, Mention
@@ -178,6 +180,28 @@ def test_the_later_mentions_of_a_split_are_those_whose_entity_came_before(docume
             later += place.entity in seen
             seen.add(place.entity)
     assert questions.later == later > len(questions)
+
+
+def test_a_window_is_made_when_it_is_asked_for_and_another_is_unknown(documents, corpus):
+    windows = ask(documents, corpus, GROUPS, window=16, tokens="head").windows
+    first = next(iter(windows))
+    assert list(windows) == sorted(windows)
+    assert windows[first] is not windows[first]
+    assert first + 1 not in windows
+    assert windows.get(10**9) is None
+
+
+def test_questions_take_less_than_a_hundred_bytes_per_mention():
+    """Windows as arrays of their own took 650."""
+    documents = write_documents(300, longest=120, mentions=60, longest_mention=2)
+    corpus = align(*documents)
+    tracemalloc.start()
+    questions = ask(documents, corpus, GROUPS, window=32, tokens="head")
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert questions.mentions > 2500
+    assert len(questions) > 1000
+    assert held / questions.mentions < 100
 
 
 def test_a_mention_that_the_windows_edge_cuts_is_neither_asked_nor_a_candidate():

@@ -7,7 +7,8 @@ questions.
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -61,11 +62,43 @@ class WindowQuestions:
     same: np.ndarray
 
 
+class AskedWindows(Mapping[int, WindowQuestions]):
+    """The windows that have questions, by their first token in the split's arrays, in reading
+    order. Each is made when it is asked for: of a mention, what is kept are three numbers.
+    """
+
+    def __init__(self) -> None:
+        self._firsts, self._numbers = array("q"), array("q")  # of a window: token, first question
+        self._bounds, self._mentions = array("q", [0]), array("i")  # start in the window, end, who
+
+    def add(self, first: int, number: int, spans: np.ndarray) -> None:
+        """The next window, of mentions int64 [M, 3]: start and end in it, entity; ``number`` is
+        that of its first question.
+        """
+        self._firsts.append(first)
+        self._numbers.append(number)
+        self._mentions.frombytes(spans.astype(np.intc).tobytes())
+        self._bounds.append(self._bounds[-1] + len(spans))
+
+    def __getitem__(self, first: int) -> WindowQuestions:
+        i = bisect_left(self._firsts, first)
+        if i == len(self._firsts) or self._firsts[i] != first:
+            raise KeyError(first)
+        spans = self._mentions[3 * self._bounds[i] : 3 * self._bounds[i + 1]]
+        return _ask_window(np.array(spans, np.int64).reshape(-1, 3), self._numbers[i])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._firsts)
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+
 @dataclass(frozen=True)
 class Questions:
     """All questions of a split.
 
-    windows     by the window's first token in the split's arrays
+    windows     by the window's first token in the split's arrays (`AskedWindows`)
     document    int64 [Q]
     group       int64 [Q]      group of the asking mention's head word, -1 for none
     candidates  int64 [Q]      how many mentions there are to choose from
@@ -100,15 +133,20 @@ def find_places(
     ``tokens``: the head word's tokens are probed or all of the mention's.
     """
     group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
-    changes = np.flatnonzero(np.diff(corpus.mentions, prepend=-1, append=-1))
-    for start, end in pairwise(changes.tolist()):
-        if corpus.mentions[start] < 0:
-            continue
-        d = int(np.searchsorted(corpus.offsets, start, side="right")) - 1
-        low, high, tag = _find_head_tokens(corpus, start, end, frozenset(group_of))
-        word = documents[d].words[int(corpus.words[low])].lower()
-        span = (low, high) if tokens == "head" else (start, end)
-        yield Place(d, *span, int(corpus.gold[start]), group_of.get(tag, -1), word)
+    members = frozenset(group_of)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        inside = corpus.mentions[part]
+        changes = np.flatnonzero(np.diff(inside, prepend=-1, append=-1))
+        for begin, stop in pairwise(changes.tolist()):
+            if inside[begin] < 0:
+                continue
+            start, end = part.start + begin, part.start + stop
+            low, high, tag = _find_head_tokens(corpus, start, end, members)
+            word = documents[d].words[int(corpus.words[low])].lower()
+            if tokens == "head":
+                start, end = low, high
+            yield Place(d, start, end, int(corpus.gold[start]), group_of.get(tag, -1), word)
 
 
 def _find_head_tokens(
@@ -140,33 +178,35 @@ def ask(
     are not the corpus's raise ValueError.
     """
     check_same(documents, corpus)
-    mentions: Counter[tuple[int, int]] = Counter()  # of each entity of each document
+    seen: tuple[int, set[int]] = (-1, set())  # a document and those of its entities that were met
+    mentions = later = 0
 
     def list_places() -> Iterator[Place]:
+        nonlocal seen, mentions, later
         for place in find_places(documents, corpus, groups, tokens):
-            mentions[place.document, place.entity] += 1
+            seen = seen if seen[0] == place.document else (place.document, set())
+            mentions += 1
+            later += place.entity in seen[1]
+            seen[1].add(place.entity)
             yield place
 
-    windows: dict[int, WindowQuestions] = {}
-    rows: list[tuple[int, int, int]] = []
-    scores: list[np.ndarray] = [np.zeros((0, len(BASELINES)))]
+    windows, rows, scores = AskedWindows(), array("q"), array("d")
     for first, inside in _by_window(list_places(), corpus.offsets, window):
-        asked = _ask_window(inside, first, len(rows))
+        number = len(rows) // 3
+        spans = np.array(
+            [(place.start - first, place.end - first, place.entity) for place in inside]
+        )
+        asked = _ask_window(spans, number)
         if len(asked.numbers):
-            windows[first] = asked
-            rows += [(inside[i].document, inside[i].group, i) for i in asked.askers.tolist()]
-            scores.append(_score_baselines([place.word for place in inside], asked))
+            windows.add(first, number, spans)
+            for i in asked.askers.tolist():
+                rows.extend((inside[i].document, inside[i].group, i))
+            scores.frombytes(_score_baselines([place.word for place in inside], asked).tobytes())
     document, group, candidates = np.array(rows, np.int64).reshape(-1, 3).T
-    baselines = dict(zip(BASELINES, np.concatenate(scores).T, strict=True))
+    answers = np.array(scores).reshape(-1, len(BASELINES)).T
+    baselines = dict(zip(BASELINES, answers, strict=True))
     return Questions(
-        windows,
-        document,
-        group,
-        candidates,
-        baselines,
-        len(documents),
-        mentions.total(),
-        mentions.total() - len(mentions),
+        windows, document, group, candidates, baselines, len(documents), mentions, later
     )
 
 
@@ -186,18 +226,18 @@ def _by_window(
             yield first, whole
 
 
-def _ask_window(places: Sequence[Place], first: int, number: int) -> WindowQuestions:
-    """The questions of one window that begins at token ``first``, numbered from ``number``."""
-    entity = np.array([place.entity for place in places])
-    earlier = np.tri(len(places), k=-1, dtype=bool)
+def _ask_window(spans: np.ndarray, number: int) -> WindowQuestions:
+    """The questions of one window, numbered from ``number``; ``spans`` as of `AskedWindows.add`."""
+    starts, ends, entity = spans.T
+    earlier = np.tri(len(spans), k=-1, dtype=bool)
     same = entity[:, None] == entity[None, :]
     askers = np.flatnonzero((earlier & same).any(1))
     return WindowQuestions(
         numbers=number + np.arange(len(askers)),
         askers=askers,
-        queries=np.array([place.end - 1 - first for place in places], np.int64)[askers],
-        tokens=np.concatenate([np.arange(place.start, place.end) for place in places]) - first,
-        firsts=np.cumsum([0, *(place.end - place.start for place in places[:-1])]),
+        queries=ends[askers] - 1,
+        tokens=np.concatenate([np.arange(*span) for span in zip(starts, ends, strict=True)]),
+        firsts=np.cumsum([0, *(ends - starts)[:-1]]),
         earlier=earlier[askers],
         same=same[askers],
     )
