@@ -3,22 +3,26 @@ memory of its command.
 
 A generated corpus at four sizes of each, the others as they are at the least. Seconds and megabytes
 per million words are the slopes of straight lines; the ratios are of seconds at the largest to the
-least size. The commands are the study's own. Each runs in a fork of a process that has run them all
-once, so that the import of libraries, which costs the same at any size, is no part of the seconds;
-and memory is what the fork has at most beyond one that does nothing.
+least size. The commands are the study's own. Each runs in a fork of a process that has imported
+what they import and done nothing else: this, which costs the same at any size, is no part of the
+seconds, and no memory that another command has freed is there to be used again. Memory is what the
+fork has at most beyond one that does nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import itertools
+import json
 import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,20 +117,40 @@ def list_commands(folder: Path) -> list[list[str]]:
     return [words[1:] for words in map(shlex.split, lines) if words[0] == "entity-transformers"]
 
 
-def measure(folder: Path, words: Sequence[str]) -> Cost:
-    """What a command costs in a process of its own."""
+def apart(work: Callable[[], object], what: str) -> Cost:
+    """Do this in a fork, and say what it cost; RuntimeError with ``what`` if it failed."""
     child = os.fork()
     if not child:
         code = 1
         try:
-            call(folder, words)
+            work()
             code = 0
         finally:
             os._exit(code)
     _, status, usage = os.wait4(child, 0)
     if status:
-        raise RuntimeError(f"{' '.join(words)} failed at {folder}")
+        raise RuntimeError(f"{what} failed")
     return Cost(usage.ru_utime, usage.ru_maxrss / 1024)
+
+
+def measure(folder: Path, words: Sequence[str]) -> Cost:
+    """What a command costs in a process of its own."""
+    return apart(lambda: call(folder, words), f"{' '.join(words)} at {folder}")
+
+
+def import_all(folder: Path, todo: Sequence[Sequence[str]]) -> None:
+    """Import what the commands import, which another process runs to find out."""
+    found = folder / "modules.json"
+
+    def run_once() -> None:
+        for words in todo:
+            call(folder, words)
+        found.write_text(json.dumps(sorted(sys.modules)))
+
+    apart(run_once, f"a command at {folder}")
+    for name in json.loads(found.read_text()):
+        with contextlib.suppress(Exception):  # what a library takes apart as it is imported
+            importlib.import_module(name)
 
 
 def call(folder: Path, words: Sequence[str]) -> None:
@@ -191,13 +215,13 @@ def main() -> None:
     costs: dict[Size, dict[str, Cost]] = {}
     with tempfile.TemporaryDirectory() as name:
         first = Path(name) / "first"
-        write_size(first, least, options.steps, options.models)
+        apart(partial(write_size, first, least, options.steps, options.models), str(first))
         todo = list_commands(first)
-        for words in todo:
-            call(first, words)
+        import_all(first, todo)
         for size in dict.fromkeys([*longer, *(one for sizes in others.values() for one in sizes)]):
             folder = Path(name) / f"{size.words}-{size.eighths}-{size.width}-{size.window}"
-            write_size(folder, size, options.steps, options.models)
+            write = partial(write_size, folder, size, options.steps, options.models)
+            apart(write, str(folder))
             costs[size] = run_size(folder, size, todo if size in longer else choose(todo))
     tell(Report(__doc__, COLUMNS, options), costs, longer, others)
 
