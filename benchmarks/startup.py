@@ -50,6 +50,7 @@ def list_study_commands(root: Path) -> dict[str, Command]:
         "snakemake": [*snakemake, "--cores", "1"],
         DVC: [str(BIN / "dvc"), "--version"],
         "dvc repro": [str(BIN / "dvc"), "repro", "dvc.yaml"],
+        "dvc repro --single-item": [str(BIN / "dvc"), "repro", "--single-item", "dvc.yaml"],
     }
 
 
@@ -60,7 +61,8 @@ PEERS = {
     "snakemake --list-rules": (SNAKEMAKE, 1.0),
     "snakemake -n": (SNAKEMAKE, None),
     "snakemake": (SNAKEMAKE, 2.0),
-    "dvc repro": (DVC, 2.0),
+    "dvc repro": (DVC, 2.0),  # reads the stages of every study of the checkout
+    "dvc repro --single-item": (DVC, 2.0),
 }
 
 

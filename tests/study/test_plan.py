@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_study import expand_stages
+from tiny_study import expand_stages, outs_of
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.cli import read_params
 from entity_transformers.kinds import KINDS
 from entity_transformers.study import plan as plans
 from entity_transformers.study.code import digest_modules, reach
-from entity_transformers.study.params import Params, parse
+from entity_transformers.study.params import Params, load, parse
 from entity_transformers.study.plan import Plan, find_code, list_code
 from entity_transformers.study.stages import CODE
 from entity_transformers.study.steps import STEPS
@@ -27,6 +27,7 @@ from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "studies" / "ontogum" / "params.yaml"
+STUDIES = sorted(path.parent.name for path in (ROOT / "studies").glob("*/params.yaml"))
 Stage = dict[str, Any]
 Change = Callable[[dict[str, Any]], None]
 
@@ -177,6 +178,20 @@ def test_what_is_added_retrains_no_other_model(change: Change, old_runs: str) ->
         assert {str(key) for key in stages[name]["params"]} == {
             str(key) for key in others[name]["params"]
         }
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_stages_come_after_those_whose_files_they_read(name: str) -> None:
+    """So `dvc repro --single-item`, which goes by the order of the file, does what `dvc repro` does
+    without reading every other study.
+    """
+    params = load(ROOT / "studies" / name / "params.yaml")
+    made: set[str] = set()
+    for stage, body in expand_stages(params).items():
+        own = [dep for dep in body.get("deps", []) if dep.startswith("results/")]
+        missing = [dep for dep in own if dep not in made and str(Path(dep).parent) not in made]
+        assert not missing, (stage, missing)
+        made |= outs_of(body)
 
 
 def test_another_kind_is_another_model() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,24 @@ def test_an_experiment_is_run_shown_and_compared(home: Path) -> None:
     ):
         last = curve.strip().splitlines()[-1]
         assert last.split(",")[list(curve.splitlines()[0].split(",")).index("dev_loss_on")] in page
+
+
+def test_a_study_is_repeated_without_reading_the_others(home: Path) -> None:
+    """By the order of its file: what a value changes is made anew, and all that comes of it."""
+    root = home if (home / "src").is_dir() else home.parents[1]
+    broken = root / "studies/other"
+    broken.mkdir(parents=True)
+    (broken / "dvc.yaml").write_text("stages: [")  # an error to whoever reads it
+    path = home / "params.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("learning_rate:", "learning_rate: 1.0e-5 #", 1))
+    assert path.read_text() != text
+    again = ("dvc", "repro", "--single-item", "dvc.yaml")
+    printed = run(*again, folder=home, PYTHONPATH=python_path(root / "src"))
+    ran = re.findall(r"^Running stage '(.+)'", printed, flags=re.MULTILINE)
+    assert "corpus" not in ran
+    assert {"lm@gpt2e-1", "perplexity@gpt2e-1", "report"} <= {*ran}
+    printed = run(*again, folder=home, PYTHONPATH=python_path(root / "src"))
+    assert not re.findall("Running stage", printed)
+    shutil.rmtree(broken)  # dvc status reads it
+    assert "up to date" in run("dvc", "status", "dvc.yaml", folder=home)
