@@ -4,6 +4,7 @@ tagger.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -94,8 +95,10 @@ def build_sentences(
         )
     unseen = sorted({*list_labels(documents)} - {*labels})
     ids = {label: 1 + 2 * i for i, label in enumerate((*labels, *unseen))}
-    rows, tags, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int16)], [0]
+    rows, tags = np.asarray(index, np.int32), np.zeros(words, np.int16)
+    lengths = array("q", [0])
     annotated: list[tuple[str, int]] = []
+    kept: list[slice] = []
     left_out = split_spans = end = 0
     for document in documents:
         start, end = end, end + len(document.words)
@@ -103,16 +106,19 @@ def build_sentences(
         if document.named_entities is None:
             left_out += len(sizes)
             continue
-        document_tags, crossing = _tag_words(document, ids)
-        rows.append(np.asarray(index[start:end], np.int32))
-        tags.append(document_tags)
-        lengths += sizes
+        tags[start:end], crossing = _tag_words(document, ids)
+        kept.append(slice(start, end))
+        lengths.extend(sizes)
         annotated.append((document.id, len(sizes)))
         split_spans += crossing
+    if len(kept) < len(documents):  # else the rows stay where they are, in a file maybe
+        rows, tags = (
+            np.concatenate([whole[:0], *(whole[part] for part in kept)]) for whole in (rows, tags)
+        )
     return TaggedSentences(
-        np.concatenate(rows),
-        np.concatenate(tags),
-        np.cumsum(lengths, dtype=np.int64),
+        rows,
+        tags,
+        np.cumsum(np.array(lengths), dtype=np.int64),
         tuple(labels),
         tuple(unseen),
         left_out,
