@@ -20,6 +20,7 @@ import os
 import shlex
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,6 +126,8 @@ def apart(work: Callable[[], object], what: str) -> Cost:
         try:
             work()
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     _, status, usage = os.wait4(child, 0)
@@ -149,8 +152,10 @@ def import_all(folder: Path, todo: Sequence[Sequence[str]]) -> None:
 
     apart(run_once, f"a command at {folder}")
     for name in json.loads(found.read_text()):
-        with contextlib.suppress(Exception):  # what a library takes apart as it is imported
+        try:
             importlib.import_module(name)
+        except Exception as error:  # each command imports it anew: say so
+            print(f"{name} is not imported beforehand: {error}", file=sys.stderr)
 
 
 def call(folder: Path, words: Sequence[str]) -> None:

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,7 +25,8 @@ CHUNK = 1 << 20  # numbers that are looked up at once
 
 
 class ArrayWriter:
-    """Named arrays [N, ...] that grow, each in a nameless file of ``folder`` until they are whole.
+    """Named arrays [N, ...] of one of `TYPES` that grow, each in a nameless file of ``folder``
+    until they are whole.
 
     metadata  the file's, as of `artifacts.write_arrays`
     tables    by name of an array, the numbers [2^16] that stand for its own in the end
@@ -35,14 +36,19 @@ class ArrayWriter:
         self._folder, self._files = folder, files
         self._spools: dict[str, IO[bytes]] = {}
         self._types: dict[str, np.dtype[Any]] = {}
-        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}  # of a row
+        self._rows: Counter[str] = Counter()
         self.metadata: Mapping[str, Any] = {}
         self.tables: dict[str, np.ndarray] = {}
 
     def append(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """More rows of each array, of the type and shape that it began with."""
+        """More rows of each array, of the type and shape that it began with; another type raises
+        TypeError, another shape ValueError.
+        """
         for name, array in arrays.items():
             if name not in self._spools:
+                if array.dtype.name not in TYPES or not array.dtype.isnative:
+                    raise TypeError(f"{name}: {array.dtype}, expected one of {', '.join(TYPES)}")
                 spool = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
                 self._spools[name] = self._files.enter_context(spool)
                 self._types[name], self._shapes[name] = array.dtype, array.shape[1:]
@@ -51,6 +57,7 @@ class ArrayWriter:
             if (row := array.shape[1:]) != self._shapes[name]:
                 raise ValueError(f"{name}: rows of {row} after rows of {self._shapes[name]}")
             self._spools[name].write(np.ascontiguousarray(array).data)
+            self._rows[name] += len(array)
 
     def write(self, path: Path) -> None:
         """The file, with the bytes that `artifacts.write_arrays` gives it."""
@@ -64,7 +71,7 @@ class ArrayWriter:
             kind, row = self._types[name], self._shapes[name]
             header[name] = {
                 "dtype": TYPES[kind.name],
-                "shape": [(end - begin) // (kind.itemsize * math.prod(row)), *row],
+                "shape": [self._rows[name], *row],
                 "data_offsets": [begin, end],
             }
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -97,7 +104,7 @@ def arrays_writer(path: Path) -> Iterator[ArrayWriter]:
 
 
 class ArrayFile(Mapping[str, np.ndarray]):
-    """Arrays of `write_arrays` by name, as those of `read_arrays`, but mapped anew at each request,
+    """Arrays of a file by name, as those of `read_arrays`, but mapped anew at each request,
     so that the pages of one that is no longer held take no room.
     """
 

@@ -133,13 +133,43 @@ def test_the_manifest_names_the_library(study: Path) -> None:
     assert manifest["versions"]["gensim"] == gensim.__version__
 
 
-def test_vectors_of_words_and_mentions_are_written(study: Path) -> None:
-    train(study)
+def extract(study: Path) -> None:
     main([
         "extract-embeddings", "--params", str(study / "params.yaml"),
         "--corpus", str(study / "corpus"), "--lm", str(study / "out"), "--model", "glove",
         "--seed", "1", "--output", str(study / "embeddings"),
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [1, 7, 60])
+def test_parts_of_any_size_give_the_same_bytes(
+    study: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    def read() -> dict[str, bytes]:
+        extract(study)
+        return {path.name: path.read_bytes() for path in (study / "embeddings").iterdir()}
+
+    train(study)
+    whole = read()
+    for module in ("cli.static.embeddings", "encode.static"):
+        monkeypatch.setattr(f"entity_transformers.{module}.PART", most)
+    assert read() == whole
+
+
+def test_documents_that_came_after_the_alignment_are_refused(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(study)
+    dev = study / "corpus" / "dev.jsonl"
+    dev.write_text(dev.read_text() + dev.read_text().splitlines()[-1] + "\n")
+    with pytest.raises(SystemExit):
+        extract(study)
+    assert "5 documents, but 4 are aligned: align the corpus again" in capsys.readouterr().err
+
+
+def test_vectors_of_words_and_mentions_are_written(study: Path) -> None:
+    train(study)
+    extract(study)
     names = {path.name for path in (study / "embeddings").iterdir()}
     assert names == {*STEPS["embeddings"].outputs, DIGESTS}
     words, facts = read_arrays(study / "embeddings" / "words.safetensors")

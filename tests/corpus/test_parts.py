@@ -115,7 +115,7 @@ def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(tmp_path, rows: int) -> None:
     generator = np.random.default_rng(rows)
-    shapes = {"b": (3,), "a": (2, 3), "c": ()}
+    shapes = {"b": (3,), "a": (2, 3), "c": (), "none": (0,)}
     arrays = {
         f"{name}_{kind}": generator.integers(0, 99, (rows, *shape)).astype(kind)
         for name, shape in shapes.items()
@@ -137,6 +137,16 @@ def test_rows_of_another_shape_are_refused(tmp_path: Path) -> None:
     ):
         writer.append({"x": np.zeros((1, 3), np.int32)})
         writer.append({"x": np.zeros((1, 2), np.int32)})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["float32", ">i4", "bool"])
+def test_a_type_that_cannot_be_written_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    with (
+        pytest.raises(TypeError, match=r"x: .*, expected one of uint8, uint16, float16, int32"),
+        arrays_writer(tmp_path / "a.safetensors") as writer,
+    ):
+        writer.append({"x": np.zeros(3, kind)})
     assert not list(tmp_path.iterdir())
 
 

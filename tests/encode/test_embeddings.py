@@ -22,6 +22,7 @@ from entity_transformers.encode import (
     embed_words_in_context,
     index_words,
     number_on,
+    split_documents,
 )
 from entity_transformers.encode.mentions import find_head, find_heads
 from entity_transformers.encode.words import check_same
@@ -185,8 +186,9 @@ def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenize
     vocabulary: dict[str, int] = {}
     places = list(index_words({"train": train, "dev": dev}, vocabulary))
     words = list(vocabulary)
-    assert [split for split, _ in places] == ["train"] * 4 + ["dev"] * 3
-    for document, (_, rows) in zip(documents, places, strict=True):
+    assert [split for split, _ in places] == ["train"] * 5 + ["dev"] * 4
+    assert not len(places[0][1]) + len(places.pop(5)[1])
+    for document, (_, rows) in zip(documents, places[1:], strict=True):
         assert rows.dtype == np.int32
         assert [words[i] for i in rows] == list(document.words)
     how = {"window": WINDOW, "pooling": "last", "batch": 4}
@@ -195,7 +197,7 @@ def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenize
     )
     arrays = join_parts(parts)
     assert_close(arrays["vectors"], embed_words(model, words, tokenizer, **how))
-    assert arrays["dev"].tolist() == np.concatenate([rows for _, rows in places[4:]]).tolist()
+    assert arrays["dev"].tolist() == np.concatenate([rows for _, rows in places[5:]]).tolist()
     context = join_parts(
         embed_splits(
             model,
@@ -208,6 +210,22 @@ def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenize
     total = sum(len(document.words) for document in documents)
     assert context["dev"].tolist() == list(range(total, 2 * total))
     assert (context["vectors"][:total] == context["vectors"][total:]).all()
+
+
+@pytest.mark.parametrize("context", ["word", "sentence", "document"])
+def test_an_empty_split_has_its_rows_too(model, documents, corpus, tokenizer, context):
+    how = {"context": context, "window": WINDOW, "pooling": "last", "batch": 3}
+    splits = {"train": ([], corpus.head(0)), "dev": (documents, corpus)}
+    arrays = join_parts(embed_splits(model, splits, tokenizer, **how))
+    assert (arrays["train"].shape, arrays["train"].dtype) == ((0,), np.int32)
+    nothing = join_parts(embed_splits(model, {"train": splits["train"]}, tokenizer, **how))
+    assert nothing["vectors"].shape == (0, 16)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 6])
+def test_more_documents_than_are_aligned_are_refused_before_they_are_cut(documents, corpus, kept):
+    with pytest.raises(ValueError, match=f"7 documents, but {kept} are aligned"):
+        next(split_documents(documents, corpus.head(kept), tokens=10))
 
 
 @pytest.mark.parametrize("context", ["word", "sentence", "document"])

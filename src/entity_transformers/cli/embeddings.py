@@ -10,7 +10,13 @@ from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS
-from entity_transformers.encode import PART, embed_mentions, embed_splits, number_on
+from entity_transformers.encode import (
+    PART,
+    embed_mentions,
+    embed_splits,
+    number_on,
+    split_documents,
+)
 from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import Params
 
@@ -29,7 +35,7 @@ def extract_embeddings(
         "pooling": section.pooling,
         "batch": section.batch,
     }
-    splits: dict[str, Any] = {
+    splits: dict[str, tuple[Documents, AlignedCorpus]] = {
         s: (Documents(corpus / f"{s}.jsonl"), AlignedCorpus.load(corpus / f"{s}.safetensors"))
         for s in SPLITS
     }
@@ -38,18 +44,19 @@ def extract_embeddings(
     with arrays_writer(output / "words.safetensors") as words:
         words.metadata = facts
         encoder = trained.encoder(layers=True)
-        for part in embed_splits(encoder, filled, tokenizer, context=section.ner_context, **how):
+        for part in embed_splits(
+            encoder, filled, tokenizer, context=section.ner_context, tokens=PART, **how
+        ):
             layers = trained.split_layers(part["vectors"]) if "vectors" in part else {}
             words.append(part | layers)
     reader = trained.encoder()
+    groups = params.similarity.groups
     parts = (
-        embed_mentions(
-            reader, documents[part], aligned.part(part), tokenizer, params.similarity.groups, **how
-        )
-        for documents, aligned in (filled[split] for split in section.splits if split in filled)
-        for part in aligned.parts(PART)
+        embed_mentions(reader, documents, aligned, tokenizer, groups, **how)
+        for split in section.splits
+        for documents, aligned in split_documents(*splits[split], tokens=PART)
     )
     with arrays_writer(output / "mentions.safetensors") as mentions:
-        mentions.metadata = facts | {"groups": list(params.similarity.groups)}
+        mentions.metadata = facts | {"groups": list(groups)}
         for part in number_on(parts):
             mentions.append(part)

@@ -147,13 +147,17 @@ class AlignedCorpus:
         return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
     def head(self, documents: int | None) -> AlignedCorpus:
-        """The first ``documents`` documents (all of them for None)."""
+        """The first ``documents`` documents (all of them for None), as `part` gives them."""
         whole = documents is None or documents >= len(self)
         return self if whole else self.part(slice(0, documents))
 
     def part(self, documents: slice) -> AlignedCorpus:
-        """Consecutive documents, which keep their numbers of entities and mentions."""
-        first, last, _ = documents.indices(len(self))
+        """Consecutive documents, views of the same arrays; their entities and mentions keep their
+        numbers, their offsets begin at 0. A slice with a step raises ValueError.
+        """
+        first, last, step = documents.indices(len(self))
+        if step != 1:
+            raise ValueError(f"{documents}: documents of a part follow one another")
         offsets = self.offsets[first : max(first, last) + 1]
         inside = slice(int(offsets[0]), int(offsets[-1]))
         return replace(
@@ -166,8 +170,8 @@ class AlignedCorpus:
         )
 
     def parts(self, tokens: int) -> Iterator[slice]:
-        """Consecutive documents of at most ``tokens`` tokens together, or one that is longer; one
-        empty part of a split without any.
+        """Slices of consecutive documents (`part`) of at most ``tokens`` tokens together, or of one
+        that is longer; an empty one of a split without any.
         """
         first = 0
         while first < len(self):

@@ -9,6 +9,7 @@ from entity_transformers.encode.words import (
     embed_words,
     embed_words_in_context,
     index_words,
+    split_documents,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "embed_words_in_context",
     "index_words",
     "number_on",
+    "split_documents",
 ]

@@ -50,8 +50,11 @@ def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
 
 @dataclass(frozen=True)
 class Heads:
-    """Head words of the M kept mentions that have one: document, word in it, entity (0.. over the
-    split), group; and slots [N].
+    """Head words of the M kept mentions that have one.
+
+    document, word, group  int64 [M]: its document, its place there, its group
+    entity                 int64 [M], from 0 over all documents that were given
+    slots                  int64 [N]: i on every token of the i-th head word, else -1
     """
 
     document: np.ndarray
@@ -99,8 +102,8 @@ def _mark_words(words: np.ndarray, firsts: np.ndarray) -> np.ndarray:
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
-    """Number of the first entity of each document when entities are numbered over the split, int64
-    [D + 1]; the last is their count.
+    """Number of the first entity of each document when entities are numbered over all of them,
+    int64 [D + 1]; the last is their count.
     """
     counts = [int(corpus.gold[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -205,8 +208,8 @@ def _embed_distinct(
 
 
 def number_on(parts: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-    """The arrays of `embed_mentions` of parts that follow one another, the entities of each
-    numbered after those of the parts before it.
+    """The arrays of `embed_mentions` of parts that follow one another, where ``entity`` int32 [M]
+    counts the rows of ``memory_*`` of all parts so far.
     """
     start = 0
     for part in parts:

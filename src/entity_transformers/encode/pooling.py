@@ -19,6 +19,7 @@ from entity_transformers.models.base import Batch, LanguageModel
 
 Pooling = Literal["last", "first", "mean"]
 CHUNK = 4096
+"""Words or rows that are worked on at once, so that what is made on the way stays small."""
 
 
 def pool_slots(slots: np.ndarray, pooling: Pooling) -> np.ndarray:

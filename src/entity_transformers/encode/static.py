@@ -11,7 +11,7 @@ import numpy as np
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.mentions import MENTION_ARRAYS, entity_offsets, find_heads
-from entity_transformers.encode.words import check_same, index_words
+from entity_transformers.encode.words import PART, check_same, index_words, split_words
 from entity_transformers.models.static.vectors import WordVectors
 
 
@@ -19,12 +19,13 @@ def embed_splits(
     vectors: WordVectors, splits: Mapping[str, Iterable[Document]]
 ) -> Iterator[dict[str, np.ndarray]]:
     """words.safetensors, part by part: for each split the row of each of its words, int32 [words],
-    and ``vectors`` float16 [V, width], a row per distinct word.
+    and then ``vectors`` float16 [V, width], a row per distinct word of all of them.
     """
     vocabulary: dict[str, int] = {}
     for split, places in index_words(splits, vocabulary):
         yield {split: places}
-    yield {"vectors": vectors.look_up(list(vocabulary)).astype(np.float16)}
+    for words in split_words(vocabulary, PART):
+        yield {"vectors": vectors.look_up(words).astype(np.float16)}
 
 
 def embed_mentions(
@@ -47,7 +48,7 @@ def embed_mentions(
 
 
 def _find_last_words(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
-    """The last word of each entity's latest mention, entities numbered over the split."""
+    """The last word of each entity's latest mention, entities numbered over all documents."""
     base, words = entity_offsets(corpus), []
     for d, document in enumerate(documents):
         gold = corpus.gold[corpus.document(d)]

@@ -26,13 +26,34 @@ PART = 1 << 18
 def index_words(
     splits: Mapping[str, Iterable[Document]], vocabulary: dict[str, int]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The split of each document and the place of each of its words in ``vocabulary``, int32
-    [words], which gets the distinct words of all splits in order of appearance.
+    """For each document its split and the places int32 [words] of its words in ``vocabulary``,
+    which gets the distinct words of all splits in order of appearance; before a split's first
+    document an empty array.
     """
     for split, documents in splits.items():
+        yield split, np.zeros(0, np.int32)
         for document in documents:
             numbers = (vocabulary.setdefault(word, len(vocabulary)) for word in document.words)
             yield split, np.fromiter(numbers, np.int32, len(document.words))
+
+
+def split_words(vocabulary: Iterable[str], most: int) -> Iterator[list[str]]:
+    """The words in lists of at most ``most``; one empty list of none."""
+    words = iter(vocabulary)
+    yield list(itertools.islice(words, most))
+    while some := list(itertools.islice(words, most)):
+        yield some
+
+
+def split_documents(
+    documents: Sequence[Document], corpus: AlignedCorpus, *, tokens: int
+) -> Iterator[tuple[Sequence[Document], AlignedCorpus]]:
+    """A split in the parts of `AlignedCorpus.parts`. Documents that are not the aligned ones, each
+    of them and no more, raise ValueError.
+    """
+    check_same(documents, corpus)
+    for part in corpus.parts(tokens):
+        yield documents[part], corpus.part(part)
 
 
 def embed_words(
@@ -129,11 +150,12 @@ def embed_splits(
     batch: int,
     tokens: int = PART,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """words.safetensors, part by part: ``vectors`` float16 [V, width], and for each split the row
-    of each of its words, int32 [words].
+    """words.safetensors, part by part: ``vectors`` float16 [V, width] of all parts together, and
+    for each split the row of each of its words, int32 [words]. A part need not have every array.
 
-    Context ``word``: one row per distinct word; otherwise one per word of the text. ``tokens`` are
-    read in one part: documents of so many together, or as many distinct words.
+    Context ``word``: one row per distinct word, all splits' rows coming first; otherwise one per
+    word of the text. ``tokens`` are read in one part: documents of so many together, or as many
+    distinct words.
     """
     how: dict[str, Any] = {"window": window, "pooling": pooling, "batch": batch}
     if context == "word":
@@ -141,17 +163,13 @@ def embed_splits(
         texts = {split: documents for split, (documents, _) in splits.items()}
         for split, places in index_words(texts, vocabulary):
             yield {split: places}
-        words = iter(vocabulary)
-        for start in range(0, max(1, len(vocabulary)), tokens):
-            some = list(itertools.islice(words, min(tokens, len(vocabulary) - start)))
-            yield {"vectors": embed_words(model, some, tokenizer, **how)}
+        for words in split_words(vocabulary, tokens):
+            yield {"vectors": embed_words(model, words, tokenizer, **how)}
         return
     end = 0
-    for split, (documents, corpus) in splits.items():
-        for part in corpus.parts(tokens):
-            vectors = embed_words_in_context(
-                model, documents[part], corpus.part(part), context=context, **how
-            )
+    for split, pair in splits.items():
+        for some, aligned in split_documents(*pair, tokens=tokens):
+            vectors = embed_words_in_context(model, some, aligned, context=context, **how)
             end += len(vectors)
             yield {"vectors": vectors, split: np.arange(end - len(vectors), end, dtype=np.int32)}
 

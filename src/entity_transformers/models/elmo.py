@@ -202,7 +202,8 @@ class ELMo(LanguageModel):
 
     def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
         """``vectors`` [N, L + 1, 2 W]: a tagger mixes the layers."""
-        return {"vectors": vectors.reshape(len(vectors), len(self.word_layers), -1)}
+        layers = len(self.word_layers)
+        return {"vectors": vectors.reshape(len(vectors), layers, vectors.shape[1] // layers)}
 
     def compile(self, mode: str) -> None:
         for half in (self.module.forward_half, self.module.backward_half):

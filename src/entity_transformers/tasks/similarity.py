@@ -39,7 +39,7 @@ class UnitSums:
 def summarise_similarity(
     arrays: Mapping[str, np.ndarray], groups: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """The groups of similarity.json from the arrays of `embeddings.embed_mentions`: words without
+    """The groups of similarity.json from the arrays of `encode.embed_mentions`: words without
     and in context, entities on and off.
 
     Vectors are read in pieces, and each array is asked for when its turn comes, so that

@@ -601,6 +601,25 @@ def plant(documents: int, seed: int) -> AlignedCorpus:
     return replace(corpus, tokens=tokens, gold=gold, mentions=mentions)
 
 
+@pytest.mark.parametrize("rate", [7.5, 30.0, 30_000.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
+    tmp_path: Path, kind: str, rate: float
+) -> None:
+    """A rate is the optimizer's matter: stored weights are so many times smaller for it."""
+    saved = lively(kind, pointer_rate=30.0)
+    saved.save(tmp_path / "saved")
+    taken = tiny_model(
+        kind, **CHANGES, pointer_rate=rate, initial_weights=str(tmp_path / "saved"), dropout=0.0
+    ).eval()
+    assert taken.pointer.rate == rate
+    tokens, labels = draw_text(40)
+    expected, found = (read(model, tokens, labels)[1] for model in (saved, taken))
+    plain = read(taken, tokens, None)[1]
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-4)
+    assert (found - plain).abs().max() > 0.1
+
+
 @pytest.mark.slow
 def test_it_learns_names_that_only_an_earlier_window_tells(tmp_path: Path) -> None:
     corpus, test = plant(40, 1), give(plant(10, 2), "gold")

@@ -8,7 +8,7 @@ from entity_transformers.cli.documents import Documents
 from entity_transformers.cli.static import require
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS
-from entity_transformers.encode import PART, number_on
+from entity_transformers.encode import PART, number_on, split_documents
 from entity_transformers.encode.static import embed_mentions, embed_splits
 from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.params import Params
@@ -33,12 +33,11 @@ def extract_embeddings(
     pairs = (
         (documents[split], AlignedCorpus.load(corpus / f"{split}.safetensors"))
         for split in params.embeddings.splits
-        if split in filled
     )
     parts = (
-        embed_mentions(vectors, texts[part], aligned.part(part), groups)
-        for texts, aligned in pairs
-        for part in aligned.parts(PART)
+        embed_mentions(vectors, texts, aligned, groups)
+        for pair in pairs
+        for texts, aligned in split_documents(*pair, tokens=PART)
     )
     with arrays_writer(output / "mentions.safetensors") as mentions:
         mentions.metadata = facts | {"groups": list(groups)}

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import GPT2LMHeadModel
 
+from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.gpt2_pointer import KIND
@@ -27,6 +28,7 @@ from entity_transformers.models.pointer.model import (
     GPT2PointerConfig,
     GPT2PointerForCausalLM,
     keep_of,
+    take_rate,
 )
 from entity_transformers.models.pointer.pointer import (
     MATCHES,
@@ -204,6 +206,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Pointe
     if entry.lm.initial_weights is not None:
         folder = Path(entry.lm.initial_weights)
         begun = start_from(folder, config, GPT2PointerForCausalLM, also="gpt2", new="entity")
+        take_rate(begun.entity_pointer, read_json(folder / "config.json"))
         return GPT2Pointer(begun)
     plain = GPT2LMHeadModel(GPT2PointerConfig(**sizes, entity_output="none"))
     model = GPT2PointerForCausalLM(config)

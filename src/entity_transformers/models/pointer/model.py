@@ -4,6 +4,7 @@ Dimensions: B batch, T tokens, W width, V vocabulary.
 Annotations are not postponed here, because `strict` checks a config's values against them.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -63,6 +64,18 @@ def make_pointer(config: Any) -> EntityPointer | None:
     return EntityPointer(
         config.n_embd, config.pointer_width, config.pointer_forms, config.pointer_rate
     )
+
+
+@torch.no_grad()
+def take_rate(pointer: EntityPointer | None, saved: Mapping[str, Any]) -> None:
+    """Weights from a model with the config ``saved`` say here what they said there, where
+    `EntityPointer.rate` may have been another. A model without a pointer had none to give.
+    """
+    if pointer is None or saved.get("entity_output", "none") == "none":
+        return
+    if (other := saved.get("pointer_rate", pointer.rate)) != pointer.rate:
+        for weights in pointer.parameters():
+            weights.mul_(other / pointer.rate)
 
 
 class Pointed:

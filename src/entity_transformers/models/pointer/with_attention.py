@@ -23,7 +23,11 @@ from entity_transformers.models.gpt2e import lm as gpt2e
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer
 from entity_transformers.models.pointer.memory import Known, PointerMemory
-from entity_transformers.models.pointer.model import GPT2EPointerConfig, GPT2EPointerForCausalLM
+from entity_transformers.models.pointer.model import (
+    GPT2EPointerConfig,
+    GPT2EPointerForCausalLM,
+    take_rate,
+)
 
 
 class GPT2EPointer(GPT2Pointer, gpt2e.GPT2E):
@@ -105,6 +109,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2EPoint
         model = start_from(
             folder, config, GPT2EPointerForCausalLM, also=_find_type(folder), new="entity"
         )
+        take_rate(model.entity_pointer, read_json(folder / "config.json"))
         return GPT2EPointer(model)
     plain = gpt2e.build(entry, vocabulary, end, seed)
     model = GPT2EPointerForCausalLM(config)

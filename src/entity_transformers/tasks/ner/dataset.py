@@ -17,7 +17,7 @@ from entity_transformers.corpus.document import CorpusError, Document
 class TaggedSentences:
     """The annotated sentences of one split, n words in s sentences, flat and in document order.
 
-    rows              int32 [n], row of each word's frozen vector
+    rows              int32 [n], row of each word's frozen vector; maybe a read-only map of a file
     tags              int16 [n], gold tag of each word, an index into tag_names
     offsets           int64 [s + 1], first word of each sentence, then n
     labels            sorted labels of train: the tagger knows these only
@@ -113,7 +113,8 @@ def build_sentences(
         split_spans += crossing
     if len(kept) < len(documents):  # else the rows stay where they are, in a file maybe
         rows, tags = (
-            np.concatenate([whole[:0], *(whole[part] for part in kept)]) for whole in (rows, tags)
+            np.concatenate([whole[:0], *(whole[part] for part in kept)])  # of its type if none is
+            for whole in (rows, tags)
         )
     return TaggedSentences(
         rows,

@@ -72,8 +72,8 @@ class AskedWindows(Mapping[int, WindowQuestions]):
         self._bounds, self._mentions = array("q", [0]), array("i")  # start in the window, end, who
 
     def add(self, first: int, number: int, spans: np.ndarray) -> None:
-        """The next window, of mentions int64 [M, 3]: start and end in it, entity; ``number`` is
-        that of its first question.
+        """The next window, which begins at a later token than those before it, of mentions int64
+        [M, 3]: start and end in it, entity; ``number`` is that of its first question.
         """
         self._firsts.append(first)
         self._numbers.append(number)
