@@ -4,6 +4,7 @@ of like length.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypedDict
 
@@ -15,6 +16,8 @@ from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.scoring import span_f1
 from entity_transformers.tasks.ner.tagger import Tagger, load_tagger, state_arrays
+
+FEW = 1024  # losses that wait on the device
 
 
 class Epoch(TypedDict):
@@ -99,16 +102,26 @@ def train_epoch(
     sentence. NaN or infinity raises ValueError.
     """
     tagger.train()
-    losses, sizes = [], []
+    losses, sizes = array("d"), array("q")
+    latest: list[Tensor] = []
+
+    def take() -> None:  # so many at a time, or a small block lies between each two large ones
+        losses.extend(torch.stack(latest).cpu().tolist())
+        latest.clear()
+
     for numbers in batches:
         rows, tags, mask = pad(sentences, numbers, tagger.vectors.device)
         loss = tagger.loss(rows, tags, mask)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(loss.detach())
+        latest.append(loss.detach())
         sizes.append(len(numbers))
-    mean = float(np.average(torch.stack(losses).cpu().numpy().astype(np.float64), weights=sizes))
+        if len(latest) == FEW:
+            take()
+    if latest:
+        take()
+    mean = float(np.average(np.array(losses), weights=np.array(sizes)))
     if not np.isfinite(mean):
         raise ValueError(f"the tagger's training loss is {mean}: lower ner.learning_rate")
     return mean
@@ -156,7 +169,7 @@ def pad(
     with 0.
     """
     positions = _positions(sentences, numbers)
-    mask = np.arange(positions.shape[1]) < sentences.lengths[numbers][:, None]
+    mask = np.arange(positions.shape[1]) < _lengths(sentences, numbers)[:, None]
     rows, tags = (
         np.where(mask, values[positions], 0).astype(np.int64)
         for values in (sentences.rows, sentences.tags)
@@ -170,8 +183,14 @@ def pad(
 
 def _positions(sentences: TaggedSentences, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     """Word positions [B, T] in the flat arrays; its last word's where a sentence is shorter."""
-    starts, lengths = sentences.offsets[:-1][numbers], sentences.lengths[numbers]
+    starts, lengths = sentences.offsets[numbers], _lengths(sentences, numbers)
     return starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
+
+
+def _lengths(sentences: TaggedSentences, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Words of the numbered sentences alone: to count all for each batch would be quadratic."""
+    chosen = np.asarray(numbers)
+    return sentences.offsets[chosen + 1] - sentences.offsets[chosen]
 
 
 def _check(train: TaggedSentences, dev: TaggedSentences, vectors: np.ndarray) -> None:
