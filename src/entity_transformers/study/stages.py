@@ -108,7 +108,8 @@ def _stage(plan: Plan, step: Step) -> dict[str, Any]:
         if step.summary:
             reads = plan.measured()
         values, code = plan.value_keys(step), plan.code_keys(step)
-        return _body(step, values, code, [*reads, *plan.taken(step), *plan.user_files(step)])
+        reads += [*plan.taken(step), *plan.user_files(step)]
+        return _body(step, plan.params.root, values, code, reads)
     runs, models = plan.runs(step), plan.params.models
     values, also = _share({m: plan.value_keys(step, m) for m, _ in runs}, models)
     code, code_also = _share({m: plan.code_keys(step, m) for m, _ in runs}, models)
@@ -127,7 +128,8 @@ def _stage(plan: Plan, step: Step) -> dict[str, Any]:
     values += islice(places, count[0])
     code += islice(places, count[1])
     reads = [file for files in inputs(step, MODEL, SEED).values() for file in files]
-    return {"foreach": items, "do": _body(step, values, code, [*reads, *places])}
+    body = _body(step, plan.params.root, values, code, [*reads, *places])
+    return {"foreach": items, "do": body}
 
 
 def _share(
@@ -152,7 +154,9 @@ def _share(
     return shared, filled
 
 
-def _body(step: Step, values: list[str], code: list[str], reads: list[str]) -> dict[str, Any]:
+def _body(
+    step: Step, root: str, values: list[str], code: list[str], reads: list[str]
+) -> dict[str, Any]:
     home = folder(step, MODEL, SEED)
     kept = _OneLine(cache=False)
     outs: list[Any] = [f"{home}/{file}" for file in step.large]
@@ -164,7 +168,8 @@ def _body(step: Step, values: list[str], code: list[str], reads: list[str]) -> d
             "snakemake --snakefile ${root}/Snakefile --allowed-rules"
             f" {' '.join(step.rules)} -- {home}/{step.target}"
         ),
-        "params": [*values, {CODE: code}],
+        # dvc.lock has no ./: DVC would hold the root's own code for new each time
+        "params": [*values, {CODE if root != "." else Path(CODE).name: code}],
         "deps": reads,
         "outs": outs,
     }
