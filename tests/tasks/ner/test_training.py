@@ -5,6 +5,7 @@ results.
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -230,6 +231,17 @@ def test_buckets_hold_each_sentence_once_and_like_lengths() -> None:
     ]
     assert len(sets[0] & sets[1]) < len(batches) / 4, "sentences of one length mix anew"
     assert list(bucket(np.zeros(0, np.int64), 4, np.random.default_rng(1))) == []
+
+
+def test_buckets_keep_four_bytes_of_each_sentence() -> None:
+    tracemalloc.start()
+    try:
+        batches = bucket(np.full(100_000, 7), 32, np.random.default_rng(1))
+        next(batches)
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size < 6 * 100_000
 
 
 def test_an_epoch_turns_dropout_on_and_returns_the_mean_loss_of_a_sentence(

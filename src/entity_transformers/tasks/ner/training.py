@@ -156,8 +156,9 @@ def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> I
     """Sentence numbers in batches of like length: sorted by length, ties and the batches themselves
     in random order.
     """
-    shuffled = generator.permutation(len(lengths))
-    order = shuffled[np.argsort(lengths[shuffled], kind="stable")]
+    shuffled = generator.permutation(len(lengths)).astype(np.int32)
+    order = shuffled[np.argsort(lengths.astype(np.int32)[shuffled], kind="stable")]
+    del lengths, shuffled  # or they stay in memory until the epoch ends, and long as the corpus
     for start in generator.permutation(np.arange(0, len(order), batch)):
         yield order[start : start + batch]
 
