@@ -6,11 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, NamedEntity
 from entity_transformers.tasks.ner.dataset import build_sentences, list_labels, list_tags
+from entity_transformers.tasks.ner.training import pad
 
 
 def make_document(
@@ -34,8 +36,12 @@ def test_tags_rows_and_offsets() -> None:
     sentences = build_sentences(documents, np.arange(100, 111), labels)
     names = [sentences.tag_names[tag] for tag in sentences.tags]
     assert names == ["B-PERSON", "I-PERSON", "O", "B-GPE", "B-GPE", "I-GPE", "O", "B-DATE"]
-    assert sentences.rows.tolist() == [100, 101, 102, 103, 104, 105, 109, 110]
+    assert sentences.rows.tolist() == list(range(100, 111))
     assert sentences.offsets.tolist() == [0, 4, 6, 7, 8]
+    assert sentences.starts is not None
+    assert sentences.starts.tolist() == [0, 4, 9, 10]
+    rows, _, mask = pad(sentences, np.arange(4), torch.device("cpu"))
+    assert rows[mask].tolist() == [100, 101, 102, 103, 104, 105, 109, 110]
     assert sentences.lengths.tolist() == [4, 2, 1, 1]
     assert (len(sentences), sentences.left_out, sentences.split_spans, sentences.unseen_labels) == (
         4,

@@ -17,7 +17,8 @@ from entity_transformers.corpus.document import CorpusError, Document
 class TaggedSentences:
     """The annotated sentences of one split, n words in s sentences, flat and in document order.
 
-    rows              int32 [n], row of each word's frozen vector; maybe a read-only map of a file
+    rows              int32 [m], row of each word's frozen vector, those of documents that are left
+                      out among them: maybe a read-only map of a file
     tags              int16 [n], gold tag of each word, an index into tag_names
     offsets           int64 [s + 1], first word of each sentence, then n
     labels            sorted labels of train: the tagger knows these only
@@ -28,6 +29,8 @@ class TaggedSentences:
                       sentence
     documents         ids of the annotated documents
     document_of       int32 [s], index of each sentence's document
+    starts            int64 [s], place of each sentence's first word in ``rows``; None where no
+                      document is left out, so that it is that of ``offsets``
     """
 
     rows: np.ndarray
@@ -39,6 +42,7 @@ class TaggedSentences:
     split_spans: int = 0
     documents: tuple[str, ...] = ()
     document_of: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    starts: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -99,33 +103,36 @@ def build_sentences(
     lengths = array("q", [0])
     annotated: list[tuple[str, int]] = []
     kept: list[slice] = []
-    left_out = split_spans = end = 0
+    before: list[int] = []  # words of documents that were left out before each
+    left_out = split_spans = end = skipped = 0
     for document in documents:
         start, end = end, end + len(document.words)
         sizes = [len(sentence) for sentence in document.sentences() if len(sentence)]
         if document.named_entities is None:
             left_out += len(sizes)
+            skipped += end - start
             continue
         tags[start:end], crossing = _tag_words(document, ids)
         kept.append(slice(start, end))
+        before.append(skipped)
         lengths.extend(sizes)
         annotated.append((document.id, len(sizes)))
         split_spans += crossing
-    if len(kept) < len(documents):  # else the rows stay where they are, in a file maybe
-        rows, tags = (
-            np.concatenate([whole[:0], *(whole[part] for part in kept)])  # of its type if none is
-            for whole in (rows, tags)
-        )
+    if skipped:
+        tags = np.concatenate([tags[:0], *(tags[part] for part in kept)])  # of its type if none is
+    counts = [count for _, count in annotated]
+    offsets = np.cumsum(np.array(lengths), dtype=np.int64)
     return TaggedSentences(
         rows,
         tags,
-        np.cumsum(np.array(lengths), dtype=np.int64),
+        offsets,
         tuple(labels),
         tuple(unseen),
         left_out,
         split_spans,
         tuple(name for name, _ in annotated),
-        np.repeat(np.arange(len(annotated), dtype=np.int32), [count for _, count in annotated]),
+        np.repeat(np.arange(len(annotated), dtype=np.int32), counts),
+        offsets[:-1] + np.repeat(np.array(before, np.int64), counts) if skipped else None,
     )
 
 

@@ -146,9 +146,8 @@ def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.nda
         numbers = order[start : start + batch]
         rows, _, mask = pad(sentences, numbers, tagger.vectors.device)
         inside = mask.cpu().numpy()
-        tags[_positions(sentences, numbers)[inside]] = (
-            tagger.decode(rows, mask).cpu().numpy()[inside]
-        )
+        places = _spread(sentences.offsets[numbers], _lengths(sentences, numbers))
+        tags[places[inside]] = tagger.decode(rows, mask).cpu().numpy()[inside]
     return tags
 
 
@@ -169,11 +168,12 @@ def pad(
     """Vector rows int64, tags int64 and mask bool of the numbered sentences, each [B, T], padded
     with 0.
     """
-    positions = _positions(sentences, numbers)
-    mask = np.arange(positions.shape[1]) < _lengths(sentences, numbers)[:, None]
+    lengths = _lengths(sentences, numbers)
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    starts = sentences.offsets[:-1] if sentences.starts is None else sentences.starts
     rows, tags = (
-        np.where(mask, values[positions], 0).astype(np.int64)
-        for values in (sentences.rows, sentences.tags)
+        np.where(mask, values[_spread(first[numbers], lengths)], 0).astype(np.int64)
+        for values, first in ((sentences.rows, starts), (sentences.tags, sentences.offsets))
     )
     return (
         torch.from_numpy(rows).to(device),
@@ -182,9 +182,8 @@ def pad(
     )
 
 
-def _positions(sentences: TaggedSentences, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Word positions [B, T] in the flat arrays; its last word's where a sentence is shorter."""
-    starts, lengths = sentences.offsets[numbers], _lengths(sentences, numbers)
+def _spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Places [B, T] of each sentence's words in a flat array; its last word's where it is shorter."""
     return starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
 
 
