@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from entity_transformers.tasks.ner import scoring
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.scoring import count_spans, score, span_f1
 
@@ -98,7 +99,7 @@ def test_scores_equal_brute_force(pairs: list[list[tuple[int, int]]]) -> None:
         for key in ("precision", "recall", "f1")
     }
     assert {key: result["span"]["macro"][key] for key in means} == pytest.approx(means)
-    assert span_f1(gold, predicted) == pytest.approx(result["span"]["micro"]["f1"])
+    assert span_f1(gold, predicted) == result["span"]["micro"]["f1"], "seqeval's, to the last bit"
 
     words = [
         Counter((TAGS[tag], i) for i, tag in enumerate(side)) for side in (gold.tags, predicted)
@@ -195,7 +196,9 @@ def test_spans_by_document_are_the_brute_forces_and_add_up_to_the_scores(
     )
     gold = replace(gold, documents=("a", "b", "c"), document_of=np.array(owners, np.int32))
     guess = np.array([tag for sentence in pairs for _, tag in sentence], np.int16)
-    counts = count_spans(gold, guess)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scoring, "PART", data.draw(st.integers(1, 4)))
+        counts = count_spans(gold, guess)
     expected = np.zeros((3, 3), int)
     for owner, sentence in zip(owners, pairs, strict=True):
         mine, theirs = (

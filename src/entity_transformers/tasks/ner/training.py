@@ -183,7 +183,7 @@ def pad(
 
 
 def _spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Places [B, T] of each sentence's words in a flat array; its last word's where it is shorter."""
+    """Places [B, T] of each sentence's words in a flat array; shorter ones repeat the last."""
     return starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
 
 
