@@ -37,7 +37,7 @@ def make_inputs(folder: Path) -> None:
 
 def make_params() -> Params:
     """A run long enough to be killed often, with a checkpoint after each step."""
-    return tiny_params({"checkpoint_every": 1}, steps=400, validate_every=12, final_weights="best")
+    return tiny_params({"checkpoint_every": 1}, steps=270, validate_every=12, final_weights="best")
 
 
 def train(folder: Path) -> None:

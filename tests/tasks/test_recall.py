@@ -176,7 +176,7 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
         pytest.param("gpt2-document", 1, 0.6, 0.95, marks=LONG),
         pytest.param("keys-detached", 1, 0.05, 0.35, marks=LONG),
         pytest.param("keys-gradient", 1, 0.85, 1.0, marks=LONG),
-        ("keys-values-gradient", 2 / 3, 0.95, 1.0),  # learns it sooner
+        ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
     ],
 )
 def test_the_gradient_through_the_memory_makes_it_carry_a_fact(

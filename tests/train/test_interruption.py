@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-KILLS = 60
+KILLS = 40
 
 
 @pytest.mark.slow

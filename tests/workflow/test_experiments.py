@@ -31,12 +31,10 @@ models: {gpt2: null, lstm: null}
 """
 
 
-@pytest.fixture(params=[".", "studies/tiny"])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A study that Snakemake has run, committed with its dvc.lock."""
-    root = copy_checkout(tmp_path)
+def make_home(root: Path, name: str) -> Path:
+    """A study that Snakemake has run, committed with its dvc.lock, in that folder of a checkout."""
     (root / ".gitignore").write_text((ROOT / ".gitignore").read_text())
-    folder = root / request.param
+    folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.yaml").write_text(
         TINY.format(sample=ROOT / "studies/sample/study.yaml") + CHANGES
@@ -61,17 +59,17 @@ def ask(folder: Path, *command: str) -> Any:
     return json.loads(next(line for line in printed.splitlines() if line.startswith(("{", "["))))
 
 
-def test_an_experiment_is_run_shown_and_compared(home: Path) -> None:
+def test_an_experiment_is_run_shown_and_compared(tmp_path: Path) -> None:
     """The other learning rate trains again; the few numbers of each model, and no other, are the
     metrics; the curve is the plot.
     """
+    root = copy_checkout(tmp_path)
+    home = make_home(root, "studies/tiny")
     metrics = home / "results/report/metrics/gpt2e.json"
     before = json.loads(metrics.read_text())
     assert list(before) == ["dev_loss", "perplexity"]
-    src = python_path((home if (home / "src").is_dir() else home.parents[1]) / "src")
-    printed = run(
-        "dvc", "exp", "run", "-S", "lm.learning_rate=1e-5", folder=home, PYTHONPATH=src, **WHO
-    )
+    src = {"PYTHONPATH": python_path(root / "src")}
+    printed = run("dvc", "exp", "run", "-S", "lm.learning_rate=1e-5", folder=home, **src, **WHO)
     assert "--allowed-rules train_lm" in printed
     assert "--allowed-rules download_corpus" not in printed
     after = json.loads(metrics.read_text())
@@ -100,14 +98,18 @@ def test_an_experiment_is_run_shown_and_compared(home: Path) -> None:
         last = curve.strip().splitlines()[-1]
         assert last.split(",")[list(curve.splitlines()[0].split(",")).index("dev_loss_on")] in page
 
-    repeat_alone(home)
+    repeat_alone(root, home)
 
 
-def repeat_alone(home: Path) -> None:
+def test_the_root_s_own_study_is_repeated_alone(tmp_path: Path) -> None:
+    root = copy_checkout(tmp_path)
+    repeat_alone(root, make_home(root, "."))
+
+
+def repeat_alone(root: Path, home: Path) -> None:
     """By the order of its own file, without reading the other studies: what a value changes is made
     anew, and all that comes of it; then nothing is left to do.
     """
-    root = home if (home / "src").is_dir() else home.parents[1]
     broken = root / "studies/other"
     broken.mkdir(parents=True)
     (broken / "dvc.yaml").write_text("stages: [")  # an error to whoever reads it

@@ -106,18 +106,20 @@ def test_a_fork_that_is_killed_is_a_killed_command(running: Running) -> None:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["show-tables", "--tables", "absent"], ["none"]])
-def test_it_prints_and_ends_as_a_process_of_its_own(words: list[str], tmp_path: Path) -> None:
+def test_it_prints_and_ends_as_a_process_of_its_own(
+    words: list[str], tmp_path: Path, fork_server: str
+) -> None:
     done = [
         subprocess.run(
-            [*before, COMMAND, *words],
+            [COMMAND, *words],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | ALONE,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | server,
             capture_output=True,
             text=True,
             check=False,
             timeout=LIMIT,
         )
-        for before in ([], FORKS)
+        for server in (ALONE, {"ENTITY_TRANSFORMERS_FORKS": fork_server})
     ]
     assert len({(one.returncode, one.stdout, one.stderr) for one in done}) == 1
 
