@@ -65,7 +65,7 @@ test: .venv/ready  ## the tests that one runs while working
 	$(PYTEST) -m 'not slow'
 
 test-all: .venv/ready  ## and the slow ones: whole studies, long trainings
-	$(PYTEST)
+	$(PYTEST) --durations 12
 
 check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff check .
