@@ -5,7 +5,9 @@ override BIN := .venv/bin
 BUILD := packaging|setuptools|setuptools-scm|vcs-versioning
 HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
-# bytecode is made of what is imported, when it is: that of all halves the speed of the set-up
+# bytecode is made of what is imported, when it is: that of all halves the speed of the set-up. So it
+# has to be kept, whatever the shell says: else each command compiles Snakemake, DVC or torch anew
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 STUDY ?= sample
 CORES ?= 2

@@ -58,6 +58,16 @@ def test_make_goes_by_the_edited_study_yaml(home: Path) -> None:
     assert yaml.safe_load((home / "params.yaml").read_text())["lm"]["width"] == 32
 
 
+def test_bytecode_is_kept_whatever_the_shell_says(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The set-up makes none."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    tool = home.parents[1] / ".venv/bin/snakemake"
+    tool.write_text("#!/bin/sh\necho found ${PYTHONDONTWRITEBYTECODE:-nothing}\n")
+    assert "found nothing" in make(home)
+
+
 def test_make_runs_a_study_that_has_only_a_study_yaml(home: Path) -> None:
     (home / "params.yaml").unlink()
     assert "  width: 16" in make(home)
