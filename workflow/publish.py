@@ -166,7 +166,7 @@ def cut_lock(text: str) -> tuple[str, dict[str, str]]:
 
 def push(part: Part, limit: str) -> None:
     """The large files that fit to the remote; the others are listed."""
-    require_remote()
+    require_remote(part.home)
     found, most = part.locked(), read_size(limit)
     larger = {name: out for name, out in found.items() if out.get("size", 0) > most}
     files = [name for name in found if name not in larger]
@@ -182,7 +182,7 @@ def pull(part: Part) -> None:
     """The large files that the remote has, in their places; Snakemake then takes all as up to date,
     if DVC does.
     """
-    require_remote()
+    require_remote(part.home)
     found = part.locked()
     call(part, "dvc", "pull", "--quiet", "--allow-missing", *(s.name for s in part.stages))
     missing = {name: out for name, out in found.items() if not (part.home / name).exists()}
@@ -226,10 +226,10 @@ def read_status(part: Part) -> dict[str, list[Any]]:
     return found
 
 
-def require_remote() -> None:
+def require_remote(home: Path) -> None:
     """PublishError, in one line, where no remote is named."""
     done = subprocess.run(
-        ["dvc", "config", "core.remote"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["dvc", "config", "core.remote"], cwd=home, capture_output=True, text=True, check=False
     )
     if not done.stdout.strip():
         raise PublishError(

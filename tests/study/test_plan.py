@@ -147,7 +147,7 @@ def test_snakemake_and_dvc_agree_on_the_code() -> None:
         runs: list[Any] = [None] if step.needs is None else plan.runs(step)
         for run in runs:
             name = step.name if run is None else f"{step.name}@{run[0]}-{run[1]}"
-            file = CODE.replace("${root}", params.root)
+            file = f"{params.root}/{CODE}"
             named = next(k[file] for k in stages[name]["params"] if isinstance(k, dict))
             assert set(named) == set(plan.code_keys(step, run and run[0]))
     written = list_code()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,39 @@ def test_an_experiment_is_run_shown_and_compared(tmp_path: Path) -> None:
         assert last.split(",")[list(curve.splitlines()[0].split(",")).index("dev_loss_on")] in page
 
     repeat_alone(root, home)
+    move_out(root, home)
+
+
+def move_out(root: Path, home: Path) -> None:
+    """The study becomes a DVC repository of its own: nothing runs again, no other is read even by a
+    plain `dvc repro`, and experiments and comparisons are as before.
+    """
+    run("dvc", "init", "--subdir", "--quiet", folder=home)
+    write_study(home)
+    assert "../../code.json" not in (home / "dvc.yaml").read_text()
+    run("dvc", "commit", "--force", "--quiet", "dvc.yaml", folder=home)
+    run("git", "add", "--all", folder=root)
+    run("git", "commit", "--quiet", "--message", "a repository of its own", folder=root, **WHO)
+    src = {"PYTHONPATH": python_path(root / "src")}
+    with unreadable(root / "studies/other"):
+        assert "Running stage" not in run("dvc", "repro", folder=home, **src)
+        changed = "report.title=Anew"
+        printed = run("dvc", "exp", "run", "-S", changed, folder=home, **src, **WHO)
+        assert re.findall(r"^Running stage '([^']+)'", printed, re.MULTILINE) == ["report"]
+        found = ask(home, "params", "diff")
+        assert list(found) == ["params.yaml"]
+        assert found["params.yaml"]["report.title"]["new"] == "Anew"
+        assert len(ask(home, "exp", "show")[1]["experiments"]) == 1
+        assert "failed" not in run("dvc", "params", "diff", folder=home)
+
+
+@contextmanager
+def unreadable(other: Path) -> Iterator[None]:
+    """A study that is an error to whoever reads it."""
+    other.mkdir(parents=True)
+    (other / "dvc.yaml").write_text("stages: [")
+    yield
+    shutil.rmtree(other)
 
 
 def test_the_root_s_own_study_is_repeated_alone(tmp_path: Path) -> None:
@@ -110,20 +145,17 @@ def repeat_alone(root: Path, home: Path) -> None:
     """By the order of its own file, without reading the other studies: what a value changes is made
     anew, and all that comes of it; then nothing is left to do.
     """
-    broken = root / "studies/other"
-    broken.mkdir(parents=True)
-    (broken / "dvc.yaml").write_text("stages: [")  # an error to whoever reads it
     path = home / "params.yaml"
     text = path.read_text()
     path.write_text(text.replace("warmup_steps:", "warmup_steps: 3 #", 1))
     assert path.read_text() != text
     again = ("dvc", "repro", "--single-item", "dvc.yaml")
-    printed = run(*again, folder=home, PYTHONPATH=python_path(root / "src"))
-    ran = re.findall(r"^Running stage '([^']+)'", printed, re.MULTILINE)
-    assert ran == ["lm@gpt2e-1", "perplexity@gpt2e-1", "report"]
-    assert "cached" not in printed  # the corpus is as it was
-    printed = run(*again, folder=home, PYTHONPATH=python_path(root / "src"))
-    assert "Running stage" not in printed
-    assert "cached" not in printed
-    shutil.rmtree(broken)  # dvc status reads it
+    with unreadable(root / "studies/other"):
+        printed = run(*again, folder=home, PYTHONPATH=python_path(root / "src"))
+        ran = re.findall(r"^Running stage '([^']+)'", printed, re.MULTILINE)
+        assert ran == ["lm@gpt2e-1", "perplexity@gpt2e-1", "report"]
+        assert "cached" not in printed  # the corpus is as it was
+        printed = run(*again, folder=home, PYTHONPATH=python_path(root / "src"))
+        assert "Running stage" not in printed
+        assert "cached" not in printed
     assert "up to date" in run("dvc", "status", "dvc.yaml", folder=home)

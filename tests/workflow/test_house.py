@@ -19,8 +19,15 @@ from entity_transformers.cli import COMMANDS
 from entity_transformers.cli.index import list_public, list_studies
 from entity_transformers.report.readme import write_index
 from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
 from entity_transformers.study.resolve import resolve_study
-from entity_transformers.study.stages import find_stale, render_code, render_stages
+from entity_transformers.study.stages import (
+    CODE,
+    find_stale,
+    render_code,
+    render_stages,
+    stands_alone,
+)
 from entity_transformers.study.steps import STEPS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,13 +48,25 @@ def test_params_yaml_is_what_study_yaml_comes_to(study: Path) -> None:
 @studies
 def test_dvc_yaml_is_what_the_steps_come_to(study: Path) -> None:
     """Else: make generate. A real file: with a link DVC finds no earlier version."""
-    assert (study / "dvc.yaml").read_text() == render_stages(load(study / "params.yaml"))
+    params, alone = load(study / "params.yaml"), stands_alone(study)
+    assert (study / "dvc.yaml").read_text() == render_stages(params, alone=alone)
     assert not (study / "dvc.yaml").is_symlink()
 
 
-def test_code_json_is_the_digest_of_the_code() -> None:
-    """Else: make generate. The same in every supported version of Python."""
-    assert (ROOT / "code.json").read_text() == render_code()
+@pytest.mark.parametrize("home", [study for study in STUDIES if stands_alone(study)], ids=str)
+def test_code_json_is_the_digest_of_the_code(home: Path) -> None:
+    """Else: make generate. The same in every supported version of Python. A study that is a DVC
+    repository of its own has one too.
+    """
+    assert (home / CODE).read_text() == render_code()
+
+
+def test_dvc_reads_no_other_study_with_the_sample() -> None:
+    """It is where one tries things: there DVC has to be quick."""
+    sample = ROOT / "studies" / "sample"
+    assert stands_alone(sample)
+    assert not list(Plan(load(sample / "params.yaml"), sample).studies())
+    assert (sample / ".dvcignore").read_text() == (ROOT / ".dvcignore").read_text()
 
 
 def test_the_index_lists_every_tracked_study_and_its_results() -> None:

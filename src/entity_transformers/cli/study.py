@@ -11,7 +11,7 @@ from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params, load
 from entity_transformers.study.resolve import DIFFERENCES
 from entity_transformers.study.resolve import resolve_study as resolve
-from entity_transformers.study.stages import render_code, render_stages
+from entity_transformers.study.stages import CODE, render_code, render_stages, stands_alone
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +42,15 @@ def resolve_study(study: Path) -> None:
 
 
 def write_study(study: Path) -> None:
-    """params.yaml, where the study has a study.yaml, and dvc.yaml."""
+    """params.yaml, where the study has a study.yaml, and dvc.yaml; code.json too in a study that is
+    a DVC repository of its own.
+    """
     if (study / DIFFERENCES).exists():
         resolve_study(study)
-    write_text(study / "dvc.yaml", render_stages(load(study / "params.yaml")))
+    params, alone = load(study / "params.yaml"), stands_alone(study)
+    write_text(study / "dvc.yaml", render_stages(params, alone=alone))
+    if alone:
+        write_code(study / CODE)
 
 
 def write_code(output: Annotated[Path, Flag("code.json", "FILE")]) -> None:

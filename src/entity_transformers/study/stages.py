@@ -21,15 +21,26 @@ from entity_transformers.study.steps import STEPS, Step
 HEADER = """\
 # Written by `make generate` from params.yaml and the steps of src/entity_transformers/study/steps.
 """
-CODE = "${root}/code.json"
+CODE = "code.json"
+REPOSITORY = ".dvc"
 TOKENIZER = "results/corpus/tokenizer.json"
 MODEL, SEED, KIND = "${item.model}", "${item.seed}", "${item.kind}"
 
 
-def render_stages(params: Params) -> str:
-    """The text of the dvc.yaml of a study."""
+def stands_alone(study: Path) -> bool:
+    """Whether the folder is a DVC repository of its own, as the checkout's root is and a study may
+    be: DVC then reads no other study, which it does slowly, and knows nothing of any. Such a study
+    has a code.json of its own, since DVC compares no file that lies outside with an earlier commit.
+    """
+    return (study / REPOSITORY).is_dir()
+
+
+def render_stages(params: Params, *, alone: bool = False) -> str:
+    """The text of the dvc.yaml of a study; ``alone``: of one that `stands_alone`."""
     plan = Plan(params)
-    stages = {step.name: _stage(plan, step) for step in plan.steps}
+    # dvc.lock has no ./: DVC would hold the root's own code for new each time
+    where = CODE if alone or params.root == "." else f"${{root}}/{CODE}"
+    stages = {step.name: _stage(plan, step, where) for step in plan.steps}
     return HEADER + yaml.dump(
         _share_runs(stages), Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True
     )
@@ -67,6 +78,7 @@ def find_stale(study: Path, root: Path) -> dict[str, str]:
     Anything wrong with study.yaml raises ParamsError.
     """
     found = {}
+    home = study if stands_alone(study) else root
     if (study / DIFFERENCES).is_file() and _differs(
         study / "params.yaml", lambda: resolve_study(study)
     ):
@@ -74,7 +86,7 @@ def find_stale(study: Path, root: Path) -> dict[str, str]:
             f"params.yaml is not what {DIFFERENCES} comes to: `make generate` writes it anew"
             f" (a value of your own belongs in {DIFFERENCES})"
         )
-    if _differs(root / "code.json", render_code):
+    if _differs(home / CODE, render_code):
         found["code.json"] = (
             "code.json is older than the code, so DVC would re-run too little: make generate"
         )
@@ -102,14 +114,14 @@ _Dumper.add_representer(
 )
 
 
-def _stage(plan: Plan, step: Step) -> dict[str, Any]:
+def _stage(plan: Plan, step: Step, where: str) -> dict[str, Any]:
     if step.needs is None:
         reads = [file for files in inputs(step).values() for file in files]
         if step.summary:
             reads = plan.measured()
         values, code = plan.value_keys(step), plan.code_keys(step)
         reads += [*plan.taken(step), *plan.user_files(step)]
-        return _body(step, plan.params.root, values, code, reads)
+        return _body(step, values, {where: code}, reads)
     runs, models = plan.runs(step), plan.params.models
     values, also = _share({m: plan.value_keys(step, m) for m, _ in runs}, models)
     code, code_also = _share({m: plan.code_keys(step, m) for m, _ in runs}, models)
@@ -128,7 +140,7 @@ def _stage(plan: Plan, step: Step) -> dict[str, Any]:
     values += islice(places, count[0])
     code += islice(places, count[1])
     reads = [file for files in inputs(step, MODEL, SEED).values() for file in files]
-    body = _body(step, plan.params.root, values, code, [*reads, *places])
+    body = _body(step, values, {where: code}, [*reads, *places])
     return {"foreach": items, "do": body}
 
 
@@ -155,7 +167,7 @@ def _share(
 
 
 def _body(
-    step: Step, root: str, values: list[str], code: list[str], reads: list[str]
+    step: Step, values: list[str], code: dict[str, list[str]], reads: list[str]
 ) -> dict[str, Any]:
     home = folder(step, MODEL, SEED)
     kept = _OneLine(cache=False)
@@ -168,8 +180,7 @@ def _body(
             "snakemake --snakefile ${root}/Snakefile --allowed-rules"
             f" {' '.join(step.rules)} -- {home}/{step.target}"
         ),
-        # dvc.lock has no ./: DVC would hold the root's own code for new each time
-        "params": [*values, {CODE if root != "." else Path(CODE).name: code}],
+        "params": [*values, code],
         "deps": reads,
         "outs": outs,
     }
