@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tiny import VOCABULARY, lively_model, tiny_corpus, tiny_entry
 from entity_transformers.corpus.document import Document
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.names import Names
+from entity_transformers.spilled import OnDemand
 from entity_transformers.study.steps.memory import CONTEXT as NAMED_CONTEXT
 from entity_transformers.study.steps.memory import POLICIES as NAMED
 from entity_transformers.tasks.memory.comparison import (
@@ -49,6 +51,7 @@ from entity_transformers.tasks.memory.pointer import Facts, Pointer, bucket, mix
 from entity_transformers.tasks.memory.training import (
     ROWS,
     ReadText,
+    count_tokens,
     cut_documents,
     find_facts,
     find_layer,
@@ -470,6 +473,33 @@ def test_the_sort_of_a_mention(text: str, sort: str) -> None:
     assert find_sort(text) == sort
 
 
+def test_a_split_of_many_documents_is_one_file() -> None:
+    """A file for each was a mapping for each, of which a process may have 65,530."""
+    model = lively_model("gpt2")
+    before = len(Path("/proc/self/maps").read_text().splitlines())
+    texts = read_texts(model, tiny_corpus(60, seed=3), "gold", window=8)
+    assert len(Path("/proc/self/maps").read_text().splitlines()) < before + 30
+    assert [len(text.states) for text in texts] == [len(text.plain) for text in texts]
+    assert count_tokens(texts) == [len(text.tokens) for text in texts]
+
+
+def test_a_memory_is_made_once_for_all_parts_of_training() -> None:
+    _, texts = read()
+    asked: list[int] = []
+
+    def make(d: int) -> Entries:
+        asked.append(d)
+        return POLICIES["half-entities"](texts[d], 6, 2, 1)
+
+    lengths = np.array(count_tokens(texts))
+    how: dict[str, Any] = {"width": 4, "steps": 9, "learning_rate": 0.01, "seed": 2}
+    few = train_pointer(texts, OnDemand(make, lengths), **how)
+    assert asked == [0, 1, 2]
+    every = train_pointer(texts, [make(d) for d in range(3)], **how)
+    for one, other in zip(few.parameters(), every.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
 def make_texts(count: int, tell: bool) -> list[ReadText]:
     """Mentions of two tokens at random places; ``tell``: the state before a token says whether it
     is in one.
@@ -530,6 +560,16 @@ def test_documents_are_cut_from_their_start() -> None:
         own = corpus.document(d)
         assert np.array_equal(cut.tokens[cut.document(d)], corpus.tokens[own][:5])
         assert np.array_equal(cut.gold[cut.document(d)], corpus.gold[own][:5])
+
+
+def test_a_large_train_is_thinned_out() -> None:
+    corpus = tiny_corpus(7, seed=5, shortest=20, longest=30)
+    assert cut_documents(corpus, 100, 10**6) is corpus
+    cut = cut_documents(corpus, 10, 25)  # of 70 tokens every third document
+    assert cut.names == corpus.names[::3]
+    assert np.diff(cut.offsets).tolist() == [11, 11, 11]
+    for d in range(3):
+        assert np.array_equal(cut.gold[cut.document(d)], corpus.gold[corpus.document(3 * d)][:11])
 
 
 def test_the_comparison_has_an_entry_per_memory() -> None:

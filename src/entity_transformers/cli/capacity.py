@@ -49,7 +49,7 @@ def score_capacity(
         tuned = read_scores(small, other, sizes=cached, **how) if cached else found
         held = [min(rows, one) for one in known]
         everything = score_sizes(name_condition(entry), found, tuned, cached, held)
-        asked = [one for one in everything if one.size in sizes]
+        asked = (one for one in everything if one.size in sizes)
         scored += [{"rows": rows, **one} for one in summarise(asked, groups)]
     facts = {
         "model": model,

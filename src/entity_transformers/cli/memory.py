@@ -28,7 +28,19 @@ from entity_transformers.tasks.memory.entries import TOLD
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.joint import Joint, compare_jointly
 from entity_transformers.tasks.memory.leak import measure_leak
-from entity_transformers.tasks.memory.training import ReadText, cut_documents, read_texts
+from entity_transformers.tasks.memory.training import (
+    PARTS,
+    ROWS,
+    ReadText,
+    count_tokens,
+    cut_documents,
+    read_texts,
+)
+
+MOST = 2**22
+"""Predicted tokens of train that are read, or as many as a pointer's training draws, if that is
+more: a larger train is thinned out, since reading it whole would take longer than all else.
+"""
 
 
 def score_memory(
@@ -46,7 +58,8 @@ def score_memory(
     ]
     if any(policy.removeprefix("half-") == RARE for policy in named):
         splits = mark_rare(splits, section.labels)
-    splits[0] = cut_documents(splits[0], section.tokens)
+    most = max(MOST, section.steps * PARTS * ROWS)
+    splits[0] = cut_documents(splits[0], section.tokens, most)
     setting = Setting(section.width, section.forms, section.steps, section.learning_rates, seed)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     read: list[dict[str, Any]] = []
@@ -71,7 +84,10 @@ def score_memory(
         "seed": seed,
         "labels": section.labels,
         "split": section.report,
-        "documents": [{"document": text.name, "tokens": len(text.tokens)} for text in texts.report],
+        "documents": [
+            {"document": name, "tokens": tokens}
+            for name, tokens in zip(splits[2].names, count_tokens(texts.report), strict=True)
+        ],
     }
     write_json(output / "memory.json", facts | {"windows": read})
     pointers = [one for one in outcomes if one.pointer is not None]
@@ -88,7 +104,7 @@ def _learn_jointly(
     texts: Texts,
     gold: AlignedCorpus,
     setting: Setting,
-) -> tuple[list[ReadText], list[Outcome]]:
+) -> tuple[Sequence[ReadText], list[Outcome]]:
     """`compare_jointly` as section memory says, in the longest window."""
     section = params.memory
     joint = Joint(

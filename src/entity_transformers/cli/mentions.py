@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from entity_transformers.study.params import Params
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.training import cut_documents
 from entity_transformers.tasks.mentions import (
+    Scored,
     count_entities,
     describe_documents,
     list_texts,
@@ -43,13 +45,15 @@ def score_mentions(
     conditions = [("none", "none", plain)]
     if labelled:
         conditions.append((name_condition(entry), entry.labels, section.caches))
-    scored = []
-    for labels, layer, sizes in conditions:
-        own = reads | {"sizes": sizes}
-        text = give(judged, layer, seed)
-        found = read_scores(trained, text, **own)
-        tuned = read_scores(trained, give(chosen, layer, seed), **own) if sizes else found
-        scored += score_sizes(labels, found, tuned, sizes, count_entities(text))
+
+    def score() -> Iterator[Scored]:
+        for labels, layer, sizes in conditions:
+            own = reads | {"sizes": sizes}
+            text = give(judged, layer, seed)
+            found = read_scores(trained, text, **own)
+            tuned = read_scores(trained, give(chosen, layer, seed), **own) if sizes else found
+            yield from score_sizes(labels, found, tuned, sizes, count_entities(text))
+
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     texts = list_texts(judged, section.labels)
     groups = [group_tokens(text, window, tokenizer.decode) for text in texts]
@@ -61,4 +65,4 @@ def score_mentions(
         "window": window,
         "documents": describe_documents(judged.names, groups),
     }
-    write_json(output / "mentions.json", facts | {"scored": summarise(scored, groups)})
+    write_json(output / "mentions.json", facts | {"scored": summarise(score(), groups)})

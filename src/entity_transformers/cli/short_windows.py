@@ -36,7 +36,6 @@ def score_short_windows(
     labels, layer = (name_condition(entry), entry.labels) if reads else ("none", "none")
     text, other = give(judged, layer, seed), give(chosen, layer, seed)
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    texts = list_texts(judged, about.labels)
     windows = []
     for window in section.sizes:
         sizes = section.caches
@@ -45,6 +44,7 @@ def score_short_windows(
             for one in (text, other)
         )
         scored = score_sizes(labels, found, tuned, sizes, count_entities(text))
+        texts = list_texts(judged, about.labels)
         groups = [group_tokens(one, window, tokenizer.decode) for one in texts]
         windows.append(
             {

@@ -14,7 +14,7 @@ still empty p is p_LM. Dimensions: T tokens of a document, W width, S sizes, A t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.freed import give_back
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.spilled import Spilled
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
 DOCUMENT_COLUMNS = ("split", "document", "size", "tokens", "nll")
@@ -39,15 +40,37 @@ class CacheScores:
     """What a model and caches of several sizes give to the tokens that came.
 
     model   float64 [N]        p_LM of each predicted token
-    cache   float64 [S, A, N]  p_cache of it, by size and theta
+    cache   float64 [S, A, N]  p_cache of it, by size and theta; on the disk
     filled  bool [N]           does the cache hold anything yet?
     lengths int64 [D]          predicted tokens of each document; N in all
     """
 
     model: np.ndarray
-    cache: np.ndarray
+    cache: np.ndarray | Spilled
     filled: np.ndarray
     lengths: np.ndarray
+
+    @classmethod
+    def collect(
+        cls, parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, sizes: int
+    ) -> CacheScores:
+        """From the nats of a document's predicted tokens, float32 [T], and p_cache [S, A, T] of
+        them, document by document, whose ``lengths`` are known.
+        """
+        starts = np.cumsum(lengths) - lengths
+        model = np.empty(int(lengths.sum()))
+        cache = Spilled((sizes, len(THETAS), len(model)), torch.float64)
+        for start, (nats, found) in zip(starts.tolist(), parts, strict=True):
+            model[start : start + len(nats)] = np.exp(-nats.astype(np.float64))
+            for s, a in np.ndindex(found.shape[:2]):
+                cache.put(found[s, a], s, a, start)
+        filled = np.ones(len(model), bool)
+        filled[starts[lengths > 0]] = False
+        return cls(model, cache, filled, lengths)
+
+    def of(self, size: int, theta: int) -> np.ndarray:
+        """p_cache of each token, float64 [N], by the indices of size and theta."""
+        return np.asarray(self.cache[size, theta])
 
 
 @dataclass(frozen=True)
@@ -68,26 +91,17 @@ def read_scores(
     window: int,
     stride: int,
     batch: int,
-    thetas: Sequence[float] = THETAS,
 ) -> CacheScores:
     """Probabilities of every token but the leading ``<|endoftext|>``, no labels given; windows and
     errors as of `read_windows`. The cache begins anew with each document.
     """
-    plain, caches, lengths = [], [], []
     reads = {"window": window, "stride": stride, "batch": batch}
-    for states, targets in read_documents(model, give(corpus, "none"), **reads):
-        nats = compute_token_losses(model, states, targets)
-        plain.append(np.exp(-nats.astype(np.float64)))
-        caches.append(recall_targets(states, targets, sizes, thetas))
-        lengths.append(len(targets))
-    empty = np.zeros((len(sizes), len(thetas), 0))
-    filled = [np.arange(length) > 0 for length in lengths]
-    return CacheScores(
-        np.concatenate(plain or [np.zeros(0)]),
-        np.concatenate(caches, axis=2) if caches else empty,
-        np.concatenate(filled or [np.zeros(0, bool)]),
-        np.array(lengths, np.int64),
+    documents = read_documents(model, give(corpus, "none"), **reads)
+    parts = (
+        (compute_token_losses(model, states, targets), recall_targets(states, targets, sizes))
+        for states, targets in documents
     )
+    return CacheScores.collect(parts, np.diff(corpus.offsets) - 1, len(sizes))
 
 
 def read_documents(
@@ -125,7 +139,10 @@ def _cut(corpus: AlignedCorpus, document: int) -> AlignedCorpus:
 
 
 def recall_targets(
-    states: Tensor, targets: np.ndarray, sizes: Sequence[int], thetas: Sequence[float]
+    states: Tensor,
+    targets: np.ndarray,
+    sizes: Sequence[int],
+    thetas: Sequence[float] = THETAS,
 ) -> np.ndarray:
     """p_cache of each target [S, A, T] from the states before them [T, W]; 0 for the first one,
     before which the cache is empty.
@@ -158,8 +175,11 @@ def recall_targets(
 def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray:
     """Nats of each token under the mixture, float64 [N]."""
     share = np.where(scores.filled, weight, 0.0)
-    mixed = (1 - share) * scores.model + share * scores.cache[size, theta]
-    return -np.log(np.maximum(mixed, 1e-300))
+    mixed = share * scores.of(size, theta)
+    # in its place, here and below: of a large split each array is a large part of what is held
+    mixed += np.multiply(np.subtract(1, share, out=share), scores.model, out=share)
+    np.log(np.maximum(mixed, 1e-300, out=mixed), out=mixed)
+    return np.negative(mixed, out=mixed)
 
 
 def choose(scores: CacheScores, size: int) -> Choice:
@@ -168,7 +188,7 @@ def choose(scores: CacheScores, size: int) -> Choice:
     """
     best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()) if len(scores.model) else 0.0)
     for theta in range(scores.cache.shape[1]):
-        weight = fit_weight(scores.model[scores.filled], scores.cache[size, theta][scores.filled])
+        weight = fit_weight(scores.model[scores.filled], scores.of(size, theta)[scores.filled])
         loss = float(mix(scores, size, theta, weight).mean()) if len(scores.model) else 0.0
         if loss < best.loss:
             best = Choice(theta, weight, loss)
@@ -180,9 +200,12 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray, rounds: int = 200) -> float
     none.
     """
     weight = 0.1 if len(plain) else 0.0
+    part, whole = np.empty_like(cache), np.empty_like(plain)
     for _ in range(rounds if len(plain) else 0):
-        part = weight * cache
-        new = float((part / np.maximum(part + (1 - weight) * plain, 1e-300)).mean())
+        np.multiply(cache, weight, out=part)
+        np.add(np.multiply(plain, 1 - weight, out=whole), part, out=whole)
+        np.divide(part, np.maximum(whole, 1e-300, out=whole), out=part)
+        new = float(part.mean())
         if abs(new - weight) < 1e-7:
             break
         weight = new

@@ -8,7 +8,7 @@ N predicted tokens of the split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -88,21 +88,15 @@ def read_scores(
     with the labels that the split gives; windows as of `read_windows`. A cache compares states,
     and begins anew with each document.
     """
-    plain, caches, lengths = [], [], []
-    for text in _list_documents(corpus):
-        states, nats = read_document(model, text, window=window, stride=stride)
-        plain.append(np.exp(-nats.astype(np.float64)))
-        caches.append(recall_targets(states, text.tokens[1:], sizes, THETAS))
-        lengths.append(len(nats))
-        del states
-        give_back()
-    filled = [np.arange(length) > 0 for length in lengths]
-    return CacheScores(
-        np.concatenate(plain or [np.zeros(0)]),
-        np.concatenate(caches or [np.zeros((len(sizes), len(THETAS), 0))], axis=2),
-        np.concatenate(filled or [np.zeros(0, bool)]),
-        np.array(lengths, np.int64),
-    )
+
+    def read() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for text in _list_documents(corpus):
+            states, nats = read_document(model, text, window=window, stride=stride)
+            yield nats, recall_targets(states, text.tokens[1:], sizes)
+            del states
+            give_back()
+
+    return CacheScores.collect(read(), np.diff(corpus.offsets) - 1, len(sizes))
 
 
 def _list_documents(corpus: AlignedCorpus) -> Iterator[AlignedCorpus]:
@@ -125,15 +119,16 @@ def score_sizes(
     chosen: CacheScores,
     sizes: Sequence[int],
     entities: Sequence[int] = (),
-) -> list[Scored]:
-    """Without a cache, then with one of each size, theta and lambda being those of ``chosen``."""
+) -> Iterator[Scored]:
+    """Without a cache, then with one of each size, theta and lambda being those of ``chosen``: one
+    at a time, since each has a number for every token.
+    """
     named = tuple(entities)
-    found = [Scored(labels, 0, None, 0.0, -np.log(judged.model), named)]
+    yield Scored(labels, 0, None, 0.0, -np.log(judged.model), named)
     for s, size in enumerate(sizes):
         best = choose(chosen, s)
         nats = mix(judged, s, best.theta, best.weight)
-        found.append(Scored(labels, size, THETAS[best.theta], best.weight, nats, named))
-    return found
+        yield Scored(labels, size, THETAS[best.theta], best.weight, nats, named)
 
 
 def count_entities(corpus: AlignedCorpus) -> list[int]:
@@ -144,18 +139,16 @@ def count_entities(corpus: AlignedCorpus) -> list[int]:
     return [len(np.setdiff1d(given[corpus.document(d)], [0])) for d in range(len(corpus))]
 
 
-def list_texts(corpus: AlignedCorpus, layer: str) -> list[Text]:
+def list_texts(corpus: AlignedCorpus, layer: str) -> Iterator[Text]:
     """Each document's predicted tokens with the mentions of ``layer``, gold or resolver:NAME; a
     layer that the split lacks raises ValueError.
     """
     labels, spans = find_layer(corpus, layer)
-    found = []
     for d in range(len(corpus)):
         place = corpus.document(d)
         own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
         words, tokens = corpus.words[own], corpus.tokens[own].astype(np.int64)
-        found.append(Text(find_mentions(labels[own], spans[own], words, tokens), words, tokens))
-    return found
+        yield Text(find_mentions(labels[own], spans[own], words, tokens), words, tokens)
 
 
 def describe_documents(names: Sequence[str], groups: Sequence[Groups]) -> list[dict[str, Any]]:
@@ -170,7 +163,7 @@ def describe_documents(names: Sequence[str], groups: Sequence[Groups]) -> list[d
     ]
 
 
-def summarise(scored: Sequence[Scored], groups: Sequence[Groups]) -> list[dict[str, Any]]:
+def summarise(scored: Iterable[Scored], groups: Sequence[Groups]) -> list[dict[str, Any]]:
     """Entries of mentions.json: the loss in nats per token, of all tokens and of each group that
     has any, and the nats of each document, of all and of those of `FAR`.
     """

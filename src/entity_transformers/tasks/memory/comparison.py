@@ -5,7 +5,7 @@ train, its learning rate chosen on one split, scored on another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from entity_transformers.logs import log_progress
+from entity_transformers.spilled import OnDemand, Scores
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
 from entity_transformers.tasks.memory.groups import Groups, average_groups, join_groups
 from entity_transformers.tasks.memory.pointer import Pointer
 from entity_transformers.tasks.memory.training import (
     Predict,
     ReadText,
+    count_tokens,
     predict_entities,
     predict_tokens,
     score_text,
@@ -64,7 +66,7 @@ class Outcome:
     rate    the learning rate that was chosen
     chosen  its loss on the split to choose on, nats per token
     held    the most entries that it held there at once, over the documents; of context its tokens
-    nll     nats of each token, an array per document
+    nll     nats of each token
     pointer what was trained
     """
 
@@ -73,7 +75,7 @@ class Outcome:
     rate: float
     chosen: float
     held: int
-    nll: Sequence[np.ndarray]
+    nll: Scores
     pointer: Pointer | None
 
 
@@ -83,13 +85,11 @@ def compare_memories(
     """An outcome per policy and size, each with as many trials."""
     pairs = [(policy, size) for size in sizes for policy in policies]
     for policy, size in log_progress(pairs, "memories"):
-        train, choose, report = (
-            [keep(policy, text, size, setting) for text in part]
-            for part in (texts.train, texts.choose, texts.report)
+        train, choose = (
+            keep_all(policy, part, size, setting) for part in (texts.train, texts.choose)
         )
         pointer, rate, chosen = choose_pointer(texts, train, choose, setting)
-        held = max((entries.most() for entries in report), default=0)
-        nll = score_all(pointer, texts.report, report)
+        nll, held = score_memories(pointer, texts.report, policy, size, setting)
         yield Outcome(policy, size, rate, chosen, held, nll, pointer)
 
 
@@ -132,7 +132,7 @@ def measure_ceilings(texts: Texts, size: int, setting: Setting) -> dict[str, flo
     this one.
     """
     train, choose, report = (
-        [keep("entities", text, size, setting) for text in part]
+        keep_all("entities", part, size, setting)
         for part in (texts.train, texts.choose, texts.report)
     )
     found = {}
@@ -147,20 +147,45 @@ def keep(policy: str, text: ReadText, size: int, setting: Setting) -> Entries:
     return POLICIES[policy](text, size, setting.forms, setting.seed)
 
 
+def keep_all(
+    policy: str, texts: Sequence[ReadText], size: int, setting: Setting
+) -> OnDemand[Entries]:
+    """Those of every document, made when they are asked for: of large texts they are large."""
+    lengths = np.array(count_tokens(texts), np.int64)
+    return OnDemand(lambda d: keep(policy, texts[d], size, setting), lengths)
+
+
 def score_all(
     pointer: Pointer,
     texts: Sequence[ReadText],
-    memories: Sequence[Entries],
+    memories: Iterable[Entries],
     predict: Predict = predict_tokens,
-) -> list[np.ndarray]:
-    """Nats of each token, an array per document."""
-    pairs = zip(texts, memories, strict=True)
-    return [score_text(pointer, text, memory, predict) for text, memory in pairs]
+) -> Scores:
+    """Nats of each token."""
+    found = Scores(np.array(count_tokens(texts), np.int64))
+    for d, (text, memory) in enumerate(zip(texts, memories, strict=True)):
+        found.put(d, score_text(pointer, text, memory, predict))
+    return found
 
 
-def mean(nll: Sequence[np.ndarray]) -> float:
+def score_memories(
+    pointer: Pointer, texts: Sequence[ReadText], policy: str, size: int, setting: Setting
+) -> tuple[Scores, int]:
+    """Nats of each token, and the most entries that a document's memory holds at once."""
+    most = [0]
+
+    def look(memories: Sequence[Entries]) -> Iterator[Entries]:
+        for memory in memories:
+            most.append(memory.most())
+            yield memory
+
+    return score_all(pointer, texts, look(keep_all(policy, texts, size, setting))), max(most)
+
+
+def mean(nll: Scores) -> float:
     """Nats per token; NaN for none."""
-    return float(np.concatenate(nll).mean()) if sum(map(len, nll)) else float("nan")
+    every = nll.together()
+    return float(every.mean()) if len(every) else float("nan")
 
 
 def summarise(
@@ -174,7 +199,10 @@ def summarise(
     each document, and its bytes.
     """
     places = join_groups(groups)
-    alone = Outcome("none", 0, 0.0, 0.0, 0, [-text.plain.double().numpy() for text in texts], None)
+    plain = Scores(np.array(count_tokens(texts), np.int64))
+    for d, text in enumerate(texts):
+        plain.put(d, -text.plain.double().numpy())
+    alone = Outcome("none", 0, 0.0, 0.0, 0, plain, None)
     return [
         {
             "policy": one.policy,
@@ -184,7 +212,7 @@ def summarise(
             "learning_rate": one.rate or None,
             "chosen": one.chosen or None,
             "loss": mean(one.nll),
-            "groups": average_groups(np.concatenate(one.nll), places),
+            "groups": average_groups(one.nll.together(), places),
             "documents": [float(nll.sum()) for nll in one.nll],
         }
         for one in (alone, *outcomes)

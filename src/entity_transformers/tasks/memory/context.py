@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -13,6 +14,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.spilled import Scores
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.memory.comparison import CONTEXT, RECENT, Outcome, entry_bytes
 
@@ -43,7 +45,9 @@ def score_contexts(
     for size in sizes:
         tokens = count_tokens(size, width, params)
         if model.can("attend") and model.context is not None and window + tokens <= model.context:
-            nll = list(_read(model, gold, window, tokens))
+            nll = Scores(np.diff(gold.offsets) - 1)
+            for d, found in enumerate(_read(model, gold, window, tokens)):
+                nll.put(d, found)
             yield Outcome(CONTEXT, size, 0.0, 0.0, tokens, nll, None)
 
 

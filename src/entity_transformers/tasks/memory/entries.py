@@ -21,7 +21,7 @@ from entity_transformers.corpus.labels import LAG, place_spans
 NEVER = int(np.iinfo(np.int64).max)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mention:
     """Tokens ``[start, end)`` of a document, ``form``, name ``entity``; predictions from ``known``
     on may use that.

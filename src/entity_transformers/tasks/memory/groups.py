@@ -26,7 +26,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Groups:
-    """The group of each token of a document, int64 [T], by grouping: an index of `GROUPINGS`; -1:
+    """The group of each token of a document, int8 [T], by grouping: an index of `GROUPINGS`; -1:
     in none of them.
     """
 
@@ -42,7 +42,7 @@ def group_tokens(text: Text, window: int, write: Callable[[Sequence[int]], str])
     mentions: token, its first or a further one; sort, by what is written; distance in tokens from
     the end of that latest mention, the largest power of two in it. ``write``: tokens as text.
     """
-    found = Groups(*(np.full(len(text.tokens), NONE) for _ in GROUPINGS))
+    found = Groups(*(np.full(len(text.tokens), NONE, np.int8) for _ in GROUPINGS))
     found.place[:] = PLACES.index("outside")
     ends: dict[int, int] = {}
     sorts: dict[tuple[int, ...], int] = {}
@@ -67,7 +67,7 @@ def group_tokens(text: Text, window: int, write: Callable[[Sequence[int]], str])
 def join_groups(groups: Sequence[Groups]) -> Groups:
     """The groups of all documents' tokens, one document after the other."""
     columns = (
-        np.concatenate([getattr(one, name) for one in groups] or [np.zeros(0)])
+        np.concatenate([getattr(one, name) for one in groups] or [np.zeros(0, np.int8)])
         for name in GROUPINGS
     )
     return Groups(*columns)

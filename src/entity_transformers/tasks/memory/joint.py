@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -21,13 +22,19 @@ from transformers import get_cosine_schedule_with_warmup
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.tasks.memory.comparison import Outcome, Setting, keep, score_all
+from entity_transformers.tasks.memory.comparison import (
+    Outcome,
+    Setting,
+    keep_all,
+    score_memories,
+)
 from entity_transformers.tasks.memory.entries import Entries
 from entity_transformers.tasks.memory.pointer import Pointer, mix
 from entity_transformers.tasks.memory.training import (
     PARTS,
     WARMUP,
     ReadText,
+    cut_memories,
     draw_parts,
     find_facts,
     make_pointer,
@@ -62,17 +69,13 @@ def compare_jointly(
     memories: Sequence[tuple[str, int]],
     setting: Setting,
     joint: Joint,
-) -> tuple[list[ReadText], list[Outcome]]:
+) -> tuple[Sequence[ReadText], list[Outcome]]:
     """The split to report as the model reads it that has learnt on without a memory, and an outcome
     for each policy and size; ``report`` is that split and the layer of its mentions.
     """
 
-    def learn(memory: tuple[str, int] | None) -> tuple[list[ReadText], Pointer | None]:
-        kept = (
-            None
-            if memory is None
-            else [keep(memory[0], text, memory[1], setting) for text in train]
-        )
+    def learn(memory: tuple[str, int] | None) -> tuple[Sequence[ReadText], Pointer | None]:
+        kept = None if memory is None else keep_all(memory[0], train, memory[1], setting)
         tuned, pointer = train_jointly(
             model, train, kept, joint, width=setting.width, seed=setting.seed
         )
@@ -82,9 +85,7 @@ def compare_jointly(
     for policy, size in log_progress(memories, "memories that the model learns with"):
         texts, pointer = learn((policy, size))
         assert pointer is not None
-        kept = [keep(policy, text, size, setting) for text in texts]
-        held = max((entries.most() for entries in kept), default=0)
-        nll = score_all(pointer, texts, kept)
+        nll, held = score_memories(pointer, texts, policy, size, setting)
         outcomes.append(Outcome(policy, size, 0.0, 0.0, held, nll, pointer))
     return learn(None)[0], outcomes
 
@@ -110,12 +111,13 @@ def train_jointly(
     schedule = get_cosine_schedule_with_warmup(
         optimiser, round(WARMUP * setting.steps), setting.steps
     )
-    parts = draw_parts(texts, seed, setting.window)
+    drawn = list(islice(draw_parts(texts, seed, setting.window), setting.steps * PARTS))
+    near = {} if memories is None else cut_memories(memories, drawn, setting.window)
+    parts = iter(drawn)
     model.module.train()
     for _ in range(setting.steps):
-        for _ in range(PARTS):
-            d, start = next(parts)
-            memory = None if memories is None else memories[d]
+        for d, start in islice(parts, PARTS):
+            memory = near.get((d, start))
             nats = -predict_with_gradient(model, pointer, texts[d], memory, start, setting)
             (nats.mean() / PARTS).backward()
         nn.utils.clip_grad_norm_(model.module.parameters(), 1.0)

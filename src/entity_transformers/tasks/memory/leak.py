@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from entity_transformers.freed import give_back
-from entity_transformers.tasks.memory.training import ReadText
+from entity_transformers.tasks.memory.training import ReadText, count_tokens
 
 MOST = 200_000
 """Tokens that a regression is made from: more change nothing that is printed."""
@@ -30,7 +30,7 @@ def measure_leak(train: Sequence[ReadText], report: Sequence[ReadText]) -> dict[
     the share of such tokens in train (``share``), from what has been read (``past``), and with the
     label of the token just read as well (``given``).
     """
-    step = -(-sum(len(text.tokens) for text in train) // MOST)
+    step = -(-sum(count_tokens(train)) // MOST)
     came, comes = _is_named(train, step), _is_named(report)
     if len(set(came.tolist())) < 2:
         return {}
@@ -41,7 +41,7 @@ def measure_leak(train: Sequence[ReadText], report: Sequence[ReadText]) -> dict[
             scaler, regression = _fit(_features(train, labels, step), came)
             give_back()
             parts = (part for text in report for part in _cut(_features([text], labels)))
-            shares = [regression.predict_proba(scaler.transform(part))[:, 1] for part in parts]
+            shares = [_predict(regression, scaler.transform(part)) for part in parts]
         found[name] = _cost(np.concatenate(shares), comes)
     return found
 
@@ -52,6 +52,11 @@ def _fit(features: np.ndarray, came: np.ndarray) -> tuple[StandardScaler, Logist
     for part in _cut(features):
         scaler.partial_fit(part)
     return scaler, LogisticRegression(max_iter=500).fit(scaler.transform(features), came)
+
+
+def _predict(regression: LogisticRegression, features: np.ndarray) -> np.ndarray:
+    """The share of each row that is said to be in a mention."""
+    return np.ascontiguousarray(regression.predict_proba(features)[:, 1])
 
 
 def _cut(features: np.ndarray) -> Iterator[np.ndarray]:
@@ -73,7 +78,7 @@ def _features(texts: Sequence[ReadText], labels: bool, step: int = 1) -> np.ndar
     """The states before these tokens, float32 [N, W]; with the label of the token just read two
     more: is it in a mention, and in one of an entity that was named before?
     """
-    lengths = [len(text.labels[::step]) for text in texts]
+    lengths = [-(-tokens // step) for tokens in count_tokens(texts)]
     width = texts[0].states.shape[1]
     found = np.empty((sum(lengths), width + 2 * labels), np.float32)
     for text, own in zip(texts, np.split(found, np.cumsum(lengths)[:-1]), strict=True):

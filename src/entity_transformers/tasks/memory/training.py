@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import groupby, islice
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,10 +22,10 @@ from entity_transformers.corpus.labels import find_nouns, give
 from entity_transformers.corpus.rare import RARE
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.spilled import Lazy, OnDemand, Spilled
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.memory.entries import Entries, Text, find_mentions
 from entity_transformers.tasks.memory.pointer import MATCHES, Facts, Pointer, mix
-from entity_transformers.tasks.memory.spilled import Spilled
 
 ROWS = 256
 """Predictions that are made at once."""
@@ -45,8 +46,7 @@ Predict = Callable[[Pointer, "ReadText", Entries, int], Tensor]
 class ReadText(Text):
     """A document, and what the model made of it.
 
-    states  float16 [T, W]  the state before each predicted token; on the disk where `read_texts`
-                            has made them
+    states  float16 [T, W]  the state before each predicted token; of `read_texts` on the disk
     plain   float32 [T]     log p_LM of each
     labels  int32 [T]       the entity of each
     """
@@ -60,38 +60,46 @@ class ReadText(Text):
 @torch.inference_mode()
 def read_texts(
     model: LanguageModel, corpus: AlignedCorpus, layer: str, *, window: int
-) -> list[ReadText]:
+) -> OnDemand[ReadText]:
     """Every document of the split, read in windows that follow one another and without labels; its
-    mentions are those of ``layer``, ``gold`` or ``resolver:NAME``.
+    mentions are those of ``layer``, ``gold`` or ``resolver:NAME``, found when they are asked for.
     """
     labels, spans = find_layer(corpus, layer)
     nouns, rare = find_nouns(corpus), corpus.layers.get(RARE)
-    found = []
+    lengths = np.diff(corpus.offsets) - 1  # <|endoftext|> is not predicted
+    ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    states = Spilled((ends[-1], model.width), torch.float16)
+    plain = Spilled((ends[-1],), torch.float32)
     reads = {"window": window, "stride": window, "batch": 1}
     documents = read_documents(model, give(corpus, "none"), **reads)
-    for d, (states, targets) in enumerate(documents):
-        place = corpus.document(d)
-        own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
-        mentions = find_mentions(labels[own], spans[own], corpus.words[own], targets)
-        found.append(
-            ReadText(
-                mentions,
-                np.asarray(corpus.words[own]),
-                targets.astype(np.int64),
-                corpus.names[d],
-                _spill(states.half().cpu()),
-                -torch.from_numpy(compute_token_losses(model, states, targets)),
-                np.asarray(labels[own]),
-                nouns=None if nouns is None else nouns[own],
-                rare=None if rare is None else rare[own] > 0,
-            )
+    for start, (found, targets) in zip(ends, documents, strict=False):
+        states.put(found.half().cpu(), start)
+        plain.put(-compute_token_losses(model, found, targets), start)
+
+    def make(d: int) -> ReadText:
+        place, there = corpus.document(d), slice(ends[d], ends[d + 1])
+        own = slice(place.start + 1, place.stop)
+        words, tokens = np.asarray(corpus.words[own]), corpus.tokens[own].astype(np.int64)
+        return ReadText(
+            Lazy(lambda: find_mentions(labels[own], spans[own], words, tokens)),
+            words,
+            tokens,
+            corpus.names[d],
+            states.part(there.start, there.stop),
+            plain[there],
+            np.asarray(labels[own]),
+            nouns=None if nouns is None else nouns[own],
+            rare=None if rare is None else rare[own] > 0,
         )
-    return found
+
+    return OnDemand(make, lengths)
 
 
-def _spill(states: Tensor) -> Tensor | Spilled:
-    """Of whole books they are most of what a study of memories holds."""
-    return Spilled(states) if len(states) else states
+def count_tokens(texts: Sequence[ReadText]) -> list[int]:
+    """The predicted tokens of each document."""
+    if isinstance(texts, OnDemand):
+        return [int(length) for length in texts.lengths]
+    return [len(text.tokens) for text in texts]
 
 
 def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
@@ -109,17 +117,31 @@ def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarra
     return corpus.layers[layer], corpus.layers[spans]
 
 
-def cut_documents(corpus: AlignedCorpus, tokens: int) -> AlignedCorpus:
-    """The split with the first ``tokens`` predicted tokens of each document."""
+def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -> AlignedCorpus:
+    """The split with the first ``tokens`` predicted tokens of each document; of one that then has
+    more than ``most`` in all, every k-th document, k as small as that allows.
+    """
     lengths = np.minimum(np.diff(corpus.offsets), tokens + 1)
+    every = 1 if most is None else max(1, -(-int((lengths - 1).sum()) // most))
+    if every == 1 and (lengths == np.diff(corpus.offsets)).all():
+        return corpus
+    starts, lengths = corpus.offsets[:-1:every], lengths[::every]
     kept = np.concatenate(
-        [start + np.arange(n) for start, n in zip(corpus.offsets, lengths, strict=False)]
+        [start + np.arange(n) for start, n in zip(starts, lengths, strict=True)]
         or [np.zeros(0, np.int64)]
     )
     columns = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
     layers = {name: layer[kept] for name, layer in corpus.layers.items()}
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return replace(corpus, offsets=offsets, layers=layers, given=None, layer="none", **columns)
+    names = corpus.names[::every]
+    about: dict[str, Any] = {
+        "names": names,
+        "offsets": offsets,
+        "layers": layers,
+        "given": None,
+        "layer": "none",
+    }
+    return replace(corpus, **about, **columns)
 
 
 def train_pointer(
@@ -140,11 +162,12 @@ def train_pointer(
     pointer = make_pointer(texts, width, seed)
     optimiser = torch.optim.AdamW(pointer.parameters(), lr=learning_rate, weight_decay=0.0)
     schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
-    parts = draw_parts(texts, seed, ROWS)
+    drawn = list(islice(draw_parts(texts, seed, ROWS), steps * PARTS))
+    near = cut_memories(memories, drawn, ROWS)
+    parts = iter(drawn)
     for _ in range(steps):
-        for _ in range(PARTS):
-            d, start = next(parts)
-            nats = -predict(pointer, texts[d], memories[d], start)
+        for d, start in islice(parts, PARTS):
+            nats = -predict(pointer, texts[d], near[d, start], start)
             (nats.mean() / PARTS).backward()
         optimiser.step()
         optimiser.zero_grad()
@@ -160,13 +183,26 @@ def make_pointer(texts: Sequence[ReadText], width: int, seed: int) -> Pointer:
 
 def draw_parts(texts: Sequence[ReadText], seed: int, rows: int) -> Iterator[tuple[int, int]]:
     """Document and first prediction of every part of so many in random order, pass after pass."""
-    parts = [(d, s) for d, text in enumerate(texts) for s in range(0, len(text.tokens), rows)]
+    parts = [(d, s) for d, n in enumerate(count_tokens(texts)) for s in range(0, n, rows)]
     if not parts:
         raise ValueError("no document of train has a token to train a pointer on")
     generator = random.Random(seed)
     while True:
         generator.shuffle(parts)
         yield from parts
+
+
+def cut_memories(
+    memories: Sequence[Entries], parts: Iterable[tuple[int, int]], rows: int
+) -> dict[tuple[int, int], Entries]:
+    """Of each of the parts, a document and the first of so many predictions, the entries that they
+    may use: a document's memory is made once, and not kept whole.
+    """
+    found: dict[tuple[int, int], Entries] = {}
+    for d, drawn in groupby(sorted(set(parts)), key=lambda part: part[0]):
+        memory = memories[d]
+        found |= {part: memory.between(part[1], part[1] + rows) for part in drawn}
+    return found
 
 
 def predict_tokens(
