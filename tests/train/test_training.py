@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, lively_model, tiny_model, tiny_params
+from tiny import SMALL, VOCABULARY, lively_model, tiny_entry, tiny_model, tiny_params
 from torch import Tensor
 from trainings import assert_close, gradients, make_training, named_gradients, weights
 
-from entity_transformers.kinds import KINDS, resolve
+from entity_transformers.kinds import KINDS, KindError, resolve
 from entity_transformers.models.base import Batch
 from entity_transformers.models.registry import build_model
 from entity_transformers.train.loop import (
@@ -27,6 +27,7 @@ from entity_transformers.train.loop import (
     caught_signals,
     learning_rate,
 )
+from entity_transformers.train.optimizer import apply_gradients, make_optimizer
 from entity_transformers.train.streams import suggest_smaller
 
 
@@ -81,15 +82,19 @@ def test_nats_equal_cross_entropy_of_the_logits(monkeypatch: pytest.MonkeyPatch)
     assert torch.equal(model.guess(hidden), logits.argmax(-1))
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
-def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, kind: str) -> None:
-    whole = make_training(tmp_path / "whole", kind)
+@pytest.mark.parametrize(
+    ("kind", "changes"), [("gpt2", {}), ("gpt2e", {}), ("gpt2e", {"entity_rate": 20.0})]
+)
+def test_a_resumed_run_ends_in_the_same_bytes(
+    tmp_path: Path, kind: str, changes: dict[str, Any]
+) -> None:
+    whole = make_training(tmp_path / "whole", kind, **changes)
     whole.run()
-    cut = make_training(tmp_path / "cut", kind)
+    cut = make_training(tmp_path / "cut", kind, **changes)
     for _ in range(13):  # dies at step 13, three steps after its last checkpoint
         cut.train_step()
         cut._after_step()
-    resumed = make_training(tmp_path / "cut", kind)
+    resumed = make_training(tmp_path / "cut", kind, **changes)
     assert resumed.progress.step == 10
     resumed.run()
     assert torch.equal(weights(whole), weights(resumed))
@@ -389,6 +394,29 @@ def test_the_schedule_warms_up_and_falls() -> None:
     assert learning_rate(100, params) == pytest.approx(0.0)
     constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5).lm
     assert {learning_rate(step, constant) for step in range(20)} == {2e-5}
+
+
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2e-pointer"])
+def test_entity_attention_learns_at_a_rate_of_its_own(kind: str) -> None:
+    """AdamW's first step moves every weight by its rate, however large its gradient is."""
+    moved: dict[float, dict[str, float]] = {}
+    for rate in (1.0, 50.0):
+        entry = tiny_entry(kind, entity_rate=rate, weight_decay=0.0, warmup_steps=0)
+        model = build_model(entry, VOCABULARY, 0, seed=1).module
+        optimizer = make_optimizer(model, entry.lm)
+        before = {name: p.detach().clone() for name, p in model.named_parameters()}
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        assert apply_gradients(model, optimizer, 0, entry.lm)
+        moved[rate] = {
+            n: float((p.detach() - before[n]).abs().mean()) for n, p in model.named_parameters()
+        }
+    assert any("entity_attn" in name for name in before)
+    for name, amount in moved[50.0].items():
+        factor = 50.0 if "entity_attn" in name else 1.0
+        assert amount == pytest.approx(factor * moved[1.0][name], rel=1e-2), name
+    with pytest.raises(KindError, match="entity_rate"):
+        tiny_entry(kind, entity_rate=0.0)
 
 
 def test_training_lowers_the_loss(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, model_validator
 
 from entity_transformers.kinds.base import Kind, LmParams
+from entity_transformers.study.sections import Number
 
 
 class GPT2EParams(LmParams):
@@ -40,6 +41,11 @@ class GPT2EParams(LmParams):
             )
         ),
     ]
+
+    entity_rate: Annotated[
+        Number,
+        Field(gt=0, description="how much faster entity attention learns than learning_rate says"),
+    ] = 1.0
 
     @model_validator(mode="after")
     def _learns(self) -> GPT2EParams:
