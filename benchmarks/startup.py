@@ -61,7 +61,7 @@ PEERS = {
     "snakemake --list-rules": (SNAKEMAKE, 1.0),
     "snakemake -n": (SNAKEMAKE, None),
     "snakemake": (SNAKEMAKE, 2.0),
-    "dvc repro": (DVC, 2.0),  # reads the stages of every study of the checkout
+    "dvc repro": (DVC, 2.0),  # reads the stages of every study of its DVC repository
     "dvc repro --single-item": (DVC, 2.0),
 }
 

@@ -55,7 +55,9 @@ def _fit(features: np.ndarray, came: np.ndarray) -> tuple[StandardScaler, Logist
 
 
 def _predict(regression: LogisticRegression, features: np.ndarray) -> np.ndarray:
-    """The share of each row that is said to be in a mention."""
+    """The share of each row that is said to be in a mention; a copy, since as a column of both
+    shares it would keep the two.
+    """
     return np.ascontiguousarray(regression.predict_proba(features)[:, 1])
 
 
