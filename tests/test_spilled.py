@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from resident import resident
 
+from entity_transformers.artifacts import read_arrays, write_arrays
+from entity_transformers.freed import drop_pages, give_back
 from entity_transformers.spilled import Lazy, OnDemand, Scores, Spilled
 
 
@@ -105,3 +108,16 @@ def test_they_cost_no_memory_before_or_after_they_are_read() -> None:
         assert kept[start : start + 1000].sum() == 64000
         assert kept[places].shape == (1000, 64)
     assert resident() < before + 20
+
+
+def test_pages_of_a_mapped_file_are_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.safetensors"
+    write_arrays(path, {"x": np.ones(10**7), "y": np.zeros(3)}, {})  # 80 MB
+    arrays, _ = read_arrays(path)
+    before = resident()
+    assert arrays["x"].sum() == 10**7
+    assert resident() > before + 70
+    give_back(arrays["x"][5:9], arrays["y"])
+    assert resident() < before + 10
+    assert arrays["x"].sum() == 10**7  # and are read again
+    drop_pages(np.ones(3))  # an array of its own stays

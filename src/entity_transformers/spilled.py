@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
+AROUND = 2**21
+"""With a page the system maps what lies around it in the file, at most so many bytes."""
 
 
 class Spilled:
@@ -61,7 +63,8 @@ class Spilled:
             else:
                 rows = rows[where]
             start, end = self._find(rows)
-            start -= start % mmap.PAGESIZE
+            start -= start % AROUND
+            end = min(len(self._map), end + AROUND)
             self._map.madvise(mmap.MADV_DONTNEED, start, end - start)
         return found
 

@@ -16,6 +16,7 @@ from entity_transformers.tasks.cache import (
     THETAS,
     CacheScores,
     choose,
+    choose_all,
     compare_sizes,
     document_rows,
     fit_weight,
@@ -145,7 +146,7 @@ def test_a_cache_that_does_not_help_is_not_used() -> None:
 def test_the_tables_numbers_add_up() -> None:
     model, corpus = lively_model("gpt2"), tiny_corpus(4, seed=6)
     scores = read_scores(model, corpus, sizes=SIZES, **HOW)
-    sizes = compare_sizes(scores, scores, SIZES)
+    sizes = compare_sizes(choose_all(scores), scores, SIZES)
     assert [entry["size"] for entry in sizes] == [0, *SIZES]
     losses = [entry["loss"] for entry in sizes]
     assert all(loss <= losses[0] + 1e-9 for loss in losses)
@@ -160,4 +161,6 @@ def test_the_tables_numbers_add_up() -> None:
 def test_a_corpus_without_documents_has_no_loss() -> None:
     none = tiny_corpus(2).head(0)
     scores = read_scores(lively_model("gpt2"), none, sizes=SIZES, **HOW)
-    assert [entry["loss"] for entry in compare_sizes(scores, scores, SIZES)] == [None] * 5
+    assert [entry["loss"] for entry in compare_sizes(choose_all(scores), scores, SIZES)] == [
+        None
+    ] * 5

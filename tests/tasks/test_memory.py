@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 from tiny import VOCABULARY, lively_model, tiny_corpus, tiny_entry
 
@@ -46,7 +47,7 @@ from entity_transformers.tasks.memory.entries import (
     keep_recent,
 )
 from entity_transformers.tasks.memory.groups import GROUPINGS, find_sort, group_tokens
-from entity_transformers.tasks.memory.leak import measure_leak
+from entity_transformers.tasks.memory.leak import measure_leak, price
 from entity_transformers.tasks.memory.pointer import Facts, Pointer, bucket, mix
 from entity_transformers.tasks.memory.training import (
     ROWS,
@@ -514,6 +515,14 @@ def make_texts(count: int, tell: bool) -> list[ReadText]:
         plain = torch.zeros(1200)
         found.append(ReadText([], none, none, f"{d}", states.half(), plain, labels))
     return found
+
+
+def test_a_price_is_sklearn_s_log_loss() -> None:
+    """To the last bit, certainties that are wrong with it."""
+    drawn = np.random.default_rng(8)
+    share, came = drawn.random(5000), drawn.random(5000) < 0.4
+    share[:10], share[10:20] = 0.0, 1.0
+    assert float(price(share, came).mean()) == log_loss(came, share, labels=[False, True])
 
 
 def test_the_leak_is_what_the_label_before_tells() -> None:

@@ -44,7 +44,7 @@ def test_without_a_cache_it_is_what_perplexity_scores(kind: str, layer: str) -> 
     model, corpus = lively_model(kind), give(tiny_corpus(4, seed=2), layer, 1)
     scores = read_scores(model, corpus, sizes=SIZES, **HOW)
     expected = predicted(corpus, score_corpus(model, corpus, batch=2, **HOW))
-    alone, *_ = score_sizes(layer, scores, scores, SIZES)
+    alone, *_ = score_sizes(layer, scores, cache.choose_all(scores), SIZES)
     np.testing.assert_allclose(alone.nats, expected, rtol=1e-5, atol=1e-5)
     assert scores.lengths.tolist() == (np.diff(corpus.offsets) - 1).tolist()
 
@@ -65,8 +65,10 @@ def test_without_labels_its_caches_are_those_of_step_cache(kind: str) -> None:
     theirs = cache.read_scores(model, corpus, sizes=SIZES, batch=1, **HOW)
     np.testing.assert_allclose(ours.model, theirs.model, rtol=1e-6)
     np.testing.assert_array_equal(ours.cache, theirs.cache)
-    entries = cache.compare_sizes(theirs, theirs, SIZES)
-    for one, entry in zip(score_sizes("none", ours, ours, SIZES), entries, strict=True):
+    entries = cache.compare_sizes(cache.choose_all(theirs), theirs, SIZES)
+    for one, entry in zip(
+        score_sizes("none", ours, cache.choose_all(ours), SIZES), entries, strict=True
+    ):
         assert (one.size, one.theta) == (entry["size"], entry["theta"])
         assert one.weight == pytest.approx(entry["weight"])
         assert one.nats.mean() == pytest.approx(entry["loss"])
@@ -89,8 +91,8 @@ def test_theta_and_lambda_are_of_other_text() -> None:
         for seed in (5, 6)
     )
     for one, entry in zip(
-        score_sizes("none", judged, chosen, SIZES),
-        cache.compare_sizes(chosen, judged, SIZES),
+        score_sizes("none", judged, cache.choose_all(chosen), SIZES),
+        cache.compare_sizes(cache.choose_all(chosen), judged, SIZES),
         strict=True,
     ):
         assert one.nats.mean() == pytest.approx(entry["loss"])

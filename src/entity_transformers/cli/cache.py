@@ -6,9 +6,13 @@ from pathlib import Path
 
 from entity_transformers.artifacts import write_csv, write_json
 from entity_transformers.cli.trained import open_model, open_split
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.freed import give_back
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.cache import (
     DOCUMENT_COLUMNS,
+    CacheScores,
+    choose_all,
     compare_sizes,
     document_rows,
     read_scores,
@@ -22,22 +26,23 @@ def score_cache(
     cache.choose, and the nats of each document.
     """
     entry, trained = open_model(params, lm, model, seed)
-    found = {}
-    for split in (params.cache.choose, params.cache.report):
+
+    def read(split: str) -> tuple[AlignedCorpus, CacheScores]:
         gold = open_split(corpus, split, "section cache")
-        found[split] = (
+        scores = read_scores(
+            trained,
             gold,
-            read_scores(
-                trained,
-                gold,
-                sizes=params.cache.sizes,
-                window=entry.lm.window,
-                stride=min(params.perplexity.stride, entry.lm.window),
-                batch=params.perplexity.batch,
-            ),
+            sizes=params.cache.sizes,
+            window=entry.lm.window,
+            stride=min(params.perplexity.stride, entry.lm.window),
+            batch=params.perplexity.batch,
         )
-    chosen, (judged, scores) = found[params.cache.choose][1], found[params.cache.report]
-    sizes = compare_sizes(chosen, scores, params.cache.sizes)
+        return gold, scores
+
+    choices = choose_all(read(params.cache.choose)[1])  # the scores are not kept: they are large
+    give_back()
+    judged, scores = read(params.cache.report)
+    sizes = compare_sizes(choices, scores, params.cache.sizes)
     facts = {"model": model, "seed": seed, "labels": "none", "split": params.cache.report}
     write_json(output / "cache.json", facts | {"tokens": len(scores.model), "sizes": sizes})
     rows = document_rows(judged, scores, sizes)

@@ -9,6 +9,7 @@ from entity_transformers.artifacts import read_tokenizer, write_json
 from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.corpus.labels import give
 from entity_transformers.study.params import Params
+from entity_transformers.tasks.cache import choose_all
 from entity_transformers.tasks.capacity import Forgetful
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.training import cut_documents
@@ -45,10 +46,10 @@ def score_capacity(
     known, scored = count_entities(text), list[dict[str, Any]]()
     for rows, sizes in section.by_entities() if points else ():
         small, cached = Forgetful(trained, rows), [size for size in sizes if size]
+        choices = choose_all(read_scores(small, other, sizes=cached, **how)) if cached else []
         found = read_scores(small, text, sizes=cached, **how)
-        tuned = read_scores(small, other, sizes=cached, **how) if cached else found
         held = [min(rows, one) for one in known]
-        everything = score_sizes(name_condition(entry), found, tuned, cached, held)
+        everything = score_sizes(name_condition(entry), found, choices, cached, held)
         asked = (one for one in everything if one.size in sizes)
         scored += [{"rows": rows, **one} for one in summarise(asked, groups)]
     facts = {

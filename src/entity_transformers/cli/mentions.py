@@ -9,7 +9,9 @@ from typing import Any
 from entity_transformers.artifacts import read_tokenizer, write_json
 from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.corpus.labels import give
+from entity_transformers.freed import give_back
 from entity_transformers.study.params import Params
+from entity_transformers.tasks.cache import choose_all
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.training import cut_documents
 from entity_transformers.tasks.mentions import (
@@ -50,9 +52,12 @@ def score_mentions(
         for labels, layer, sizes in conditions:
             own = reads | {"sizes": sizes}
             text = give(judged, layer, seed)
+            # one split after the other, since scores are large
+            tuned = give(chosen, layer, seed)
+            choices = choose_all(read_scores(trained, tuned, **own)) if sizes else []
+            give_back()
             found = read_scores(trained, text, **own)
-            tuned = read_scores(trained, give(chosen, layer, seed), **own) if sizes else found
-            yield from score_sizes(labels, found, tuned, sizes, count_entities(text))
+            yield from score_sizes(labels, found, choices, sizes, count_entities(text))
 
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     texts = list_texts(judged, section.labels)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from entity_transformers.artifacts import read_tokenizer, write_json
 from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.corpus.labels import give
 from entity_transformers.study.params import Params
+from entity_transformers.tasks.cache import choose_all
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.memory.training import cut_documents
 from entity_transformers.tasks.mentions import (
@@ -39,11 +41,10 @@ def score_short_windows(
     windows = []
     for window in section.sizes:
         sizes = section.caches
-        found, tuned = (
-            read_scores(trained, one, sizes=sizes, window=window, stride=window)
-            for one in (text, other)
-        )
-        scored = score_sizes(labels, found, tuned, sizes, count_entities(text))
+        how: dict[str, Any] = {"sizes": sizes, "window": window, "stride": window}
+        choices = choose_all(read_scores(trained, other, **how))
+        found = read_scores(trained, text, **how)
+        scored = score_sizes(labels, found, choices, sizes, count_entities(text))
         texts = list_texts(judged, about.labels)
         groups = [group_tokens(one, window, tokenizer.decode) for one in texts]
         windows.append(

@@ -117,7 +117,7 @@ def read_documents(
             states[torch.from_numpy(reading.where[reading.valid])] = reading.hidden[valid].float()
         yield states[:-1], corpus.tokens[place][1:]
         del states
-        give_back()  # the states of a book
+        give_back(corpus.tokens)  # the states of a book, and what was read of the split
 
 
 def _cut(corpus: AlignedCorpus, document: int) -> AlignedCorpus:
@@ -195,6 +195,11 @@ def choose(scores: CacheScores, size: int) -> Choice:
     return best
 
 
+def choose_all(scores: CacheScores) -> list[Choice]:
+    """The choice for each size."""
+    return [choose(scores, size) for size in range(scores.cache.shape[0])]
+
+
 def fit_weight(plain: np.ndarray, cache: np.ndarray, rounds: int = 200) -> float:
     """The lambda that gives the tokens, of p_LM and p_cache [n], the highest likelihood; 0 for
     none.
@@ -213,18 +218,17 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray, rounds: int = 200) -> float
 
 
 def compare_sizes(
-    chosen: CacheScores, judged: CacheScores, sizes: Sequence[int], thetas: Sequence[float] = THETAS
+    choices: Sequence[Choice], judged: CacheScores, sizes: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """An entry per size, 0 first (the model alone): theta and lambda chosen on one text, the loss
-    on another in nats per token.
+    """An entry per size, 0 first (the model alone): theta and lambda as they were chosen on one
+    text, the loss on another in nats per token.
     """
     alone = float(-np.log(judged.model).mean()) if len(judged.model) else None
     found: list[dict[str, Any]] = [{"size": 0, "theta": None, "weight": 0.0, "loss": alone}]
-    for s, size in enumerate(sizes):
-        choice = choose(chosen, s)
+    for s, (size, choice) in enumerate(zip(sizes, choices, strict=True)):
         nats = mix(judged, s, choice.theta, choice.weight)
         loss = float(nats.mean()) if len(nats) else None
-        entry = {"theta": thetas[choice.theta], "weight": choice.weight, "loss": loss}
+        entry = {"theta": THETAS[choice.theta], "weight": choice.weight, "loss": loss}
         found.append({"size": size, **entry})
     return found
 
@@ -233,7 +237,6 @@ def document_rows(
     corpus: AlignedCorpus,
     scores: CacheScores,
     sizes: Sequence[Mapping[str, Any]],
-    thetas: Sequence[float] = THETAS,
 ) -> list[dict[str, Any]]:
     """Rows of documents.csv: the nats of each document with a cache of each size of
     `compare_sizes`, for bootstraps over documents.
@@ -241,7 +244,7 @@ def document_rows(
     rows = []
     for place, entry in enumerate(sizes):
         nats = (
-            mix(scores, place - 1, thetas.index(entry["theta"]), entry["weight"])
+            mix(scores, place - 1, THETAS.index(entry["theta"]), entry["weight"])
             if entry["size"]
             else -np.log(scores.model)
         )

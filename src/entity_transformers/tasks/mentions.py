@@ -23,7 +23,7 @@ from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.freed import give_back
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix, recall_targets
+from entity_transformers.tasks.cache import THETAS, CacheScores, Choice, mix, recall_targets
 from entity_transformers.tasks.memory.entries import Text, find_mentions
 from entity_transformers.tasks.memory.groups import PLACES, Groups, average_groups, join_groups
 from entity_transformers.tasks.memory.training import find_layer
@@ -94,7 +94,7 @@ def read_scores(
             states, nats = read_document(model, text, window=window, stride=stride)
             yield nats, recall_targets(states, text.tokens[1:], sizes)
             del states
-            give_back()
+            give_back(corpus.tokens)
 
     return CacheScores.collect(read(), np.diff(corpus.offsets) - 1, len(sizes))
 
@@ -116,17 +116,16 @@ def _list_documents(corpus: AlignedCorpus) -> Iterator[AlignedCorpus]:
 def score_sizes(
     labels: str,
     judged: CacheScores,
-    chosen: CacheScores,
+    choices: Sequence[Choice],
     sizes: Sequence[int],
     entities: Sequence[int] = (),
 ) -> Iterator[Scored]:
-    """Without a cache, then with one of each size, theta and lambda being those of ``chosen``: one
-    at a time, since each has a number for every token.
+    """Without a cache, then with one of each size, of the theta and lambda chosen for it: one at a
+    time, since each has a number for every token.
     """
     named = tuple(entities)
     yield Scored(labels, 0, None, 0.0, -np.log(judged.model), named)
-    for s, size in enumerate(sizes):
-        best = choose(chosen, s)
+    for s, (size, best) in enumerate(zip(sizes, choices, strict=True)):
         nats = mix(judged, s, best.theta, best.weight)
         yield Scored(labels, size, THETAS[best.theta], best.weight, nats, named)
 

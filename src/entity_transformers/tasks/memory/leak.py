@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -34,15 +33,18 @@ def measure_leak(train: Sequence[ReadText], report: Sequence[ReadText]) -> dict[
     came, comes = _is_named(train, step), _is_named(report)
     if len(set(came.tolist())) < 2:
         return {}
-    found = {"share": _cost(np.full(len(comes), came.mean()), comes)}
+    found = {"share": float(price(np.full(len(comes), came.mean()), comes).mean())}
     for name, labels in (("past", False), ("given", True)):
         with threadpool_limits(1):  # more threads add up in another order, and it ends elsewhere
             give_back()
             scaler, regression = _fit(_features(train, labels, step), came)
             give_back()
-            parts = (part for text in report for part in _cut(_features([text], labels)))
-            shares = [_predict(regression, scaler.transform(part)) for part in parts]
-        found[name] = _cost(np.concatenate(shares), comes)
+            nats, done = np.empty(len(comes)), 0
+            for part in (part for text in report for part in _cut(_features([text], labels))):
+                own = slice(done, done := done + len(part))
+                shares = regression.predict_proba(scaler.transform(part))[:, 1]
+                nats[own] = price(shares.astype(np.float64), comes[own])
+        found[name] = float(nats.mean())
     return found
 
 
@@ -54,21 +56,17 @@ def _fit(features: np.ndarray, came: np.ndarray) -> tuple[StandardScaler, Logist
     return scaler, LogisticRegression(max_iter=500).fit(scaler.transform(features), came)
 
 
-def _predict(regression: LogisticRegression, features: np.ndarray) -> np.ndarray:
-    """The share of each row that is said to be in a mention; a copy, since as a column of both
-    shares it would keep the two.
-    """
-    return np.ascontiguousarray(regression.predict_proba(features)[:, 1])
-
-
 def _cut(features: np.ndarray) -> Iterator[np.ndarray]:
     """Parts of as many rows as are looked at at once."""
     return (features[start : start + PART] for start in range(0, len(features), PART))
 
 
-def _cost(share: np.ndarray, came: np.ndarray) -> float:
-    """Cross-entropy of the shares [T] that are said to be in mentions."""
-    return float(log_loss(came, share.astype(np.float64), labels=[False, True]))
+def price(share: np.ndarray, came: np.ndarray) -> np.ndarray:
+    """The nats of each answer, float64 [T], where ``share`` was given to yes; as sklearn's
+    log_loss, which holds eight times as much meanwhile.
+    """
+    least = np.finfo(np.float64).eps
+    return -np.log(np.clip(np.where(came, share, 1 - share), least, 1 - least))
 
 
 def _is_named(texts: Sequence[ReadText], step: int = 1) -> np.ndarray:

@@ -21,6 +21,7 @@ from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import find_nouns, give
 from entity_transformers.corpus.rare import RARE
 from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.freed import drop_pages
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.spilled import Lazy, OnDemand, Spilled
 from entity_transformers.tasks.cache import read_documents
@@ -77,6 +78,7 @@ def read_texts(
         plain.put(-compute_token_losses(model, found, targets), start)
 
     def make(d: int) -> ReadText:
+        drop_pages(corpus.tokens)  # those of the documents before
         place, there = corpus.document(d), slice(ends[d], ends[d + 1])
         own = slice(place.start + 1, place.stop)
         words, tokens = np.asarray(corpus.words[own]), corpus.tokens[own].astype(np.int64)
@@ -130,8 +132,14 @@ def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -
         [start + np.arange(n) for start, n in zip(starts, lengths, strict=True)]
         or [np.zeros(0, np.int64)]
     )
-    columns = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
-    layers = {name: layer[kept] for name, layer in corpus.layers.items()}
+
+    def take(column: np.ndarray) -> np.ndarray:
+        found = column[kept]
+        drop_pages(column)  # of a large split even one column is large
+        return found
+
+    columns: dict[str, Any] = {name: take(getattr(corpus, name)) for name in TOKEN_ARRAYS}
+    layers = {name: take(layer) for name, layer in corpus.layers.items()}
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     names = corpus.names[::every]
     about: dict[str, Any] = {
