@@ -78,9 +78,9 @@ def make_study(folder: Path, more: str = "") -> Path:
     """A study in ``folder`` as `entity-transformers write-study` leaves it, versioned by DVC."""
     sample = os.path.relpath(ROOT / "studies" / "sample" / "study.yaml", folder)
     (folder / "study.yaml").write_text(TINY.format(sample=sample) + more)
+    run("dvc", "init", "--no-scm", "--quiet", folder=folder)
     write_study(folder)
     (folder / "study.yaml").unlink()  # the tests change params.yaml itself
-    run("dvc", "init", "--no-scm", "--quiet", folder=folder)
     return folder
 
 
@@ -118,7 +118,7 @@ def stages_of_jobs(jobs: set[str]) -> set[str]:
 def expand_stages(params: Params) -> dict[str, dict[str, Any]]:
     """Each stage of a study's dvc.yaml by DVC's name for it, its templates filled in."""
     found = {}
-    written = yaml.safe_load(render_stages(params))
+    written = yaml.safe_load(render_stages(params, alone=True))
     shared = next((one["runs"] for one in written.get("vars", [])), {})
     for name, stage in written["stages"].items():
         items = stage.get("foreach", {None: {}})

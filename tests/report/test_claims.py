@@ -87,6 +87,19 @@ def test_an_unbeaten_control_is_told_even_if_another_is_missing(study: Study) ->
     assert "Not run: GPT2E unlabelled and GPT2E shuffled." in verdict.text
 
 
+def test_text_without_mentions_has_no_tokens_outside_of_them(study: Study) -> None:
+    """A book with names that a resolver found, and no gold chains: every token would be outside."""
+
+    def judge_outside(results: Results) -> str:
+        return next(f.status for f in judge_claims(results) if "not hindered" in f.claim)
+
+    results = study(("gpt2", "gpt2e"), (1, 2, 3))
+    assert judge_outside(results) != ABSENT
+    inside = ("class=first", "class=later")
+    rows = tuple(r for r in results.frame if not r.condition.startswith(inside))
+    assert judge_outside(replace(results, frame=Frame(rows))) == ABSENT
+
+
 def test_without_gpt2e_nothing_was_tested(study: Study) -> None:
     assert judge_entities(study(("gpt2", "gpt2-matched"))).status == ABSENT
 

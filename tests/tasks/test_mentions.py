@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from tiny import lively_model, tiny_corpus, tiny_entry
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.tasks import cache
+from entity_transformers.tasks.memory.entries import Text
 from entity_transformers.tasks.memory.groups import group_tokens
 from entity_transformers.tasks.mentions import (
     FAR,
@@ -97,6 +99,47 @@ def test_theta_and_lambda_are_of_other_text() -> None:
     ):
         assert one.nats.mean() == pytest.approx(entry["loss"])
         assert one.weight == pytest.approx(entry["weight"])
+
+
+def some_scores(documents: int, tokens: int) -> cache.CacheScores:
+    """Of three sizes, drawn at random."""
+    rng = np.random.default_rng(0)
+    thetas = len(cache.THETAS)
+    parts = (
+        (rng.exponential(size=tokens).astype(np.float32), rng.random((3, thetas, tokens)))
+        for _ in range(documents)
+    )
+    return cache.CacheScores.collect(parts, np.full(documents, tokens), 3)
+
+
+def test_in_pieces_it_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, choices = some_scores(3, 50), [cache.Choice(a, 0.1 + a / 10, 0.0) for a in (0, 2, 5)]
+    whole = [one.nats for one in score_sizes("none", scores, choices, SIZES)]
+    monkeypatch.setattr(cache, "PART", 7)
+    for at_once, one in zip(whole, score_sizes("none", scores, choices, SIZES), strict=True):
+        assert at_once.tobytes() == one.nats.tobytes()
+    share = np.where(scores.filled, 0.3, 0.0)
+    plain = -np.log(share * scores.of(1, 2) + (1 - share) * scores.model)
+    np.testing.assert_allclose(whole[2], plain, rtol=1e-12)
+
+
+def test_the_summary_holds_one_number_per_token_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside its share of a group and what is known of it: of a hundred million words' test split,
+    eight bytes per token are 180 MB.
+    """
+    scores, choices = some_scores(20, 10_000), [cache.Choice(2, 0.3, 0.0)] * 3
+    outside = group_tokens(Text([], np.zeros(10_000), np.zeros(10_000)), WINDOW, lambda form: "x")
+    monkeypatch.setattr(cache, "PART", 1_000)
+    tracemalloc.start()
+    try:
+        found = summarise(score_sizes("none", scores, choices, SIZES), [outside] * 20)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 4
+    assert most < 20 * 200_000  # the nats, the nats of a group, and marks
 
 
 def test_entities_are_those_that_the_labels_name() -> None:

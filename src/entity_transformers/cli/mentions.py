@@ -56,8 +56,8 @@ def score_mentions(
             tuned = give(chosen, layer, seed)
             choices = choose_all(read_scores(trained, tuned, **own)) if sizes else []
             give_back()
-            found = read_scores(trained, text, **own)
-            yield from score_sizes(labels, found, choices, sizes, count_entities(text))
+            known = count_entities(text)
+            yield from score_sizes(labels, read_scores(trained, text, **own), choices, sizes, known)
 
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     texts = list_texts(judged, section.labels)

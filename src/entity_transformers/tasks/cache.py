@@ -33,6 +33,9 @@ THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
 DOCUMENT_COLUMNS = ("split", "document", "size", "tokens", "nll")
 ROWS = 256
 """Predictions that are compared with all earlier states at once."""
+PART = 2**20
+"""Tokens that are mixed at once: of a large split every array is a large part of what is held."""
+EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,16 @@ class CacheScores:
         filled[starts[lengths > 0]] = False
         return cls(model, cache, filled, lengths)
 
-    def of(self, size: int, theta: int) -> np.ndarray:
-        """p_cache of each token, float64 [N], by the indices of size and theta."""
-        return np.asarray(self.cache[size, theta])
+    def of(self, size: int, theta: int, place: slice = EVERY) -> np.ndarray:
+        """p_cache of each token, or of those at ``place``, float64 [N], by the indices of size and
+        theta.
+        """
+        return np.asarray(self.cache[size, theta, place])
+
+    def alone(self) -> np.ndarray:
+        """Nats of each token under the model without a cache, float64 [N]."""
+        nats = np.log(self.model)
+        return np.negative(nats, out=nats)
 
 
 @dataclass(frozen=True)
@@ -174,12 +184,13 @@ def recall_targets(
 
 def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray:
     """Nats of each token under the mixture, float64 [N]."""
-    share = np.where(scores.filled, weight, 0.0)
-    mixed = share * scores.of(size, theta)
-    # in its place, here and below: of a large split each array is a large part of what is held
-    mixed += np.multiply(np.subtract(1, share, out=share), scores.model, out=share)
-    np.log(np.maximum(mixed, 1e-300, out=mixed), out=mixed)
-    return np.negative(mixed, out=mixed)
+    nats = np.empty(len(scores.model))
+    for start in range(0, len(nats), PART):
+        place = slice(start, start + PART)
+        share = np.where(scores.filled[place], weight, 0.0)
+        mixed = share * scores.of(size, theta, place) + (1 - share) * scores.model[place]
+        nats[place] = -np.log(np.maximum(mixed, 1e-300))
+    return nats
 
 
 def choose(scores: CacheScores, size: int) -> Choice:
@@ -223,7 +234,7 @@ def compare_sizes(
     """An entry per size, 0 first (the model alone): theta and lambda as they were chosen on one
     text, the loss on another in nats per token.
     """
-    alone = float(-np.log(judged.model).mean()) if len(judged.model) else None
+    alone = float(judged.alone().mean()) if len(judged.model) else None
     found: list[dict[str, Any]] = [{"size": 0, "theta": None, "weight": 0.0, "loss": alone}]
     for s, (size, choice) in enumerate(zip(sizes, choices, strict=True)):
         nats = mix(judged, s, choice.theta, choice.weight)
@@ -246,7 +257,7 @@ def document_rows(
         nats = (
             mix(scores, place - 1, THETAS.index(entry["theta"]), entry["weight"])
             if entry["size"]
-            else -np.log(scores.model)
+            else scores.alone()
         )
         ends = np.cumsum(scores.lengths)
         totals = np.diff(np.concatenate([[0.0], np.cumsum(nats)])[np.concatenate([[0], ends])])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,12 +21,12 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.layers import split_layer
 from entity_transformers.encode.reader import compute_token_losses, read_windows
-from entity_transformers.freed import give_back
+from entity_transformers.freed import drop_pages, give_back
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import THETAS, CacheScores, Choice, mix, recall_targets
 from entity_transformers.tasks.memory.entries import Text, find_mentions
-from entity_transformers.tasks.memory.groups import PLACES, Groups, average_groups, join_groups
+from entity_transformers.tasks.memory.groups import PLACES, Groups, average_groups
 from entity_transformers.tasks.memory.training import find_layer
 
 FAR = "far"
@@ -124,10 +125,10 @@ def score_sizes(
     time, since each has a number for every token.
     """
     named = tuple(entities)
-    yield Scored(labels, 0, None, 0.0, -np.log(judged.model), named)
+    yield Scored(labels, 0, None, 0.0, judged.alone(), named)
     for s, (size, best) in enumerate(zip(sizes, choices, strict=True)):
-        nats = mix(judged, s, best.theta, best.weight)
-        yield Scored(labels, size, THETAS[best.theta], best.weight, nats, named)
+        about = labels, size, THETAS[best.theta], best.weight
+        yield Scored(*about, mix(judged, s, best.theta, best.weight), named)
 
 
 def count_entities(corpus: AlignedCorpus) -> list[int]:
@@ -144,6 +145,7 @@ def list_texts(corpus: AlignedCorpus, layer: str) -> Iterator[Text]:
     """
     labels, spans = find_layer(corpus, layer)
     for d in range(len(corpus)):
+        drop_pages(corpus.tokens)  # those of the documents before
         place = corpus.document(d)
         own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
         words, tokens = corpus.words[own], corpus.tokens[own].astype(np.int64)
@@ -166,27 +168,27 @@ def summarise(scored: Iterable[Scored], groups: Sequence[Groups]) -> list[dict[s
     """Entries of mentions.json: the loss in nats per token, of all tokens and of each group that
     has any, and the nats of each document, of all and of those of `FAR`.
     """
-    places = join_groups(groups)
-    ends = np.cumsum([0, *(len(one.place) for one in groups)])
-    far = places.place == PLACES.index(FAR)
-    return [
-        {
-            "labels": one.labels,
-            "size": one.size,
-            "theta": one.theta,
-            "weight": one.weight,
-            "entities": list(one.entities),
-            "loss": float(one.nats.mean()) if len(one.nats) else None,
-            "groups": average_groups(one.nats, places),
-            "documents": {
-                "all": _add_up(one.nats, ends),
-                FAR: _add_up(np.where(far, one.nats, 0.0), ends),
-            },
-        }
-        for one in scored
-    ]
+    # by map, which lets go of each before it asks for the next
+    return [*map(partial(_describe, groups=groups), scored)]
 
 
-def _add_up(nats: np.ndarray, ends: np.ndarray) -> list[float]:
-    """The sum of each document."""
-    return [float(nats[start:end].sum()) for start, end in pairwise(ends)]
+def _describe(one: Scored, groups: Sequence[Groups]) -> dict[str, Any]:
+    ends = np.cumsum([0, *(len(group.place) for group in groups)])
+    parts = [one.nats[start:end] for start, end in pairwise(ends)]
+    far = [group.place == PLACES.index(FAR) for group in groups]
+    return {
+        "labels": one.labels,
+        "size": one.size,
+        "theta": one.theta,
+        "weight": one.weight,
+        "entities": list(one.entities),
+        "loss": float(one.nats.mean()) if len(one.nats) else None,
+        "groups": average_groups(one.nats, groups),
+        "documents": {
+            "all": [float(nats.sum()) for nats in parts],
+            FAR: [
+                float(np.where(there, nats, 0.0).sum())
+                for there, nats in zip(far, parts, strict=True)
+            ],
+        },
+    }

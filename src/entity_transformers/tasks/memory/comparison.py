@@ -15,7 +15,7 @@ import numpy as np
 from entity_transformers.logs import log_progress
 from entity_transformers.spilled import OnDemand, Scores
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
-from entity_transformers.tasks.memory.groups import Groups, average_groups, join_groups
+from entity_transformers.tasks.memory.groups import Groups, average_groups
 from entity_transformers.tasks.memory.pointer import Pointer
 from entity_transformers.tasks.memory.training import (
     Predict,
@@ -198,7 +198,6 @@ def summarise(
     loss in nats per token over all tokens and over those of each group that has any, the nats of
     each document, and its bytes.
     """
-    places = join_groups(groups)
     plain = Scores(np.array(count_tokens(texts), np.int64))
     for d, text in enumerate(texts):
         plain.put(d, -text.plain.double().numpy())
@@ -212,7 +211,7 @@ def summarise(
             "learning_rate": one.rate or None,
             "chosen": one.chosen or None,
             "loss": mean(one.nll),
-            "groups": average_groups(one.nll.together(), places),
+            "groups": average_groups(one.nll.together(), groups),
             "documents": [float(nll.sum()) for nll in one.nll],
         }
         for one in (alone, *outcomes)

@@ -64,25 +64,17 @@ def group_tokens(text: Text, window: int, write: Callable[[Sequence[int]], str])
     return found
 
 
-def join_groups(groups: Sequence[Groups]) -> Groups:
-    """The groups of all documents' tokens, one document after the other."""
-    columns = (
-        np.concatenate([getattr(one, name) for one in groups] or [np.zeros(0, np.int8)])
-        for name in GROUPINGS
-    )
-    return Groups(*columns)
-
-
-def average_groups(nll: np.ndarray, groups: Groups) -> dict[str, dict[str, Any]]:
-    """Tokens and mean of the nats [T] by grouping and group, of each group that has any."""
-    found: dict[str, dict[str, Any]] = {}
+def average_groups(nll: np.ndarray, groups: Sequence[Groups]) -> dict[str, dict[str, Any]]:
+    """Tokens and mean of the nats [T] of all documents, one after the other, by grouping and group,
+    of each group that has any.
+    """
+    found: dict[str, dict[str, Any]] = {grouping: {} for grouping in GROUPINGS}
     for grouping, names in GROUPINGS.items():
-        parts = {name: nll[getattr(groups, grouping) == i] for i, name in enumerate(names)}
-        found[grouping] = {
-            name: {"tokens": len(part), "loss": float(part.mean())}
-            for name, part in parts.items()
-            if len(part)
-        }
+        for i, name in enumerate(names):
+            inside = [getattr(one, grouping) == i for one in groups]
+            part = nll[np.concatenate(inside or [np.zeros(0, bool)])]
+            if len(part):
+                found[grouping][name] = {"tokens": len(part), "loss": float(part.mean())}
     return found
 
 
