@@ -173,7 +173,7 @@ def test_a_folder_of_another_model_is_refused(model: GPT1, tmp_path: Path) -> No
     ("changes", "told"),
     [
         ({"width": 32}, r"h\.0\.attn\.c_attn\.bias is \[48\], not \[96\]"),
-        ({"window": 4}, r"positions_embed\.weight is \[8, 16\], not \[4, 16\]"),
+        ({"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
         ({"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
         ({"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
     ],

@@ -271,6 +271,25 @@ def test_initial_weights_are_those_of_the_checkpoint(model: LanguageModel, tmp_p
         tiny_model(model.kind.name, layers=1, **changes)
 
 
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cuts])
+@torch.no_grad()
+def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_path: Path) -> None:
+    """As who fine-tunes GPT-2 in windows of 512: what it reads there is what the other reads."""
+    longer = lively_model(kind)
+    longer.save(tmp_path)
+    short = tiny_model(kind, seed=9, initial_weights=str(tmp_path), window=4)
+    assert (longer.context, short.context) == (8, 4)
+    batch = make_batch(longer)
+    labels = None if batch.labels is None else batch.labels[:, :4]
+    part = Batch(batch.tokens[:, :4], labels)
+    one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (longer, short))
+    assert torch.equal(one, other)
+    short.save(tmp_path / "short")
+    assert load_model(tmp_path / "short", short.kind).context == 4
+    with pytest.raises(ValueError, match="checkpoint of this shape"):
+        tiny_model(kind, initial_weights=str(tmp_path), window=16)
+
+
 def test_gpt2_weights_start_a_gpt2e_whose_entity_attention_is_new(tmp_path: Path) -> None:
     gpt2 = lively_model("gpt2")
     gpt2.save(tmp_path)

@@ -112,6 +112,21 @@ def test_weights_that_do_not_fit_are_refused_before_a_rule_runs(
     assert str(error.value).startswith(f"{path}: models.gpt2: initial_weights {weights}: ")
 
 
+def test_a_shorter_window_takes_the_first_positions_where_the_kind_can(make: Make) -> None:
+    make("first", models={"gpt2": {"kind": "gpt2"}, "bert": {"kind": "bert"}})
+    window = load(make("plain")).model("gpt2").lm.window
+    weights = {kind: f"study:first/{kind}/1" for kind in ("gpt2", "bert")}
+
+    def begin(kind: str, length: int) -> None:
+        entry = {"kind": kind, "initial_weights": weights[kind], "window": length}
+        load(make("next", models={"gpt2": {"kind": "gpt2"}, "one": entry}, tokenizer=TAKES))
+
+    begin("gpt2", window // 2)
+    for kind, length in (("gpt2", 2 * window), ("bert", window // 2)):
+        with pytest.raises(ParamsError, match=f"window {length} here, {window} there"):
+            begin(kind, length)
+
+
 def test_a_matched_model_starts_from_one_of_the_same_form_alone(make: Make) -> None:
     first = {"gpt2": {"kind": "gpt2"}, "gpt2e": {"kind": "gpt2e"}}
     wide = {"kind": "gpt2", "matched_to": "gpt2e"}

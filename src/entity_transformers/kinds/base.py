@@ -192,6 +192,8 @@ class Kind:
     extra   numbers per layer beyond a GPT-2 of the same shape, by its params: what a
             parameter-matched GPT-2 gets in its feed-forward layers
     also    other kinds whose weights it can start from
+    cuts    whether it can start from weights of a longer window, of whose positions it takes the
+            first (`models.folders.start_from`)
     start   by step, the module that has the step's command for this kind, where it is not the
             step's own: its code is then what the step depends on
     reads   files of step corpus that its training reads beside those of step lm
@@ -208,6 +210,7 @@ class Kind:
     home: str
     extra: Callable[[Any], int] = lambda params: 0
     also: frozenset[str] = frozenset()
+    cuts: bool = False
     start: Mapping[str, str] = field(default_factory=dict, hash=False)
     reads: tuple[str, ...] = ()
     library: Library | None = None

@@ -27,4 +27,5 @@ KIND = Kind(
     params=GPT1Params,
     can=frozenset({"encode", "causal", "attend", "windows"}),
     home="entity_transformers.models.gpt1",
+    cuts=True,
 )

@@ -31,4 +31,5 @@ KIND = Kind(
     params=GPT2Params,
     can=frozenset({"encode", "causal", "attend", "windows"}),
     home="entity_transformers.models.gpt2",
+    cuts=True,
 )

@@ -45,4 +45,5 @@ KIND = Kind(
     can=frozenset({"encode", "causal", "attend", "guided", "windows"}),
     home="entity_transformers.models.gpt2_antecedent",
     also=frozenset({"gpt2"}),
+    cuts=True,
 )

@@ -20,4 +20,5 @@ KIND = Kind(
     home="entity_transformers.models.pointer.lm",
     extra=count_pointer,
     also=frozenset({"gpt2"}),
+    cuts=True,
 )

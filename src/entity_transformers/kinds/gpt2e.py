@@ -77,4 +77,5 @@ KIND = Kind(
     home="entity_transformers.models.gpt2e.lm",
     extra=count_extra,
     also=frozenset({"gpt2"}),
+    cuts=True,
 )

@@ -46,4 +46,5 @@ KIND = Kind(
     home="entity_transformers.models.pointer.with_attention",
     extra=count_both,
     also=frozenset({"gpt2", "gpt2e"}),
+    cuts=True,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,16 @@ def read_folder(folder: Path, of: Any) -> Any:
 def start_from(folder: Path, config: Any, of: Any, also: str = "", new: str = "") -> Any:
     """A model of class ``of`` and of ``config`` with the weights of a folder, in float32; those
     whose names have ``new`` in them may be missing there. ``also``: another type that it may be of.
+    Of a GPT with more positions than ``config`` the first are taken: a shorter window.
 
     Nothing saved there raises FileNotFoundError, a model of another type or shape ValueError.
     """
     with opened(folder):
         _check_type(folder, [config.model_type, *filter(None, [also])])
+        longer = _find_longer(folder, config)
         model, info = of.from_pretrained(
             folder,
-            config=config,
+            config=longer or config,
             dtype=torch.float32,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # they are told below, with the folder
@@ -63,7 +66,27 @@ def start_from(folder: Path, config: Any, of: Any, also: str = "", new: str = ""
             f"{folder}: no {config.model_type} checkpoint of this shape ({sorted(wrong)[0]}):"
             " give the entry its layers, heads, width and window, or leave initial_weights out"
         )
-    return model
+    return model if longer is None else _shorten(model, of(config))
+
+
+def _find_longer(folder: Path, config: Any) -> Any:
+    """The config with as many positions as the saved model has, if that has more."""
+    saved = read_json(folder / "config.json").get("n_positions")
+    wanted = getattr(config, "n_positions", None)
+    if not (isinstance(saved, int) and isinstance(wanted, int) and saved > wanted):
+        return None
+    longer = copy.deepcopy(config)
+    longer.n_positions = saved
+    return longer
+
+
+def _shorten(model: Any, short: Any) -> Any:
+    """``short``, which differs in nothing but that it has fewer positions, with the weights."""
+    weights = model.state_dict()
+    for name, own in short.state_dict().items():
+        weights[name] = weights[name][: len(own)]  # all of it, but of the embeddings of positions
+    short.load_state_dict(weights)
+    return short.eval()  # as transformers gives one
 
 
 def _check_type(folder: Path, expected: list[str]) -> None:
