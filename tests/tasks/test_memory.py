@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,11 @@ from entity_transformers.tasks.memory.entries import (
 )
 from entity_transformers.tasks.memory.groups import GROUPINGS, find_sort, group_tokens
 from entity_transformers.tasks.memory.leak import measure_leak, price
-from entity_transformers.tasks.memory.pointer import Facts, Pointer, bucket, mix
+from entity_transformers.tasks.memory.pointer import Facts, Pointer, ToldPointer, bucket, mix
 from entity_transformers.tasks.memory.training import (
     ROWS,
+    Given,
+    Predict,
     ReadText,
     count_tokens,
     cut_documents,
@@ -58,6 +61,7 @@ from entity_transformers.tasks.memory.training import (
     find_layer,
     predict_entities,
     predict_tokens,
+    predict_told,
     read_texts,
     score_text,
     train_pointer,
@@ -272,9 +276,9 @@ def test_powers_of_two_begin_a_bucket_wherever_they_stand() -> None:
             assert bucket(values, 14).tolist() == [power] * length
 
 
-def lively_pointer(width: int) -> Pointer:
+def lively_pointer(width: int, of: type[Pointer] = Pointer) -> Pointer:
     torch.manual_seed(0)
-    pointer = Pointer(width, 4)
+    pointer = of(width, 4)
     for parameter in pointer.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return pointer.requires_grad_(False)
@@ -616,7 +620,7 @@ def test_the_comparison_has_an_entry_per_memory() -> None:
     assert (entries[1]["learning_rate"], entries[1]["chosen"]) == (best, tried[best][0])
     assert entries[1]["loss"] == pytest.approx(tried[best][1])
     ceilings = measure_ceilings(texts, 8, setting)
-    assert list(ceilings) == ["mention", "entity", "decision"]
+    assert list(ceilings) == ["mention", "entity", "mention-free", "entity-free", "decision"]
     assert all(math.isfinite(value) for value in ceilings.values())
 
 
@@ -632,6 +636,51 @@ def test_an_oracle_leaves_the_entries_that_can_be_right(given: str) -> None:
             named = memory.entity == label if given == "entity" else np.full(len(memory), label > 0)
             alone = -predict_tokens(pointer, text, memory.take(named), 0).numpy()
             assert nats[t] == pytest.approx(alone[t], abs=1e-5)
+
+
+@pytest.mark.parametrize("known", ["mention", "entity"])
+def test_what_is_told_adds_to_scores_and_forbids_nothing(known: Given) -> None:
+    _, found = read()
+    width = found[0].states.shape[1]
+    told = lively_pointer(width, ToldPointer)
+    assert isinstance(told, ToldPointer)
+    for text in found:
+        memory = keep_entities(text.mentions, 9, 2)
+        told.told.zero_()
+        nats = predict_told(told, text, memory, 0, known)
+        plain = predict_tokens(told, text, memory, 0)
+        torch.testing.assert_close(nats, plain, rtol=1e-5, atol=1e-5)
+        # with all of the weight on what can be right it is the oracle that forbids the rest
+        told.told.copy_(torch.tensor([-9.0, -9.0, -9.0, 0.0]))
+        nats = predict_told(told, text, memory, 0, known)
+        forbids = predict_tokens(told, text, memory, 0, known)
+        torch.testing.assert_close(nats, forbids, rtol=1e-5, atol=1e-5)
+
+
+def test_told_shares_sum_to_one() -> None:
+    told = lively_pointer(8, ToldPointer)
+    assert isinstance(told, ToldPointer)
+    logs = torch.randn(5, 4).log_softmax(1)
+    share, shares = told.tell(logs[:, 0], logs[:, 1:], torch.randint(4, (5, 3)))
+    assert not torch.allclose(shares, logs[:, 1:])
+    torch.testing.assert_close(share.exp() + shares.exp().sum(1), torch.ones(5))
+
+
+def test_who_is_told_and_learns_to_use_it_is_no_worse() -> None:
+    _, found = read()
+    memories = [keep_entities(text.mentions, None, 2) for text in found]
+
+    def learn(predict: Predict, of: type[Pointer]) -> float:
+        how: dict[str, Any] = {"width": 4, "steps": 60, "learning_rate": 1e-2, "seed": 1}
+        pointer = train_pointer(found, memories, predict=predict, of=of, **how)
+        pairs = zip(found, memories, strict=True)
+        return float(np.mean([score_text(pointer, *one, predict).mean() for one in pairs]))
+
+    untold = learn(predict_tokens, Pointer)
+    mention, entity = (
+        learn(partial(predict_told, given=known), ToldPointer) for known in ("mention", "entity")
+    )
+    assert entity < mention < untold, (entity, mention, untold)
 
 
 def test_deciding_sums_to_one_over_the_entities() -> None:

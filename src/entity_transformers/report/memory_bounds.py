@@ -22,9 +22,10 @@ def build_ceilings(results: Results) -> Table:
         )
         seeds = {
             name: results.by_seed(model, _told(results, "ceiling", name))
-            for name in ("mention", "entity", "decision")
+            for name in ("mention", "entity", "mention-free", "entity-free", "decision")
         }
-        both = (seeds["entity"][seed] + seeds["decision"][seed] for seed in seeds["entity"])
+        told = seeds["entity-free"] or seeds["entity"]
+        both = (value + seeds["decision"][seed] for seed, value in told.items())
         cells = (show(summarise(values.values()), 4) for values in seeds.values())
         return (write_label(model), show(alone, 4), show(real, 4), *cells, show(summarise(both), 4))
 
@@ -37,6 +38,8 @@ def build_ceilings(results: Results) -> Table:
             f"Entities, {size:,} entries",
             "Told: in a mention?",
             "Told: which entity?",
+            "In a mention, free",
+            "Which entity, free",
             "Cost of deciding",
             "Told, and the cost",
         ),
@@ -47,7 +50,9 @@ def build_ceilings(results: Results) -> Table:
         ),
         note=(
             "Nats per token, of the largest memory of entities. Oracles see the label of the token"
-            " that is predicted, so these are no results. Told which entity: what is"
+            " that is predicted, so these are no results. Told, the pointer copies nothing else: in"
+            " a mention from the memory, or the entity; free, it may copy anything, so that"
+            " being told can only help. Told which entity: what is"
             " left is how it is written, and all other text. Cost: the cross-entropy of a pointer"
             " that is trained to say which of the entities in the memory comes, if any; a model"
             " that decides as well and copies as well as these two has their sum, or less, since"

@@ -16,13 +16,14 @@ from entity_transformers.logs import log_progress
 from entity_transformers.spilled import OnDemand, Scores
 from entity_transformers.tasks.memory.entries import POLICIES, Entries
 from entity_transformers.tasks.memory.groups import Groups, average_groups
-from entity_transformers.tasks.memory.pointer import Pointer
+from entity_transformers.tasks.memory.pointer import Pointer, ToldPointer
 from entity_transformers.tasks.memory.training import (
     Predict,
     ReadText,
     count_tokens,
     predict_entities,
     predict_tokens,
+    predict_told,
     score_text,
     train_pointer,
 )
@@ -31,10 +32,12 @@ RECENT, CONTEXT = "recent", "context"
 """The policy that entities are compared with; and what is no policy of entries (`context`)."""
 NUMBER = 4
 """Bytes of a token id, place, entity or count."""
-ORACLES: Mapping[str, Predict] = {
-    "mention": partial(predict_tokens, given="mention"),
-    "entity": partial(predict_tokens, given="entity"),
-    "decision": predict_entities,
+ORACLES: Mapping[str, tuple[Predict, type[Pointer]]] = {
+    "mention": (partial(predict_tokens, given="mention"), Pointer),
+    "entity": (partial(predict_tokens, given="entity"), Pointer),
+    "mention-free": (partial(predict_told, given="mention"), ToldPointer),
+    "entity-free": (partial(predict_told, given="entity"), ToldPointer),
+    "decision": (predict_entities, Pointer),
 }
 """What tells how far a model can come that decides which entity is next and then copies."""
 
@@ -99,6 +102,7 @@ def choose_pointer(
     choose: Sequence[Entries],
     setting: Setting,
     predict: Predict = predict_tokens,
+    of: type[Pointer] = Pointer,
 ) -> tuple[Pointer, float, float]:
     """The pointer of the learning rate with the least loss on the split to choose on, that rate and
     that loss.
@@ -113,6 +117,7 @@ def choose_pointer(
             learning_rate=rate,
             seed=setting.seed,
             predict=predict,
+            of=of,
         )
         trials.append((pointer, rate, mean(score_all(pointer, texts.choose, choose, predict))))
     found = [trial for trial in trials if math.isfinite(trial[2])]
@@ -124,11 +129,12 @@ def choose_pointer(
 
 def measure_ceilings(texts: Texts, size: int, setting: Setting) -> dict[str, float]:
     """Nats per token with a memory of entities of this size whose pointer is told whether the token
-    is in a mention (mention) or of which entity it is (entity), and what it costs to say which
-    entity of the memory comes, if any (decision).
+    is in a mention (mention) or of which entity it is (entity) and may copy nothing else, or
+    anything (mention-free, entity-free); and what it costs to say which entity of the memory comes,
+    if any (decision).
 
-    Estimates, since the pointers are trained: the second is what a model tends to as its decisions
-    become right, the second and third together are about what one reaches that decides as well as
+    Estimates, since the pointers are trained: entity-free is what a model tends to as its decisions
+    become right, that and the decision together are about what one reaches that decides as well as
     this one.
     """
     train, choose, report = (
@@ -136,8 +142,8 @@ def measure_ceilings(texts: Texts, size: int, setting: Setting) -> dict[str, flo
         for part in (texts.train, texts.choose, texts.report)
     )
     found = {}
-    for name, predict in log_progress(list(ORACLES.items()), "ceilings"):
-        pointer, *_ = choose_pointer(texts, train, choose, setting, predict)
+    for name, (predict, of) in log_progress(list(ORACLES.items()), "ceilings"):
+        pointer, *_ = choose_pointer(texts, train, choose, setting, predict, of)
         found[name] = mean(score_all(pointer, texts.report, report, predict))
     return found
 

@@ -26,7 +26,7 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.spilled import Lazy, OnDemand, Spilled
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.memory.entries import Entries, Text, find_mentions
-from entity_transformers.tasks.memory.pointer import MATCHES, Facts, Pointer, mix
+from entity_transformers.tasks.memory.pointer import MATCHES, Facts, Pointer, ToldPointer, mix
 
 ROWS = 256
 """Predictions that are made at once."""
@@ -161,13 +161,14 @@ def train_pointer(
     learning_rate: float,
     seed: int,
     predict: Predict | None = None,
+    of: type[Pointer] = Pointer,
 ) -> Pointer:
-    """A pointer of ``width`` after ``steps`` of AdamW with linear warm-up and cosine, the parts of
-    the texts in random order; the model's weights are not touched. ``predict``: `predict_tokens`
-    if none is given.
+    """A pointer of ``width``, and of the class ``of``, after ``steps`` of AdamW with linear warm-up
+    and cosine, the parts of the texts in random order; the model's weights are not touched.
+    ``predict``: `predict_tokens` if none is given.
     """
     predict = predict or predict_tokens
-    pointer = make_pointer(texts, width, seed)
+    pointer = make_pointer(texts, width, seed, of)
     optimiser = torch.optim.AdamW(pointer.parameters(), lr=learning_rate, weight_decay=0.0)
     schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
     drawn = list(islice(draw_parts(texts, seed, ROWS), steps * PARTS))
@@ -183,10 +184,12 @@ def train_pointer(
     return pointer.eval()
 
 
-def make_pointer(texts: Sequence[ReadText], width: int, seed: int) -> Pointer:
+def make_pointer(
+    texts: Sequence[ReadText], width: int, seed: int, of: type[Pointer] = Pointer
+) -> Pointer:
     """A pointer before training, for states as wide as those of the texts."""
     torch.manual_seed(seed)
-    return Pointer(texts[0].states.shape[1], width)
+    return of(texts[0].states.shape[1], width)
 
 
 def draw_parts(texts: Sequence[ReadText], seed: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -228,6 +231,29 @@ def predict_tokens(
         right = came > 0 if given == "mention" else came == entity
         facts = replace(facts, there=facts.there & right)
     share, shares = _read(pointer, text, entries, facts, start, end)
+    return mix(text.plain[start:end], share, shares, tokens[start:end, None] == tokens[where])
+
+
+def predict_told(
+    pointer: Pointer, text: ReadText, memory: Entries, start: int, given: Given
+) -> Tensor:
+    """As `predict_tokens` of a `ToldPointer`, which is told as much by the oracle and may read all
+    entries.
+    """
+    assert isinstance(pointer, ToldPointer)
+    end = min(start + ROWS, len(text.tokens))
+    entries = memory.between(start, end)
+    where, tokens = torch.from_numpy(entries.where), torch.from_numpy(text.tokens)
+    facts = find_facts(tokens, entries, start, end)
+    entity, came = _find_entities(text, entries, start, end)
+    inside, right = came > 0, came == entity
+    if given == "entity":
+        known = (right & facts.there).any(1, keepdim=True)
+        told = inside * torch.where(known, 2 + right.long(), 1)
+    else:  # of every entry as much: whose mention it is, is not told
+        told = (3 * inside).expand(right.shape)
+    found = _read(pointer, text, entries, facts, start, end)
+    share, shares = pointer.tell(*found, told)
     return mix(text.plain[start:end], share, shares, tokens[start:end, None] == tokens[where])
 
 
