@@ -85,7 +85,7 @@ def _make_reader(
     if not pointer.is_file():
         raise FileNotFoundError(
             f"{pointer}: no memory there: make sample, or run a study with step memory"
-            " (studies/memory) or a model with a pointer (studies/pointer), or name another"
+            " (studies/memory-gold) or a model with a pointer (studies/pointer), or name another"
             " --results, --model or --seed"
         )
     arrays, facts = read_arrays(pointer)

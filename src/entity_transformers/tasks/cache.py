@@ -198,8 +198,9 @@ def choose(scores: CacheScores, size: int) -> Choice:
     which is found by expectation maximisation (the loss is convex in it).
     """
     best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()) if len(scores.model) else 0.0)
+    plain = scores.model[scores.filled]
     for theta in range(scores.cache.shape[1]):
-        weight = fit_weight(scores.model[scores.filled], scores.of(size, theta)[scores.filled])
+        weight = fit_weight(plain, scores.of(size, theta)[scores.filled])
         loss = float(mix(scores, size, theta, weight).mean()) if len(scores.model) else 0.0
         if loss < best.loss:
             best = Choice(theta, weight, loss)
@@ -216,11 +217,14 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray, rounds: int = 200) -> float
     none.
     """
     weight = 0.1 if len(plain) else 0.0
-    part, whole = np.empty_like(cache), np.empty_like(plain)
+    part = np.empty_like(cache)
     for _ in range(rounds if len(plain) else 0):
-        np.multiply(cache, weight, out=part)
-        np.add(np.multiply(plain, 1 - weight, out=whole), part, out=whole)
-        np.divide(part, np.maximum(whole, 1e-300, out=whole), out=part)
+        for start in range(0, len(part), PART):
+            place = slice(start, start + PART)
+            copied = np.multiply(cache[place], weight, out=part[place])
+            whole = plain[place] * (1 - weight)
+            whole += copied
+            copied /= np.maximum(whole, 1e-300, out=whole)
         new = float(part.mean())
         if abs(new - weight) < 1e-7:
             break
