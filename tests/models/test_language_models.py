@@ -290,6 +290,17 @@ def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_p
         tiny_model(kind, initial_weights=str(tmp_path), window=16)
 
 
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer", "gpt2e-pointer"])
+def test_what_is_new_in_a_shorter_window_is_what_the_seed_draws(kind: str, tmp_path: Path) -> None:
+    lively_model("gpt2").save(tmp_path)
+    changes = {"initial_weights": str(tmp_path)}
+    for seed in (3, 4):
+        whole = tiny_model(kind, seed=seed, **changes).module.state_dict()
+        short = tiny_model(kind, seed=seed, window=4, **changes).module.state_dict()
+        assert whole.keys() == short.keys()
+        assert all(torch.equal(whole[name][: len(own)], own) for name, own in short.items())
+
+
 def test_gpt2_weights_start_a_gpt2e_whose_entity_attention_is_new(tmp_path: Path) -> None:
     gpt2 = lively_model("gpt2")
     gpt2.save(tmp_path)

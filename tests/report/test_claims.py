@@ -12,6 +12,7 @@ from scipy import stats
 from entity_transformers.kinds import KINDS
 from entity_transformers.report.bootstrap import compare_losses
 from entity_transformers.report.claims import judge_claims
+from entity_transformers.report.classes import draw_classes
 from entity_transformers.report.controls import build_controls
 from entity_transformers.report.differences import (
     BOOTSTRAP_SEED,
@@ -95,9 +96,18 @@ def test_text_without_mentions_has_no_tokens_outside_of_them(study: Study) -> No
 
     results = study(("gpt2", "gpt2e"), (1, 2, 3))
     assert judge_outside(results) != ABSENT
+    assert draw_classes(results) is not None
     inside = ("class=first", "class=later")
-    rows = tuple(r for r in results.frame if not r.condition.startswith(inside))
-    assert judge_outside(replace(results, frame=Frame(rows))) == ABSENT
+    rows = (
+        replace(r, value=None, count=0) if r.condition.startswith(inside) else r
+        for r in results.frame
+    )
+    plain = replace(results, frame=Frame(rows))
+    assert judge_outside(plain) == ABSENT
+    assert draw_classes(plain) is None
+    tables = [build_all(one)["perplexity_by_class"] for one in (results, plain)]
+    outside = ["outside mentions" in {row[0] for row in table.rows} for table in tables]
+    assert outside == [True, False]
 
 
 def test_without_gpt2e_nothing_was_tested(study: Study) -> None:

@@ -246,7 +246,7 @@ def test_ceilings_and_the_cost_of_a_decision(results: Results) -> None:
         "–",
         "2.5000 ± 0.0000",
         "0.3750 ± 0.1768",
-        "2.8750 ± 0.1768",
+        "2.8750 ± 0.1768",  # of which the decision is told, and which copies what it likes
     ]
 
 

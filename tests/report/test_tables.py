@@ -501,8 +501,7 @@ def test_classes_hold_the_metrics_and_the_gain(full: Any) -> None:
     assert float(row["Loss on − off"]) == pytest.approx(
         np.mean([score["on"]["loss"] - score["off"]["loss"] for score in scores])
     )
-    (other,) = [row for row in table.rows if row[:2] == ("other", "GPT2E")]
-    assert [str(cell) for cell in other[2:]] == ["0", "–", "–", "–"]
+    assert "other" not in {row[0] for row in table.rows}  # which no token is in
 
 
 def test_shuffled_ids_and_distances_are_shown_where_they_were_scored(small: Any) -> None:

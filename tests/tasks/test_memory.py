@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 from tiny import VOCABULARY, lively_model, tiny_corpus, tiny_entry
+from torch import Tensor
 
 from entity_transformers.corpus.document import Document
 from entity_transformers.models.base import Batch, LanguageModel
@@ -651,17 +652,47 @@ def test_what_is_told_adds_to_scores_and_forbids_nothing(known: Given) -> None:
         plain = predict_tokens(told, text, memory, 0)
         torch.testing.assert_close(nats, plain, rtol=1e-5, atol=1e-5)
         # with all of the weight on what can be right it is the oracle that forbids the rest
-        told.told.copy_(torch.tensor([-9.0, -9.0, -9.0, 0.0]))
+        told.told.copy_(torch.tensor([-9.0, -9.0, 0.0]))
         nats = predict_told(told, text, memory, 0, known)
         forbids = predict_tokens(told, text, memory, 0, known)
         torch.testing.assert_close(nats, forbids, rtol=1e-5, atol=1e-5)
+
+
+def test_an_oracle_tells_no_more_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither that somebody is named whom the memory does not hold yet, or whom it will hold."""
+    _, found = read()
+    text = replace(
+        found[0], labels=np.array([0, 1, 2, 3, 1, 0, 2], np.int32)[: len(found[0].tokens)]
+    )
+    length = len(text.labels)
+    none = np.zeros(2, np.int64)
+    # entity 1 from prediction 2 on, entity 2 from 6 on; entity 3 never
+    memory = Entries(none, np.array([2, 6]), none + NEVER, none, none + 1, np.array([1, 2]), none)
+    seen = []
+
+    def spy(self: ToldPointer, share: Tensor, shares: Tensor, told: Tensor) -> Any:
+        seen.append(told.tolist())
+        return share, shares
+
+    monkeypatch.setattr(ToldPointer, "tell", spy)
+    told = lively_pointer(text.states.shape[1], ToldPointer)
+    text = replace(
+        text, tokens=text.tokens[:length], states=text.states[:length], plain=text.plain[:length]
+    )
+    for known in ("mention", "entity"):
+        predict_told(told, text, memory, 0, known)
+    mention, entity = seen
+    assert mention == [[2 * (label > 0)] * 2 for label in text.labels]
+    # the first mention of 1 and the mentions of 2 and 3 before they are held tell nothing
+    assert entity == [[0, 0], [0, 0], [0, 0], [0, 0], [2, 1], [0, 0], [1, 2]][:length]
+    assert length == 7
 
 
 def test_told_shares_sum_to_one() -> None:
     told = lively_pointer(8, ToldPointer)
     assert isinstance(told, ToldPointer)
     logs = torch.randn(5, 4).log_softmax(1)
-    share, shares = told.tell(logs[:, 0], logs[:, 1:], torch.randint(4, (5, 3)))
+    share, shares = told.tell(logs[:, 0], logs[:, 1:], torch.randint(3, (5, 3)))
     assert not torch.allclose(shares, logs[:, 1:])
     torch.testing.assert_close(share.exp() + shares.exp().sum(1), torch.ones(5))
 

@@ -115,7 +115,9 @@ def some_scores(documents: int, tokens: int) -> cache.CacheScores:
 def test_in_pieces_it_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, choices = some_scores(3, 50), [cache.Choice(a, 0.1 + a / 10, 0.0) for a in (0, 2, 5)]
     whole = [one.nats for one in score_sizes("none", scores, choices, SIZES)]
+    chosen = cache.choose_all(scores)
     monkeypatch.setattr(cache, "PART", 7)
+    assert cache.choose_all(scores) == chosen
     for at_once, one in zip(whole, score_sizes("none", scores, choices, SIZES), strict=True):
         assert at_once.tobytes() == one.nats.tobytes()
     share = np.where(scores.filled, 0.3, 0.0)

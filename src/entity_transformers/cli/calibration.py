@@ -24,7 +24,7 @@ def score_calibration(
             trained,
             give(gold, entry.labels, seed),
             window=entry.lm.window,
-            stride=params.perplexity.stride,
+            stride=min(params.perplexity.stride, entry.lm.window),
             batch=params.perplexity.batch,
         )
         splits[split] = summarise_predictions(predictions)

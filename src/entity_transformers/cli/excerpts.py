@@ -24,7 +24,7 @@ def score_excerpts(
         trained,
         given,
         window=entry.lm.window,
-        stride=params.perplexity.stride,
+        stride=min(params.perplexity.stride, entry.lm.window),
         batch=params.perplexity.batch,
     )
     facts = {"model": model, "seed": seed, "labels": entry.labels, "split": split}

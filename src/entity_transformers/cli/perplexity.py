@@ -24,7 +24,7 @@ def score_perplexity(
     entry, trained = open_model(params, lm, model, seed)
     how = {
         "window": entry.lm.window,
-        "stride": params.perplexity.stride,
+        "stride": min(params.perplexity.stride, entry.lm.window),
         "batch": params.perplexity.batch,
     }
     splits: dict[str, Any] = {}

@@ -138,16 +138,12 @@ def _perplexity(results: Results) -> Finding:
 def _outside(results: Results) -> Finding:
     split = judged_split(results) or "test"
     claim = "Where no entity is present the language model is not hindered."
-
-    def pair(place: str) -> tuple[Measured, Measured]:
-        on, off = (perplexity.at(split, given, **{"class": place}) for given in ("on", "off"))
-        return (results.proposed, on), (results.baseline, off)
-
-    if not any(pair_seeds(results, *pair(place)) for place in ("first", "later")):
-        # without gold mentions every token would be outside of them
+    if not perplexity.has_mentions(results, split):
         return Finding(claim, "section 1", ABSENT, "not measured")
-    status, text = compare_seeds(results, *pair("outside"), -1, "nats per token outside mentions")
-    interval = seed_interval(pair_seeds(results, *pair("outside")))
+    on, off = (perplexity.at(split, given, **{"class": "outside"}) for given in ("on", "off"))
+    pair = (results.proposed, on), (results.baseline, off)
+    status, text = compare_seeds(results, *pair, -1, "nats per token outside mentions")
+    interval = seed_interval(pair_seeds(results, *pair))
     if status == OPEN and interval is not None and interval[1] < MARGIN:
         status = HOLDS  # not worse is all that is claimed
     return Finding(claim, "section 1", status, text)

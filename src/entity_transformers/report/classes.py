@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.colours import INK, choose_colours
 from entity_transformers.report.differences import MARGIN, seed_interval
-from entity_transformers.report.perplexity import CLASSES, STEP, at, class_split
+from entity_transformers.report.perplexity import CLASSES, STEP, at, class_split, has_mentions
 from entity_transformers.report.results import Results, has_entities, write_scored
 
 Row = tuple[ModelEntry, str]
@@ -22,7 +22,7 @@ def draw_classes(results: Results) -> Figure | None:
     panel per class, a row per model, entities on above off; bars are intervals over seeds.
     """
     split, models = class_split(results), results.measured(STEP)
-    if split is None or not models:
+    if split is None or not models or not has_mentions(results, split):
         return None
     reference = results.baseline if results.baseline in models else models[0]
     rows: list[Row] = [
@@ -37,7 +37,7 @@ def draw_classes(results: Results) -> Figure | None:
         name: title
         for name, title in CLASSES.items()
         if results.by_seed(reference, at(split, "off", **{"class": name}))
-    }  # a text without chains has no mentions
+    }
     if not rows or not classes:
         return None
     figure = Figure(figsize=(9, 1.4 + 0.3 * len(rows)), layout="constrained")

@@ -24,8 +24,7 @@ def build_ceilings(results: Results) -> Table:
             name: results.by_seed(model, _told(results, "ceiling", name))
             for name in ("mention", "entity", "mention-free", "entity-free", "decision")
         }
-        told = seeds["entity-free"] or seeds["entity"]
-        both = (value + seeds["decision"][seed] for seed, value in told.items())
+        both = (value + seeds["decision"][seed] for seed, value in seeds["entity-free"].items())
         cells = (show(summarise(values.values()), 4) for values in seeds.values())
         return (write_label(model), show(alone, 4), show(real, 4), *cells, show(summarise(both), 4))
 
@@ -41,7 +40,7 @@ def build_ceilings(results: Results) -> Table:
             "In a mention, free",
             "Which entity, free",
             "Cost of deciding",
-            "Told, and the cost",
+            "Which entity, free, and the cost",
         ),
         rows=tuple(map(row, results.measured(STEP))),
         measures=(
@@ -52,10 +51,10 @@ def build_ceilings(results: Results) -> Table:
             "Nats per token, of the largest memory of entities. Oracles see the label of the token"
             " that is predicted, so these are no results. Told, the pointer copies nothing else: in"
             " a mention from the memory, or the entity; free, it may copy anything, so that"
-            " being told can only help. Told which entity: what is"
+            " being told can only help. Which entity: which of the memory's, if any; what is"
             " left is how it is written, and all other text. Cost: the cross-entropy of a pointer"
             " that is trained to say which of the entities in the memory comes, if any; a model"
-            " that decides as well and copies as well as these two has their sum, or less, since"
+            " that decides as well and copies as well as told freely has their sum, or less, since"
             " it may be right about the token where it is wrong about the entity."
         ),
     )

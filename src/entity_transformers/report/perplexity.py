@@ -227,7 +227,9 @@ def build_classes(results: Results) -> Table:
     rows = [
         _class_row(results, split, model, part, label, conditions)
         for part, label in _parts(found)
+        if has_mentions(results, split) or "class" not in part
         for model in results.measured(STEP)
+        if _count(results, split, model, part)
     ]
     return Table(
         name="perplexity_by_class",
@@ -250,6 +252,20 @@ def build_classes(results: Results) -> Table:
             " and the controls, before crediting the memory."
         ),
     )
+
+
+def has_mentions(results: Results, split: str) -> bool:
+    """Has the split gold mentions? Else every token of it would be outside of them."""
+    parts = ({"class": name} for name in CLASSES if name != "outside")
+    return any(
+        _count(results, split, model, part) for part in parts for model in results.measured(STEP)
+    )
+
+
+def _count(results: Results, split: str, model: ModelEntry, part: dict[str, str]) -> int:
+    """The tokens of a part that a model was scored on."""
+    keys = (at(split, entities, "loss", **part) for entities in ("on", "off"))
+    return int(max(results.count(model, key) or 0 for key in keys))
 
 
 def _parts(found: list[dict[str, str]]) -> list[tuple[dict[str, str], str]]:
@@ -282,5 +298,5 @@ def _class_row(
     on, off = (at(split, entities, "loss", **part) for entities in ("on", "off"))
     gap = pair_seeds(results, (model, on), (model, off)) if has_entities(model) else []
     difference: Cell = Number(math.fsum(gap) / len(gap), 4, signed=True) if gap else MISSING
-    tokens = max(results.count(model, key) or 0 for key in (on, off))
-    return (label, write_scored(model), Number(tokens, 0), *shown, difference)
+    tokens = Number(_count(results, split, model, part), 0)
+    return (label, write_scored(model), tokens, *shown, difference)

@@ -37,9 +37,9 @@ MARGIN = 4.0
 """v before training lies so much above sqrt(D), about the score of an entry with the same state."""
 
 
-TOLD = 4
-"""What an oracle may tell of an entry: the token is in no mention, in one of an entity that is not
-in the memory, in one of another entity than the entry's, in one of the entry's.
+TOLD = 3
+"""What an oracle may tell of an entry: no entity of the memory comes, another than the entry's, the
+entry's own.
 """
 SHARPNESS = 16.0
 

@@ -235,10 +235,15 @@ def predict_tokens(
 
 
 def predict_told(
-    pointer: Pointer, text: ReadText, memory: Entries, start: int, given: Given
+    pointer: Pointer,
+    text: ReadText,
+    memory: Entries,
+    start: int,
+    given: Literal["mention", "entity"],
 ) -> Tensor:
-    """As `predict_tokens` of a `ToldPointer`, which is told as much by the oracle and may read all
-    entries.
+    """As `predict_tokens`, but of a `ToldPointer`, which reads all entries and is told whether the
+    token is in a mention, or what `predict_entities` has to find out and no more: whether an entity
+    that the memory holds comes, and which.
     """
     assert isinstance(pointer, ToldPointer)
     end = min(start + ROWS, len(text.tokens))
@@ -246,12 +251,12 @@ def predict_told(
     where, tokens = torch.from_numpy(entries.where), torch.from_numpy(text.tokens)
     facts = find_facts(tokens, entries, start, end)
     entity, came = _find_entities(text, entries, start, end)
-    inside, right = came > 0, came == entity
+    right = came == entity
     if given == "entity":
         known = (right & facts.there).any(1, keepdim=True)
-        told = inside * torch.where(known, 2 + right.long(), 1)
+        told = torch.where(known, 1 + right.long(), 0)
     else:  # of every entry as much: whose mention it is, is not told
-        told = (3 * inside).expand(right.shape)
+        told = (2 * (came > 0)).expand(right.shape)
     found = _read(pointer, text, entries, facts, start, end)
     share, shares = pointer.tell(*found, told)
     return mix(text.plain[start:end], share, shares, tokens[start:end, None] == tokens[where])
