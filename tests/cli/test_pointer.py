@@ -157,6 +157,23 @@ def test_decisions_are_made_beside_the_words_of_the_same_model(study: Path, mode
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("step", ["decisions", "setlm"])
+def test_of_a_large_split_decisions_read_every_kth_document(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    whole = read_json(study / f"results/{step}/gpt2-pointer/1/{step}.json")["documents"]
+    monkeypatch.chdir(study)
+    most = sum(one["tokens"] for one in whole) - 1
+    monkeypatch.setattr(f"entity_transformers.cli.{step}.MOST", most)
+    places = ["--corpus", "results/corpus", "--lm", "results/lm/gpt2-pointer/1"]
+    flags = ["--params", "params.yaml", "--model", "gpt2-pointer", "--seed", "1"]
+    main([f"score-{step}", *flags, *places, "--output", str(tmp_path)])
+    cut = read_json(tmp_path / f"{step}.json")["documents"]
+    names = [[one["document"] for one in found] for found in (whole, cut)]
+    assert names[1] == names[0][::2]
+
+
+@pytest.mark.slow
 def test_the_report_has_all_three_conditions_of_both(study: Path) -> None:
     with (study / "results/report/measures.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["step"] == "perplexity"]

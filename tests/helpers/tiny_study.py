@@ -118,7 +118,7 @@ def stages_of_jobs(jobs: set[str]) -> set[str]:
 def expand_stages(params: Params) -> dict[str, dict[str, Any]]:
     """Each stage of a study's dvc.yaml by DVC's name for it, its templates filled in."""
     found = {}
-    written = yaml.safe_load(render_stages(params, alone=True))
+    written = yaml.safe_load(render_stages(params))
     shared = next((one["runs"] for one in written.get("vars", [])), {})
     for name, stage in written["stages"].items():
         items = stage.get("foreach", {None: {}})

@@ -8,7 +8,7 @@ from entity_transformers.artifacts import write_json
 from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.decisions.comparison import compare_decisions
-from entity_transformers.tasks.decisions.training import ReadStory, Setting, read_stories
+from entity_transformers.tasks.decisions.training import MOST, ReadStory, Setting, read_stories
 from entity_transformers.tasks.memory.training import cut_documents
 
 
@@ -23,7 +23,7 @@ def score_decisions(
     trained.module.requires_grad_(False)
 
     def read(split: str) -> list[ReadStory]:
-        gold = cut_documents(open_split(corpus, split, "section decisions"), section.tokens)
+        gold = cut_documents(open_split(corpus, split, "section decisions"), section.tokens, MOST)
         reads = {"window": entry.lm.window, "longest": section.longest}
         return read_stories(trained, gold, section.labels, **reads)
 

@@ -17,6 +17,7 @@ from entity_transformers.tasks.decisions.set_lm import (
     set_loss,
 )
 from entity_transformers.tasks.decisions.training import (
+    MOST,
     Setting,
     Shift,
     learn,
@@ -42,7 +43,7 @@ def score_setlm(
     trained.module.requires_grad_(False)
 
     def read(split: str) -> list[SetStory]:
-        gold = cut_documents(open_split(corpus, split, "section setlm"), section.tokens)
+        gold = cut_documents(open_split(corpus, split, "section setlm"), section.tokens, MOST)
         reads = {"window": entry.lm.window, "longest": WHOLE}
         return [lay_out_sets(one) for one in read_stories(trained, gold, section.labels, **reads)]
 

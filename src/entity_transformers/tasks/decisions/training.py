@@ -77,6 +77,10 @@ Loss = Callable[[nn.Module, ReadStory, int, int], Tensor]
 """Nats per token of the tokens from one to another of a document."""
 
 
+MOST = 500_000
+"""Tokens of a split, whose stories are held whole: of more every k-th document is read."""
+
+
 @torch.inference_mode()
 def read_stories(
     model: LanguageModel, corpus: AlignedCorpus, layer: str, *, window: int, longest: int
