@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from dataclasses import fields
 from itertools import pairwise
 
@@ -22,6 +23,7 @@ from entity_transformers.report.calibration import build_calibration
 from entity_transformers.report.cells import render_csv
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
+from entity_transformers.tasks import calibration
 from entity_transformers.tasks.calibration import (
     BINS,
     Predictions,
@@ -49,6 +51,22 @@ def test_uniform_logits_are_right_by_chance_and_sure_of_nothing():
     assert found["top5_accuracy"] == pytest.approx(5 * chance, abs=0.04)
     assert found["entropy"] == pytest.approx(math.log(VOCABULARY), rel=1e-6)
     assert found["calibration_error"] == pytest.approx(abs(chance - accuracy), abs=1e-7)
+
+
+def test_errors_counted_in_pieces_are_those_of_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    sure = rng.random(100_000).astype(np.float32)
+    right = (rng.random(100_000) < sure).astype(np.float32)
+    at_once = compute_calibration_error(sure, right)
+    monkeypatch.setattr(calibration, "PART", 1_000)
+    tracemalloc.start()
+    try:
+        assert compute_calibration_error(sure, right) == at_once
+        assert tracemalloc.get_traced_memory()[1] < 100_000  # a byte per prediction
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_model_that_knows_is_certain_and_calibrated():

@@ -20,13 +20,14 @@ def score_calibration(
     splits: dict[str, Any] = {}
     for split in params.perplexity.splits:
         gold = open_split(corpus, split, "perplexity.splits")
-        predictions = predict_corpus(
-            trained,
-            give(gold, entry.labels, seed),
-            window=entry.lm.window,
-            stride=min(params.perplexity.stride, entry.lm.window),
-            batch=params.perplexity.batch,
+        splits[split] = summarise_predictions(
+            predict_corpus(
+                trained,
+                give(gold, entry.labels, seed),
+                window=entry.lm.window,
+                stride=min(params.perplexity.stride, entry.lm.window),
+                batch=params.perplexity.batch,
+            )
         )
-        splits[split] = summarise_predictions(predictions)
     facts = {"model": model, "seed": seed, "labels": entry.labels}
     write_json(output / "calibration.json", facts | {"splits": splits})

@@ -16,9 +16,12 @@ from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.encode.reader import CHUNK, read_windows
+from entity_transformers.freed import drop_pages
 from entity_transformers.models.base import LanguageModel
 
 BINS, TOP = 15, 5
+PART = 2**20
+"""Predictions whose errors are counted at once."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,22 @@ def predict_corpus(
     """The prediction of each token but the leading ``<|endoftext|>``, given its document so far and
     the labels that the split gives; windows and errors as of `read_windows`.
     """
-    judged = np.zeros((len(corpus.tokens), len(COLUMNS)), np.float32)
+    judged = [np.zeros(len(corpus.tokens), np.float32) for _ in COLUMNS]
     for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
         # nothing follows the last token of a document
         scored = reading.valid & ~np.isin(reading.where + 1, corpus.offsets)
         where = reading.where[scored] + 1
         hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
-        judged[where] = _judge_states(model, hidden, corpus.tokens[where])
-    first = np.isin(np.arange(len(judged)), corpus.offsets)
-    return Predictions(*judged[~first].T)
+        for column, found in zip(
+            judged, _judge_states(model, hidden, corpus.tokens[where]).T, strict=True
+        ):
+            column[where] = found
+        drop_pages(corpus.tokens)
+    predicted = np.ones(len(corpus.tokens), bool)
+    predicted[corpus.offsets[:-1]] = False
+    for i, column in enumerate(judged):  # of a large split one copy at a time
+        judged[i] = column[predicted]
+    return Predictions(*judged)
 
 
 def _judge_states(model: LanguageModel, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
@@ -91,9 +101,11 @@ def compute_calibration_error(
     """
     if not len(confidence):
         return None
-    bin_of = np.digitize(confidence, np.linspace(0, 1, bins + 1)[1:-1], right=True)
-    # n_b times the difference of two means is the sum of the differences
-    gaps = np.bincount(bin_of, correct.astype(np.float64) - confidence, minlength=bins)
+    edges, gaps = np.linspace(0, 1, bins + 1)[1:-1], np.zeros(bins)
+    for start in range(0, len(confidence), PART):
+        sure, right = (one[start : start + PART] for one in (confidence, correct))
+        # n_b times the difference of two means is the sum of the differences
+        np.add.at(gaps, np.digitize(sure, edges, right=True), right.astype(np.float64) - sure)
     return float(np.abs(gaps).sum() / len(confidence))
 
 
