@@ -174,6 +174,29 @@ def test_of_a_large_split_decisions_read_every_kth_document(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("step", ["perplexity", "calibration", "excerpts"])
+def test_the_stride_is_the_window_of_an_entry_that_has_a_shorter_one(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Of the study's model, its window is an entry's own here and the stride is twice as long."""
+    values = yaml.safe_load((study / "params.yaml").read_text())
+    window = values["lm"]["window"]
+    values["models"]["gpt2-pointer"] |= {"window": window}
+    values["lm"]["window"] = values["perplexity"]["stride"] = 2 * window
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
+    monkeypatch.chdir(study)
+    places = ["--corpus", "results/corpus", "--lm", "results/lm/gpt2-pointer/1"]
+    flags = ["--params", str(tmp_path / "params.yaml"), "--model", "gpt2-pointer", "--seed", "1"]
+    main([f"score-{step}", *flags, *places, "--output", str(tmp_path)])
+    if step == "perplexity":
+        scores = [
+            read_json(folder / "perplexity.json")["splits"]["test"]["off"]
+            for folder in (tmp_path, study / "results/perplexity/gpt2-pointer/1")
+        ]
+        assert scores[0] == scores[1]  # where the stride was the window already
+
+
+@pytest.mark.slow
 def test_the_report_has_all_three_conditions_of_both(study: Path) -> None:
     with (study / "results/report/measures.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["step"] == "perplexity"]

@@ -32,6 +32,7 @@ from entity_transformers.tasks.calibration import (
     predict_corpus,
     summarise_predictions,
 )
+from entity_transformers.tasks.perplexity import score_corpus
 
 
 def predict(model, corpus, stride=WINDOW, batch=3, window=WINDOW):
@@ -67,6 +68,19 @@ def test_errors_counted_in_pieces_are_those_of_all_at_once(
         assert tracemalloc.get_traced_memory()[1] < 100_000  # a byte per prediction
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["gpt2-pointer", "gpt2e-pointer"])
+def test_a_pointers_predictions_are_of_its_mixture(kind):
+    model, corpus = lively_model(kind), labels.give(tiny_corpus(3, seed=2), "gold")
+    how = {"window": 8, "stride": 8, "batch": 1}
+    first = predict_corpus(model, corpus, **how)
+    losses = score_corpus(model, corpus, **how)
+    losses = losses[~np.isin(np.arange(len(losses)), corpus.offsets)]
+    right = first.top1 == 1
+    # where the likeliest token came, its probability is the one that was scored
+    np.testing.assert_allclose(-np.log(first.confidence[right]), losses[right], rtol=1e-4)
+    assert right.any()
 
 
 def test_a_model_that_knows_is_certain_and_calibrated():

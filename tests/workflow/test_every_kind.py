@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 STEPS = (
     "corpus", "passages", "search", "lm", "perplexity", "pseudo_perplexity", "lambada", "cache",
     "lambada_cache", "mentions", "short_windows", "capacity", "analogies", "excerpts",
-    "embeddings", "similarity", "probe", "ner", "report",
+    "embeddings", "similarity", "probe", "calibration", "ner", "report",
 )  # fmt: skip
 TINY = {
     "corpus": {"sample_words": 12000},

@@ -215,6 +215,10 @@ class LanguageModel(ABC):
         ]
         return torch.cat(losses).view(targets.shape)
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of every next token [..., V], whose softmax is its probability."""
+        return hidden @ self.output_weight.T
+
     def guess(self, hidden: Tensor) -> Tensor:
         """The likeliest next token after each hidden state [..., W]: int64 [...]."""
         return (hidden @ self.output_weight.T).argmax(-1)

@@ -77,8 +77,7 @@ def _judge_states(model: LanguageModel, hidden: Tensor, targets: np.ndarray) -> 
         torch.from_numpy(targets.astype(np.int64)).to(hidden.device).split(CHUNK),
         strict=True,
     )
-    weight = model.output_weight
-    judged = [judge_logits(states @ weight.T, following) for states, following in pairs]
+    judged = [judge_logits(model.logits(states), following) for states, following in pairs]
     return torch.cat(judged).cpu().numpy()
 
 

@@ -172,6 +172,9 @@ class GPT2Pointer(GPT2):
         plain = upcast(states @ self.output_weight.T).log_softmax(-1)
         return plain if copies is None else mix_all(plain, copies)
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self.log_probabilities(hidden)
+
     def guess(self, hidden: Tensor) -> Tensor:
         if hidden.shape[-1] == self.width:
             return super().guess(hidden)
