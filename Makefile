@@ -32,7 +32,8 @@ help:  ## list the targets
 	$(INSTALL) --no-index --no-build-isolation --editable '.[dev]'  # says what is missing; fetches nothing
 	touch $@
 
-requirements: .venv/ready  ## after a change of constraints.txt: the SHA-256 of every file of these releases
+requirements:  ## after a change of constraints.txt: the SHA-256 of every file of these releases
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	test -x $(BIN)/uv || $(INSTALL) uv
 	grep -E '^($(BUILD))==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements-build.txt - >/dev/null
 	grep -v '^torch==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements.txt - >/dev/null

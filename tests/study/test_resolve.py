@@ -153,4 +153,22 @@ def test_what_is_written_is_read_alike_by_both_dialects() -> None:
     values = {"lm": {"rate": 1e-05, "compile": "off", "on": True, "none": None, "text": "1e5"}}
     text = dump_yaml(values)
     assert yaml.safe_load(text) == values
-    assert YAML(typ="safe", pure=True).load(text)["lm"]["rate"] == 1e-05
+    assert YAML(typ="safe").load(text)["lm"]["rate"] == 1e-05
+
+
+def test_dvc_reads_what_dvc_has_written_of_it(tmp_path: Path) -> None:
+    """`dvc exp run -S` writes params.yaml without the quotes that DVC's parser wants in braces."""
+    from dvc.utils.serialize import load_yaml, modify_yaml
+
+    values = {
+        "models": {"a": {"labels": "resolver:names"}, "b": {"steps": 1, "deep": {"c": ["x:y"]}}},
+        "lists": {"of": [["u:v", 1], {"w": "x:y"}], "short": [1, 2]},
+        "title": {"text": "a: b", "url": "http://x/y"},
+    }
+    path = tmp_path / "params.yaml"
+    path.write_text(dump_yaml(values))
+    assert "[1, 2]" in path.read_text()
+    with modify_yaml(str(path)) as there:
+        there["lists"]["short"] = [3]
+    assert load_yaml(str(path)) == yaml.safe_load(path.read_text())
+    assert load_yaml(str(path)) == {**values, "lists": {**values["lists"], "short": [3]}}

@@ -279,7 +279,7 @@ def load(path: Path) -> Params:
     """Read a params.yaml; anything wrong with it, or with the studies whose weights or encoder it
     names, raises ParamsError.
     """
-    params = parse(read_values(path), str(path))
+    params = parse(read_values(path, for_dvc=True), str(path))
     check_origins(params, path)
     return params
 

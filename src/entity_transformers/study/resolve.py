@@ -18,7 +18,7 @@ from yaml.representer import SafeRepresenter
 
 from entity_transformers.study.origin import is_own_path
 from entity_transformers.study.params import PATHS, ParamsError, parse, sections_of
-from entity_transformers.study.values import read_values
+from entity_transformers.study.values import JOINED, read_values
 
 DIFFERENCES = "study.yaml"
 WIDTH = 90
@@ -67,12 +67,17 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
 
 
 def _open(node: yaml.Node, levels: int) -> None:
-    """Let a mapping of the outer ``levels``, or a long one, take a line per key."""
-    if isinstance(node, yaml.MappingNode):
-        if levels or len(yaml.serialize(node, Dumper=yaml.SafeDumper, width=1000)) > WIDTH - 20:
-            node.flow_style = False
-        for _, value in node.value:
-            _open(value, max(0, levels - 1))
+    """Let a mapping of the outer ``levels``, or a long one, take a line per key, and whatever has
+    a value with a colon, which DVC cannot read within brackets or braces.
+    """
+    if not isinstance(node, yaml.CollectionNode):
+        return
+    text = yaml.serialize(node, Dumper=yaml.SafeDumper, width=1000)
+    mapping = isinstance(node, yaml.MappingNode)
+    if JOINED.search(text) or (mapping and (levels or len(text) > WIDTH - 20)):
+        node.flow_style = False
+    for value in node.value:
+        _open(value[1] if mapping else value, max(0, levels - 1) if mapping else 0)
 
 
 def _resolve(path: Path, above: tuple[Path, ...]) -> tuple[dict[str, Any], list[Path]]:
