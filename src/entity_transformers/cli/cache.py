@@ -33,9 +33,8 @@ def score_cache(
             trained,
             gold,
             sizes=params.cache.sizes,
-            window=entry.lm.window,
-            stride=min(params.perplexity.stride, entry.lm.window),
             batch=params.perplexity.batch,
+            **params.reading(entry),
         )
         return gold, scores
 

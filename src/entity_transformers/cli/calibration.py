@@ -24,9 +24,8 @@ def score_calibration(
             predict_corpus(
                 trained,
                 give(gold, entry.labels, seed),
-                window=entry.lm.window,
-                stride=min(params.perplexity.stride, entry.lm.window),
                 batch=params.perplexity.batch,
+                **params.reading(entry),
             )
         )
     facts = {"model": model, "seed": seed, "labels": entry.labels}

@@ -36,7 +36,7 @@ def score_capacity(
     judged = open_split(corpus, about.report, "section mentions")
     chosen = cut_documents(open_split(corpus, about.choose, "section mentions"), about.tokens)
     window = entry.lm.window
-    how: dict[str, Any] = {"window": window, "stride": min(params.perplexity.stride, window)}
+    how: dict[str, Any] = {**params.reading(entry)}
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
     groups = [
         group_tokens(one, window, tokenizer.decode) for one in list_texts(judged, about.labels)

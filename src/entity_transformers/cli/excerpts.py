@@ -23,9 +23,8 @@ def score_excerpts(
     found = score_tokens(
         trained,
         given,
-        window=entry.lm.window,
-        stride=min(params.perplexity.stride, entry.lm.window),
         batch=params.perplexity.batch,
+        **params.reading(entry),
     )
     facts = {"model": model, "seed": seed, "labels": entry.labels, "split": split}
     write_arrays(output / "excerpts.safetensors", found, facts | {"documents": list(given.names)})

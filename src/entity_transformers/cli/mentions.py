@@ -37,10 +37,7 @@ def score_mentions(
     judged = open_split(corpus, section.report, "section mentions")
     chosen = cut_documents(open_split(corpus, section.choose, "section mentions"), section.tokens)
     window = entry.lm.window
-    reads: dict[str, Any] = {
-        "window": window,
-        "stride": min(params.perplexity.stride, window),
-    }
+    reads: dict[str, Any] = {**params.reading(entry)}
     # of a model that reads labels the caches are around what it is with them
     labelled = trained.can("entities") and entry.labels != "none"
     plain = () if labelled else (*section.caches, *section.unlabelled_caches)

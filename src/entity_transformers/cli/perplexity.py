@@ -22,11 +22,7 @@ def score_perplexity(
 ) -> None:
     """Each split's perplexity, its parts, and the nats of each document."""
     entry, trained = open_model(params, lm, model, seed)
-    how = {
-        "window": entry.lm.window,
-        "stride": min(params.perplexity.stride, entry.lm.window),
-        "batch": params.perplexity.batch,
-    }
+    how = {**params.reading(entry), "batch": params.perplexity.batch}
     splits: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
     for split in params.perplexity.splits:

@@ -156,6 +156,13 @@ class Params(Section):
             raise KindError(f"model {name!r}, expected one of {', '.join(self.models)}")
         return self.resolve(name, self.models)
 
+    def reading(self, entry: ModelEntry) -> dict[str, int]:
+        """How ``entry`` reads a text, in tokens: its window, and by how many that moves on, at most
+        all of it.
+        """
+        window = entry.lm.window
+        return {"window": window, "stride": min(self.perplexity.stride, window)}
+
     def resolve(
         self, name: str, models: Mapping[str, Mapping[str, Any]], section: str = "models"
     ) -> ModelEntry:

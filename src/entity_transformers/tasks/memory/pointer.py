@@ -39,7 +39,7 @@ MARGIN = 4.0
 
 TOLD = 3
 """What an oracle may tell of an entry: no entity of the memory comes, another than the entry's, the
-entry's own.
+entry's own; an oracle of mentions tells of every entry that none comes, or that one does.
 """
 SHARPNESS = 16.0
 
