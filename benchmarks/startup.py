@@ -107,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
     options = parser.parse_args(arguments)
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    # else each command compiles what it imports anew: the set-up leaves that to the first use
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     commands, folder = list_commands(), ROOT
     missing: str | None = "no --study is given"
     if options.study is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -93,16 +97,40 @@ def test_everything_that_the_set_up_needs_is_pinned() -> None:
     assert not found - pins(CONSTRAINTS).keys()
 
 
-def test_make_installs_nothing_else() -> None:
-    recipe = re.search(
-        r"^\.venv/ready:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
-    )
-    assert recipe
-    lines = [line for line in recipe[1].splitlines() if "install" in line.lower()]
-    hashed = [line for line in lines if "--require-hashes" in line]
-    assert [name for line in hashed for name in HASHED if line.endswith(name)] == [*HASHED[::-1]]
-    *_, torch, project = lines
-    assert torch.split("INSTALL) ")[1] == "--constraint constraints.txt torch"
+def set_up(folder: Path, uv: str) -> list[str]:
+    """What `make .venv/ready` asks of a folder's tools, which only write that down; ``uv`` is what
+    its uv does after that.
+    """
+    shutil.copy(ROOT / "Makefile", folder)
+    for name in ("pyproject.toml", "constraints.txt", *HASHED):
+        (folder / name).touch()
+    tools = folder / ".venv/bin"
+    tools.mkdir(parents=True)
+    for name, last in (("python", ":"), ("pip", ":"), ("uv", uv)):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> asked\n{last}\n')
+        (tools / name).chmod(0o755)
+    # as if no other make had called it, which `make test` is
+    alone = {**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "0"}
+    command = ["make", f"PYTHON={sys.executable}", ".venv/ready"]
+    subprocess.run(command, cwd=folder, env=alone, check=True, capture_output=True)
+    return (folder / "asked").read_text().splitlines()
+
+
+def test_make_installs_nothing_else(tmp_path: Path) -> None:
+    build, listed, torch, project = set_up(tmp_path, uv="exit 0")
+    for line, name in zip((build, listed), HASHED[::-1], strict=True):
+        assert "--require-hashes" in line
+        assert line.endswith(name)
+    assert listed.startswith("uv pip install")
+    assert torch.endswith("--constraint constraints.txt torch")
     assert "--no-index" in project
     assert "--no-build-isolation" in project
-    assert len(lines) == len(hashed) + 2
+
+
+def test_what_uv_cannot_get_pip_does(tmp_path: Path) -> None:
+    """uv does not read pip's configuration, where a mirror or a proxy may be named."""
+    _, failed, instead, *rest = set_up(tmp_path, uv="exit 1")
+    assert failed.startswith("uv pip install")
+    assert instead.startswith("pip install")
+    assert failed.split("--require-hashes")[1] == instead.split("--require-hashes")[1]
+    assert len(rest) == 2
