@@ -7,6 +7,7 @@ them is missing. Five minutes, most of them waiting for a limit.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -55,7 +56,7 @@ SelectTypeParameters=CR_CPU_Memory
 SlurmdParameters=config_overrides
 GresTypes=gpu
 MinJobAge=7200
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=64000 Gres=gpu:1
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=64000 Gres=gpu:2
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 STEPS = "study: {steps: [corpus, lm, perplexity, report]}\nmodels: {gpt2: null, lstm: null}\n"
@@ -89,7 +90,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     host = socket.gethostname().split(".")[0]
     settings = SETTINGS.format(home=home, host=host, ports=_free_ports(2))
     (home / "slurm.conf").write_text(settings)
-    (home / "gres.conf").write_text(f"NodeName={host} Name=gpu File=/dev/zero\n")
+    devices = (f"NodeName={host} Name=gpu File={file}\n" for file in ("/dev/zero", "/dev/full"))
+    (home / "gres.conf").write_text("".join(devices))
     environment = {"PATH": f"{BIN}{os.pathsep}{PATH}"}
     CONFIG.parent.mkdir(exist_ok=True)
     for path in (CONFIG, GRES):
@@ -181,6 +183,19 @@ def test_a_study_runs_on_a_cluster(cluster: dict[str, str], tmp_path: Path) -> N
         [short] = [job for job in jobs if first in job["Comment"]]
         assert last in short["Comment"]
         assert "gres" not in short.get("TresPerJob", "")
+
+
+def test_several_gpus_train_one_model(cluster: dict[str, str], tmp_path: Path) -> None:
+    """By as many processes as the job was given GPUs, here over gloo."""
+    make_study(tmp_path, LM)
+    before = len(list_jobs(cluster))
+    submit(tmp_path, cluster, "--set-resources", "train_lm:gpu=2")
+    [trained] = [job for job in list_jobs(cluster)[before:] if "train_lm" in job["Comment"]]
+    assert trained["JobState"] == "COMPLETED"
+    assert trained["TresPerJob"] == "gres:gpu:2"
+    assert "mem=32000M" in trained["TRES"]
+    timing = json.loads((tmp_path / "results/lm/gpt2e/1/timing.json").read_text())
+    assert timing["processes"] == 2
 
 
 def make_long_study(folder: Path, steps: int) -> None:

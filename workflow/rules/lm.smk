@@ -23,7 +23,7 @@ rule train_lm:
     priority: 5  # the longest jobs first, or a core waits for the last of them
     threads: PARAMS.run.threads
     resources:
-        gpu=1,
+        gpu=1,  # more of them, by --set-resources train_lm:gpu=N, train one model together
         mem_mb=32000,
         # of a cluster, in minutes: longer than the training gives itself, which ends by saving
         runtime=LONGEST,
@@ -31,5 +31,6 @@ rule train_lm:
         digest=digest("lm"),
     shell:
         "entity-transformers train-lm --params params.yaml --corpus results/corpus"
+        " --processes {resources.gpu}"
         " --model {wildcards.model:q} --seed {wildcards.seed:q} --work work/lm"
         " --output results/lm/{wildcards.model:q}/{wildcards.seed:q} 2>&1 | tee {log:q}"

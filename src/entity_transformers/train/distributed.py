@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,19 @@ class World:
         """Go on when all processes have come here."""
         if self.size > 1:
             self.accelerator.wait_for_everyone()
+
+
+def spread(processes: int) -> None:
+    """Let torchrun run this process's command line in so many ``processes`` instead, all on this
+    machine; does nothing in one of them, or where there is to be one.
+    """
+    if processes < 2 or "WORLD_SIZE" in os.environ:
+        return
+    os.environ.pop("ENTITY_TRANSFORMERS_FORKS", None)  # they are torchrun's own
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    module = [f"--nproc-per-node={processes}", "-m", __name__.partition(".")[0]]
+    sys.stdout.flush()
+    os.execv(sys.executable, [*launcher, *module, *sys.argv[1:]])
 
 
 @contextlib.contextmanager

@@ -43,10 +43,12 @@ def train_lm(
     work: Path,
     output: Path,
     tensorboard: Path | None = None,
+    processes: int = 1,
 ) -> None:
     """Train the word vectors of one model on the words of train, or take those that it starts
     from, or restore them: they lie in ``work`` under the digest of all that they depend on. A
-    training that was stopped begins anew.
+    training that was stopped begins anew. There is one process, however many ``processes`` others
+    may have.
     """
     entry = require(params, model)
     inputs = [corpus / name for name in ("train.safetensors", *entry.kind.reads)]
