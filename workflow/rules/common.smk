@@ -13,20 +13,19 @@ from entity_transformers.study.processor import warn_of_bfloat16
 from entity_transformers.study.stages import find_stale
 from entity_transformers.study.steps import STEPS
 
-try:
-    STALE = find_stale(Path(), Path(workflow.basedir))
-    PARAMS = parameters.load(Path("params.yaml"))
-except parameters.ParamsError as error:
-    sys.exit(f"snakemake: {error}")
-
 # The process that was called, not those that run its jobs
 FIRST = not (workflow.remote_exec or workflow.subprocess_exec)
 FORCED = {"--forcerun", "-R", "--forceall", "-F", "--touch", "-t"} & {*sys.argv}
 # DVC's experiments change params.yaml alone; its stages name the rules that they run, and what it
 # has made is touched
 BY_DVC = {"--allowed-rules", "--touch", "-t"} & {*sys.argv}
-if "params.yaml" in STALE and FIRST and not BY_DVC:
-    sys.exit(f"snakemake: {STALE['params.yaml']}")
+try:
+    STALE = find_stale(Path(), Path(workflow.basedir))
+    if "params.yaml" in STALE and FIRST and not BY_DVC:
+        sys.exit(f"snakemake: {STALE['params.yaml']}")
+    PARAMS = parameters.load(Path("params.yaml"))
+except parameters.ParamsError as error:
+    sys.exit(f"snakemake: {error}")
 
 PLAN = Plan(PARAMS)
 if MISSING := PLAN.missing_library():
