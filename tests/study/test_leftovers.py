@@ -17,8 +17,10 @@ from entity_transformers.study.leftovers import list_leftovers
 @contextmanager
 def working(folder: Path, name: str = "") -> Iterator[None]:
     """A command that waits in ``folder``, called by a program of this name if one is given."""
-    command = [sys.executable, str(folder.parent / "entity-transformers"), "train-lm", "x y"]
-    Path(command[1]).write_text("print(flush=True); input()")
+    program = folder.parent / "entity-transformers"
+    # the program is the fourth word, as of the processes of train-lm: python -u -m
+    command = [sys.executable, "-u", "-B", str(program), "train-lm", "x y"]
+    program.write_text("print(flush=True); input()")
     if name:
         calls = f"import subprocess; subprocess.call({command!r})"
         (folder.parent / name).write_text(calls)

@@ -235,8 +235,9 @@ def test_a_step_that_no_model_can_do_is_named(
         ("lm: " + "[" * 20_000, "not YAML: more than 20 levels deep"),
         (BOMB, r"not YAML: an alias: write the value itself \(line 2, "),
         ("lm: &all {a: 1}\nrun: {<<: *all}", "an alias: write the value itself"),
-        ("a: b:c\nm: {a: {}, d: b:c}", r"b:c, .* its own \(line 2, column 15\)$"),
-        ("m:\n- [a, [b: c, 'b:c']]", r"b:c, .* its own \(line 2, column 14\)$"),
+        ("a: b:c\nm: {a: {}, d: b:c}", r"b:c stands .* its ':': .* \(line 2, column 15\)$"),
+        ("m:\n- [a, [b: c, 'b:c']]", r"b:c stands .* its own \(line 2, column 14\)$"),
+        ("m: {d: 'GUM?'}", r"GUM\? stands .* its '\?': give it a line of its own"),
     ],
 )
 def test_a_file_that_is_no_params(tmp_path: Path, text: str, message: str) -> None:

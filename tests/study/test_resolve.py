@@ -15,6 +15,7 @@ from entity_transformers.study.stages import render_stages
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
+STUDIES = [ROOT / "params.yaml", *sorted(ROOT.glob("studies/*/params.yaml"))]
 
 
 @pytest.fixture
@@ -157,18 +158,35 @@ def test_what_is_written_is_read_alike_by_both_dialects() -> None:
 
 
 def test_dvc_reads_what_dvc_has_written_of_it(tmp_path: Path) -> None:
-    """`dvc exp run -S` writes params.yaml without the quotes that DVC's parser wants in braces."""
+    """`dvc exp run -S` writes params.yaml without the quotes that DVC's parser wants in braces; it
+    may put a value with a colon where there was none.
+    """
     from dvc.utils.serialize import load_yaml, modify_yaml
 
-    values = {
-        "models": {"a": {"labels": "resolver:names"}, "b": {"steps": 1, "deep": {"c": ["x:y"]}}},
-        "lists": {"of": [["u:v", 1], {"w": "x:y"}], "short": [1, 2]},
-        "title": {"text": "a: b", "url": "http://x/y"},
+    values: dict[str, Any] = {
+        "models": {"a": {"labels": "gold"}, "b": {"steps": 1, "deep": {"c": ["x:y"]}}, "c": {}},
+        "lists": {"of": [["u:v", 1], {"w": "x:y"}, ["GUM?", "?b"]], "short": [1, 2]},
+        "title": {"text": "a: b?", "url": "http://x/y"},
     }
     path = tmp_path / "params.yaml"
     path.write_text(dump_yaml(values))
-    assert "[1, 2]" in path.read_text()
+    assert "short: [1, 2]" in path.read_text()
     with modify_yaml(str(path)) as there:
-        there["lists"]["short"] = [3]
-    assert load_yaml(str(path)) == yaml.safe_load(path.read_text())
-    assert load_yaml(str(path)) == {**values, "lists": {**values["lists"], "short": [3]}}
+        for held in (there, values):
+            held["models"]["a"]["labels"] = "resolver:names"
+            held["models"]["b"]["steps"] = "study:a/b"
+            held["lists"]["of"][1]["w"] = "z?"
+    assert load_yaml(str(path)) == yaml.safe_load(path.read_text()) == values
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.parent.name)
+def test_a_label_of_any_entry_may_be_an_experiment(path: Path, tmp_path: Path) -> None:
+    """As `dvc exp run -S models.NAME.labels=resolver:x` puts it into params.yaml."""
+    from dvc.utils.hydra import apply_overrides
+    from dvc.utils.serialize import load_yaml
+
+    copy = tmp_path / "params.yaml"
+    copy.write_text(path.read_text())
+    names = list(yaml.safe_load(copy.read_text())["models"])
+    apply_overrides(str(copy), [f"+models.{name}.extra=resolver:x" for name in names])
+    assert {entry["extra"] for entry in load_yaml(str(copy))["models"].values()} == {"resolver:x"}

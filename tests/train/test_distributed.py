@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from killed import make_inputs
@@ -31,7 +32,7 @@ from tiny import ROOT, tiny_params
 from trainings import make_training
 
 from entity_transformers.cli import main
-from entity_transformers.train.distributed import World, _pick_device
+from entity_transformers.train.distributed import World, _pick_device, launch
 
 TOLERANCE = {"gradient": 5e-7, "loss": 5e-6, "weight": 5e-5, "memory": 1e-5}
 HANGING = 1800  # seconds
@@ -233,36 +234,86 @@ def test_the_main_process_alone_writes_the_outputs(runs: Path) -> None:
     assert len((runs / "out-2/curve.csv").read_text().splitlines()) == 21
 
 
-@pytest.mark.slow
-def test_torchrun_hands_a_signal_on_and_the_run_goes_on_alone(tmp_path: Path) -> None:
-    make_inputs(tmp_path / "corpus")
+def training(folder: Path, *more: str) -> list[str]:
+    """The arguments of a training of 400 steps in ``folder``."""
+    make_inputs(folder / "corpus")
     params = tiny_params(warmup_steps=0, validate_every=100)
-    (tmp_path / "params.yaml").write_text(json.dumps(params.model_dump(mode="json")))
-    places = {name: tmp_path / name for name in ("corpus", "work", "output")}
-    places["params"] = tmp_path / "params.yaml"
+    (folder / "params.yaml").write_text(json.dumps(params.model_dump(mode="json")))
+    places = {name: folder / name for name in ("corpus", "work", "output")}
+    places["params"] = folder / "params.yaml"
     flags = ["train-lm", "--model", "gpt2e", "--seed", "1", "--lm.steps", "400"]
-    flags += [part for name, path in places.items() for part in (f"--{name}", str(path))]
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "entity_transformers",
-        *flags,
-    ]
-    running = subprocess.Popen(
+    return flags + [part for name, path in places.items() for part in (f"--{name}", str(path))]
+
+
+@contextlib.contextmanager
+def begun(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A training in several processes, once it has made a step."""
+    with subprocess.Popen(
         command, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
-    )
-    deadline = time.monotonic() + HANGING
-    while not list(tmp_path.glob("work/*/curve.csv")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    running.send_signal(signal.SIGTERM)
-    told = running.communicate(timeout=HANGING)[1]
+    ) as running:
+        deadline = time.monotonic() + HANGING
+        while not list(folder.glob("work/*/curve.csv")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield running
+
+
+TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("torchrun", [True, False])
+def test_a_signal_is_handed_on_and_the_run_goes_on_alone(tmp_path: Path, torchrun: bool) -> None:
+    """By torchrun, which always ends with 1, or by --processes, which ends as one process does."""
+    flags = training(tmp_path)
+    command = [sys.executable, "-m", *(TORCHRUN if torchrun else []), "entity_transformers", *flags]
+    command += [] if torchrun else ["--processes", "2"]
+    with begun(command, tmp_path) as running:
+        running.send_signal(signal.SIGTERM)
+        told = running.communicate(timeout=HANGING)[1]
+    assert running.returncode == (1 if torchrun else 75), told[-2000:]
     assert told.count("signal 15: saved at step") == 1, told[-2000:]
+    assert torchrun or "Traceback" not in told
     assert not (tmp_path / "output").exists()
     main(flags)
     assert json.loads((tmp_path / "output/metrics.json").read_text())["steps"] == 400
     assert json.loads((tmp_path / "output/timing.json").read_text())["processes"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "entity_transformers", *training(tmp_path), "--processes", "2"]
+    with begun(command, tmp_path) as running:
+        children = psutil.Process(running.pid).children(recursive=True)
+        running.kill()
+        assert len(children) >= 2
+        assert not psutil.wait_procs(children, timeout=HANGING)[1]
+        told = running.communicate(timeout=HANGING)[1]
+    assert told.count("signal 15: saved at step") == 1, told[-2000:]
+
+
+@pytest.mark.slow
+def test_processes_that_cannot_share_the_documents_say_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "entity_transformers", *training(tmp_path), "--processes", "3"]
+    done = subprocess.run(
+        command, env=os.environ | PROCESSES, text=True, capture_output=True, timeout=HANGING
+    )
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "3 processes: change one of them" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_processes_are_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as many as torchrun has started, where that was called by hand; 0 and 1 are this one."""
+    with pytest.raises(SystemExit) as end:
+        main([*training(tmp_path), "--processes", "2"])
+    assert end.value.code == 2
+    launch(0)
+    launch(1)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("entity_transformers.train.distributed._end_with_parent", lambda: None)
+    launch(1)
+    launch(2)
+    with pytest.raises(ValueError, match="--processes 3, but torchrun started 2: leave one out"):
+        launch(3)

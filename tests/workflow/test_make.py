@@ -96,6 +96,14 @@ def test_snakemake_alone_does_not_go_on_with_the_old_values(home: Path) -> None:
     said = snakemake(home, "--dry-run", "--", source, check=False)
     assert "params.yaml is not what study.yaml comes to: `make generate` writes it anew" in said
     assert "rule " not in said
+    written = home / "params.yaml"
+    kept = written.read_text()
+    # of a version that wrote it otherwise: not what its reader, who did not write it, should mend
+    written.write_text(kept + "other: {labels: resolver:names}\n")
+    said = snakemake(home, "--dry-run", check=False)
+    assert "`make generate` writes it anew" in said
+    assert "brackets" not in said
+    written.write_text(kept)
     rules = ("--allowed-rules", "download_corpus")  # as a stage of DVC has it
     assert "rule download_corpus" in snakemake(home, "--dry-run", *rules, "--", source)
     edit(home, "  widht: 16\n")

@@ -24,6 +24,7 @@ rule train_lm:
     threads: PARAMS.run.threads
     resources:
         gpu=1,  # more of them, by --set-resources train_lm:gpu=N, train one model together
+        nodes=1,  # on one machine of a cluster
         mem_mb=32000,
         # of a cluster, in minutes: longer than the training gives itself, which ends by saving
         runtime=LONGEST,

@@ -138,8 +138,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         values = _read_defaults(words) if {"-h", "--help"} & {*words} else {}
         arguments = vars(make_parser(words[:1], values).parse_args(words))
         name = arguments.pop("command")
+        if argv is not None and arguments.get("processes", 1) > 1:
+            raise ValueError("--processes: call it as a command, not from Python")
         if "params" in arguments:
-            arguments["params"] = read_params(arguments.pop("params"), arguments)
+            arguments["params"] = read_params(
+                arguments.pop("params"), arguments, for_dvc=name == "check-params"
+            )
         run(name, arguments)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
@@ -259,17 +263,18 @@ def _find_params(path: Path | None) -> Path:
     return PAPER if absent and PAPER.is_file() else path
 
 
-def read_params(path: Path | None, arguments: dict[str, Any]) -> Params:
+def read_params(path: Path | None, arguments: dict[str, Any], for_dvc: bool = False) -> Params:
     """The study's params with the command line's values put over them (and taken out of
     ``arguments``). No ``path``: params.yaml here, or else the paper's, which an installed package
     brings, with its paths relative to this folder.
 
-    Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError.
+    Paths inside are relative to the file and are resolved here. Anything wrong raises ParamsError,
+    also what DVC alone cannot read if ``for_dvc``.
     """
     named, folder = (Path("params.yaml"), Path()) if path is None else (path, path.parent)
     if (path := _find_params(named)) != named:
         logging.info("no params.yaml here: the paper's values, %s", PAPER)
-    values = read_values(path)
+    values = read_values(path, for_dvc)
     for name in [name for name in arguments if "." in name]:
         *sections, key = name.split(".")
         held: Any = values

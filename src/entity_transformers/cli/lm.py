@@ -32,7 +32,7 @@ from entity_transformers.study.plan import Plan, find_code
 from entity_transformers.study.steps import STEPS
 from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.distributed import World, joined_world, spread
+from entity_transformers.train.distributed import World, joined_world, launch
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
 from entity_transformers.train.progress import CurveRow
 from entity_transformers.train.streams import memory_errors
@@ -60,7 +60,7 @@ def train_lm(
         Flag("also write the curve for TensorBoard, below FOLDER/MODEL/SEED", "FOLDER"),
     ] = None,
     processes: Annotated[
-        int, Flag("train in so many, each with a GPU of its own where run.device is cuda")
+        int, Flag("train in so many, each with a GPU of its own on CUDA; 0 is 1")
     ] = 1,
 ) -> None:
     """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all
@@ -69,7 +69,7 @@ def train_lm(
     ``tensorboard``: also write the curve there, below MODEL/SEED; that changes no result. Of
     several ``processes`` (torchrun) the main one writes; all must see ``work``.
     """
-    spread(processes)
+    launch(processes)
     inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
     entry = params.model(model)
     weights = find_weights(entry.lm.initial_weights)

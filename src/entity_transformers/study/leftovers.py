@@ -19,7 +19,7 @@ def list_leftovers(folder: Path) -> Iterator[str]:
         try:
             words = process.cmdline()
             if (
-                any(Path(word).name in PROGRAMS for word in words[:3])
+                any(Path(word).name in PROGRAMS for word in words[:4])  # python -u -m
                 and Path(process.cwd()) == folder.resolve()
                 and not any(_is_snakemake(parent.cmdline()) for parent in process.parents())
             ):

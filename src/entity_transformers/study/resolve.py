@@ -51,8 +51,8 @@ def resolve_study(study: Path) -> str:
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
-    """YAML that 1.1 and 1.2 read alike: sections apart, a key per line, lists and short entries on
-    one.
+    """YAML that 1.1 and 1.2, and DVC's parser, read alike: sections apart, a key per line, lists
+    on one.
     """
     texts = []
     for name, value in values.items():
@@ -61,23 +61,25 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
             default_flow_style=None,  # type: ignore[arg-type]
             sort_keys=False,
         ).represent_data({name: value})
-        _open(section, 2)
+        _open(section)
         texts.append(yaml.serialize(section, Dumper=yaml.SafeDumper, width=WIDTH))
     return "\n".join(texts)
 
 
-def _open(node: yaml.Node, levels: int) -> None:
-    """Let a mapping of the outer ``levels``, or a long one, take a line per key, and whatever has
-    a value with a colon, which DVC cannot read within brackets or braces.
+def _open(node: yaml.Node) -> None:
+    """Let a mapping take a line per key, since `dvc exp run -S` may put a value under any that DVC
+    cannot read within braces; and a list that holds a mapping, or such a value, one per item.
     """
     if not isinstance(node, yaml.CollectionNode):
         return
-    text = yaml.serialize(node, Dumper=yaml.SafeDumper, width=1000)
     mapping = isinstance(node, yaml.MappingNode)
-    if JOINED.search(text) or (mapping and (levels or len(text) > WIDTH - 20)):
+    inner = [item[1] if mapping else item for item in node.value]
+    for one in inner:
+        _open(one)
+    joined = (isinstance(one, yaml.ScalarNode) and JOINED.search(one.value) for one in inner)
+    opened = (isinstance(one, yaml.CollectionNode) and not one.flow_style for one in inner)
+    if mapping or any(joined) or any(opened):
         node.flow_style = False
-    for value in node.value:
-        _open(value[1] if mapping else value, max(0, levels - 1) if mapping else 0)
 
 
 def _resolve(path: Path, above: tuple[Path, ...]) -> tuple[dict[str, Any], list[Path]]:

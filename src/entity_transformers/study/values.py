@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 DEEPEST = 20  # levels; a params.yaml has four
-JOINED = re.compile(r":\S")
+JOINED = re.compile(r":(?=\S)|\?")
 """What a value must not have within brackets or braces, for DVC's sake (`_DvcLoader`)."""
 
 
@@ -100,9 +100,11 @@ class _DvcLoader(_Loader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()
-        if self._flow and JOINED.search(getattr(event, "value", "")):
-            problem = f"{event.value}, with a colon, stands within brackets or braces, where DVC"
-            problem += " cannot read it: give it a line of its own"
+        if self._flow and (found := JOINED.search(getattr(event, "value", ""))):
+            problem = (
+                f"{event.value} stands within brackets or braces, where DVC cannot read its"
+                f" {found[0]!r}: give it a line of its own"
+            )
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         inner = bool(getattr(event, "flow_style", False))
         self._flow += inner

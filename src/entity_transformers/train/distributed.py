@@ -9,9 +9,13 @@ gathered in the order of the processes is in the order of the streams.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import datetime
+import logging
 import os
+import signal
 import sys
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_transformers import runtime
+
+STARTED = "TORCHELASTIC_RUN_ID"
+"""Stands in the environment of a process that torchrun, or `launch`, has started."""
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # the longest wait for another process: more than a validation or a checkpoint takes
 TIMEOUT = datetime.timedelta(hours=1)
 
@@ -94,17 +103,52 @@ class World:
             self.accelerator.wait_for_everyone()
 
 
-def spread(processes: int) -> None:
-    """Let torchrun run this process's command line in so many ``processes`` instead, all on this
-    machine; does nothing in one of them, or where there is to be one.
+def launch(processes: int) -> None:
+    """Run this process's command line as so many ``processes`` of this machine, as torchrun would,
+    and end as they do: 75 where they were stopped. Does nothing where there is to be one, and in
+    one of them, which ends with the process that started it.
+
+    Another number than torchrun, called by hand, has started raises ValueError.
     """
-    if processes < 2 or "WORLD_SIZE" in os.environ:
+    if STARTED in os.environ:
+        _end_with_parent()
+        if processes > 1 and processes != _world_size():
+            raise ValueError(
+                f"--processes {processes}, but torchrun started {_world_size()}: leave one out"
+            )
         return
-    os.environ.pop("ENTITY_TRANSFORMERS_FORKS", None)  # they are torchrun's own
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    module = [f"--nproc-per-node={processes}", "-m", __name__.partition(".")[0]]
-    sys.stdout.flush()
-    os.execv(sys.executable, [*launcher, *module, *sys.argv[1:]])
+    if processes < 2:
+        return
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    os.environ.pop("ENTITY_TRANSFORMERS_FORKS", None)  # they are this process's own
+    # what it would say of a process that failed stands below what that has said itself
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL + 1)
+    together = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",  # a free port
+        max_restarts=0,
+    )
+    try:
+        elastic_launch(together, sys.executable)("-u", "-m", "entity_transformers", *sys.argv[1:])
+    except ChildFailedError as error:
+        status = error.get_first_failure()[1].exitcode
+        sys.exit(status if status > 0 else 1)
+    except SignalException:  # handed on to all, which have saved
+        sys.exit(runtime.STOPPED)
+    sys.exit(0)
+
+
+def _end_with_parent() -> None:
+    """Let the system send SIGTERM to this process when the one that started it ends; on Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextlib.contextmanager
