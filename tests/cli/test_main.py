@@ -423,3 +423,20 @@ def test_a_kind_that_can_t_do_a_step_is_refused_in_one_line(
     assert line.startswith(f"entity-transformers {command}: models.one: kind {kind} can ")
     assert told in line
     assert not (tmp_path / "out").exists()
+
+
+def test_check_params_refuses_what_dvc_cannot_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though the commands of a study, which DVC need not run, take it."""
+    path = tmp_path / "params.yaml"
+    entry = "  other: {kind: gpt2e, labels: 'shuffled'}\n"
+    text = SAMPLE.read_text().replace("models:\n", f"models:\n{entry}", 1)
+    path.write_text(text)
+    main(["check-params", "--params", str(path)])
+    assert '"other"' in capsys.readouterr().out
+    path.write_text(text.replace("'shuffled'", "'resolver:names'"))
+    with pytest.raises(SystemExit) as end:
+        main(["check-params", "--params", str(path)])
+    assert end.value.code == 2
+    assert "resolver:names stands within brackets or braces" in capsys.readouterr().err

@@ -91,7 +91,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _DvcLoader(_Loader):
-    """Refuses what DVC's parser, in C and some five times faster, does not take for YAML, though it
+    """Refuses what DVC's parser, in C and some four times faster, does not take for YAML, though it
     is: ``{labels: resolver:names}``. With quotes it is taken, but `dvc exp run -S` writes the file
     anew without them; so the value needs a line of its own.
     """
