@@ -14,6 +14,7 @@ import tarfile
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,60 +87,130 @@ def test_what_only_this_machine_can_do_does_not_travel() -> None:
             )
 
 
-def fake_commands(folder: Path, monkeypatch: pytest.MonkeyPatch, codes: list[int]) -> list[str]:
-    """Commands that end with these codes, and the list of those that were run."""
+def fake_jobs(monkeypatch: pytest.MonkeyPatch, codes: dict[str, list[int]]) -> list[str]:
+    """Jobs whose processes end with these codes by command, and the list of those that were run."""
     ran: list[str] = []
 
-    def run_one(home: str, command: str, root: Path, clock: object, more: str = "") -> int:
-        ran.append(command + more)
-        return codes.pop(0)
+    def start(job: session.Job, root: Path, clock: object, more: str = "") -> session.Running:
+        ran.append(job.command + more)
+        code = codes[job.command].pop(0)
+        ends = "import time; time.sleep(60)" if code is None else f"raise SystemExit({code})"
+        process = subprocess.Popen([sys.executable, "-c", ends])
+        log = root / "log"
+        log.write_text("what it printed", encoding="utf-8")
+        return session.Running(process, log, more)
 
-    monkeypatch.setattr(session, "run_one", run_one)
+    monkeypatch.setattr(session, "start", start)
     return ran
+
+
+def run(
+    folder: Path, jobs: list[session.Job], seconds: float = 1000, **how: Any
+) -> tuple[list[str], list[str]]:
+    """The commands that failed and those that are left."""
+    clock = session.Clock(time.monotonic() + seconds)
+    found = session.run_jobs(jobs, folder, folder, clock, how.pop("workers", 4), **how)
+    return tuple([job.command for job in group] for group in found)
+
+
+def chain(*commands: str) -> list[session.Job]:
+    """Jobs each of which needs the one before."""
+    return [
+        session.Job("s", "studies/s", command, [i - 1] if i else [])
+        for i, command in enumerate(commands)
+    ]
 
 
 def test_a_call_goes_on_where_the_last_one_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commands = [("s", name) for name in "abc"]
-    ran = fake_commands(tmp_path, monkeypatch, [0, session.STOPPED, 0, 0])
-    clock = session.Clock(time.monotonic() + 1000)
-    assert not session.run_commands(commands, tmp_path, tmp_path, clock)
-    assert session.run_commands(commands, tmp_path, tmp_path, clock)
-    assert session.run_commands(commands, tmp_path, tmp_path, clock)
+    jobs = chain("a", "b", "c")
+    ran = fake_jobs(monkeypatch, {"a": [0], "b": [session.STOPPED, 0], "c": [0]})
+    assert run(tmp_path, jobs) == ([], ["b", "c"])
+    assert run(tmp_path, jobs) == ([], [])
+    assert run(tmp_path, jobs) == ([], [])
     assert ran == ["a", "b", "b", "c"]
 
 
 def test_nothing_is_begun_when_the_time_is_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = fake_commands(tmp_path, monkeypatch, [])
-    clock = session.Clock(time.monotonic() + session.SPARE - 1)
-    assert not session.run_commands([("s", "a")], tmp_path, tmp_path, clock)
+    ran = fake_jobs(monkeypatch, {})
+    assert run(tmp_path, chain("a"), session.SPARE - 1) == ([], ["a"])
     assert ran == []
 
 
-def test_a_command_that_fails_ends_the_part(
+def test_what_runs_when_the_time_is_up_is_asked_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_commands(tmp_path, monkeypatch, [2])
-    with pytest.raises(SystemExit, match="exit code 2: a"):
-        session.run_commands([("s", "a")], tmp_path, tmp_path, session.Clock(time.monotonic() + 99))
+    fake_jobs(monkeypatch, {"a": [None]})
+    began = time.monotonic()
+    assert run(tmp_path, chain("a"), session.SPARE + 2) == ([], ["a"])
+    assert time.monotonic() - began < 30
+
+
+def test_what_needs_a_job_that_failed_is_left_out_and_the_rest_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [*chain("a", "b", "c"), session.Job("s", "studies/s", "d")]
+    ran = fake_jobs(monkeypatch, {"a": [2], "d": [0]})
+    assert run(tmp_path, jobs, workers=1) == (["a", "b", "c"], [])
+    assert ran == ["a", "d"]
+
+
+def test_jobs_of_other_studies_are_waited_for_but_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = fake_jobs(monkeypatch, {"a": [0], "b": [0]})
+    assert run(tmp_path, chain("a", "b"), others={0}) == ([], ["b"])
+    assert run(tmp_path, chain("a", "b"), others={1}) == ([], [])
+    assert run(tmp_path, chain("a", "b"), others={0}) == ([], [])
+    assert ran == ["a", "b"]
 
 
 @pytest.mark.parametrize("after", [0, 2])
-def test_a_training_that_fails_is_tried_with_the_mask(
+def test_a_training_that_fails_is_tried_plainly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     command = "entity-transformers train-lm --model gpt2"
-    ran = fake_commands(tmp_path, monkeypatch, [1, after])
-    clock = session.Clock(time.monotonic() + 1000)
-    if after:
-        with pytest.raises(SystemExit, match="exit code 2"):
-            session.run_commands([("s", command)], tmp_path, tmp_path, clock)
-    else:
-        assert session.run_commands([("s", command)], tmp_path, tmp_path, clock)
-    assert ran == [command, f"{command} --lm.attention sdpa"]
+    ran = fake_jobs(monkeypatch, {command: [1, after]})
+    assert run(tmp_path, chain(command)) == ([command] if after else [], [])
+    assert ran == [command, f"{command}{session.PLAINLY}"]
+
+
+def test_a_training_takes_the_rate_that_its_search_found(tmp_path: Path) -> None:
+    search = "results/search/gpt2/1/search.json"
+    train = "entity-transformers train-lm --model gpt2 --seed 2 2>&1 | tee logs/a.log"
+    searched = pack.Job("entity-transformers search-rates", ("c",), (search,), ())
+    other = pack.Job("entity-transformers score", (f"../../studies/a/{search}",), (), ())
+    trained = pack.Job(train, ("c",), ("results/lm/gpt2/2/model.safetensors",), ())
+    home = Path("studies/sample")  # whose first seed is 1
+    plan = pack.order_jobs({"sample": [[(home, searched)], [(home, trained), (home, other)]]})
+    by_command = {job["command"].split()[1]: job for job in plan}
+    assert by_command["train-lm"]["rate"] == f"studies/sample/{search}"
+    assert by_command["train-lm"]["needs"] == [0]
+    assert by_command["score"]["needs"] == []
+    (tmp_path / "search.json").write_text('{"best": 3e-07}')
+    assert f"{session.find_rate(tmp_path / 'search.json'):.6e}" == "3.000000e-07"
+    assert isinstance(yaml.safe_load("3.000000e-07"), float)
+
+
+def test_equal_files_travel_once(tmp_path: Path) -> None:
+    corpus = tmp_path / "studies" / "a" / "results" / "corpus"
+    write_arrays(corpus / "train.safetensors", *tiny_corpus(9).arrays())
+    other = tmp_path / "studies" / "b" / "results" / "corpus" / "train.safetensors"
+    other.parent.mkdir(parents=True)
+    shutil.copy(corpus / "train.safetensors", other)
+    files = [path.relative_to(tmp_path) for path in (corpus / "train.safetensors", other)]
+    packed, there = tmp_path / "packed", tmp_path / "there"
+    packed.mkdir()
+    there.mkdir()
+    copies = pack.pack_files(files, tmp_path, packed / "files.tar.xz")
+    assert copies == {str(files[1]): str(files[0])}
+    (packed / "copies.json").write_text(json.dumps(copies))
+    session.unpack(packed, there)
+    for file in files:
+        assert (there / file).read_bytes() == other.read_bytes()
 
 
 def make_studies(root: Path) -> None:
@@ -148,7 +219,8 @@ def make_studies(root: Path) -> None:
     for name, more in (("first", {}), ("next", {"lm": {"initial_weights": "study:first/gpt2/1"}})):
         folder = root / "studies" / name
         folder.mkdir(parents=True)
-        steps = "corpus, passages, lm, perplexity, lambada, report"
+        search = "search, " if more else ""
+        steps = f"corpus, passages, {search}lm, perplexity, lambada, report"
         (folder / "study.yaml").write_text(
             TINY.format(sample=sample) + f"\nstudy: {{steps: [{steps}]}}\n"
         )
@@ -159,6 +231,7 @@ def make_studies(root: Path) -> None:
         if more:
             values["models"]["gpt2e"] = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
             values["tokenizer"] |= {"kind": "study", "path": "study:first"}
+            values["search"] = {"factors": [0.5, 1.0], "steps": 3}
         (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     for name in ("first", "next"):
         write_study(root / "studies" / name)
@@ -182,11 +255,11 @@ def test_the_whole_session_on_the_cpu_of_such_a_machine(tmp_path: Path) -> None:
     kept = shutil.ignore_patterns("results", "logs", ".snakemake", "downloads", "__pycache__")
     shutil.copytree(here, there, ignore=kept)
 
-    def call(part: int, minutes: float) -> str:
+    def call(*arguments: str, minutes: float) -> str:
         script = there / "benchmarks" / "gpu_session" / "session.py"
         options = ["--device", "cpu", "--minutes", str(minutes), "--root", str(there)]
         done = subprocess.run(
-            [PYTHON, str(script), str(part), *options],
+            [PYTHON, str(script), *arguments, *options, "--workers", "2"],
             env={"PATH": os.environ["PATH"], "OUT": str(tmp_path / "out"), "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -196,19 +269,32 @@ def test_the_whole_session_on_the_cpu_of_such_a_machine(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
-    first = call(1, 6)
-    assert "tests: 0" in first
-    assert "gpt2e / gpt2" in first
-    assert "the time was up: call it again" in call(2, 0.8)
-    assert "all done" in call(2, 15)
-    third = call(3, 15)
+    assert "tests: 0" in call("tests", minutes=6)
+    assert "gpt2e / gpt2" in call("utilisation", minutes=6)
+    assert "left: ['first train-lm gpt2 1'" in call("run", "first", minutes=0.8)
+    assert "all done" in call("run", "first", minutes=15)
+    third = call("run", minutes=15)
     assert "all done" in third
-    assert third.count("LAMBADA") == 2
-    with tarfile.open(tmp_path / "out" / "results-3.tar.xz") as archive:
+    assert third.count("LAMBADA") == 3
+    with tarfile.open(tmp_path / "out" / "results.tar.xz") as archive:
         names = archive.getnames()
         member = archive.extractfile("studies/next/results/lm/gpt2e/1/manifest.json")
         assert member is not None
         manifest = json.load(member)
     assert "studies/next/results/perplexity/gpt2e/1/perplexity.json" in names
     assert "model.safetensors" in manifest["inputs"]
+    assert manifest["params"]["learning_rate"] == find_best(archive_search(tmp_path / "out"))
     assert not any(name.endswith(".safetensors") for name in names)
+
+
+def archive_search(out: Path) -> dict[str, Any]:
+    """What the search of the second study's GPT2E found."""
+    with tarfile.open(out / "results.tar.xz") as archive:
+        member = archive.extractfile("studies/next/results/search/gpt2e/1/search.json")
+        assert member is not None
+        return json.load(member)
+
+
+def find_best(search: dict[str, Any]) -> float:
+    """The rate of the lowest loss."""
+    return min(search["trials"], key=lambda trial: trial["loss"])["learning_rate"]

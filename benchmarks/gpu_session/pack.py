@@ -6,22 +6,22 @@ list in the order in which they run (first seed first), with the files that they
 arrays made small, and the wheels that are missing there.
 
     python benchmarks/gpu_session/pack.py                  # work/gpu_session, and what it weighs
-    python3 benchmarks/gpu_session/session.py 1            # there: tests, utilisation
-    python3 benchmarks/gpu_session/session.py 2            # the first study, with checkpoints
-    python3 benchmarks/gpu_session/session.py 3            # the second, as far as time allows
+    python3 benchmarks/gpu_session/session.py run          # there: as far as time allows
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bundle import SUFFIX, shrink
 
@@ -29,11 +29,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "workflow"))
 from commands import Job, list_jobs  # noqa: E402
 
+from entity_transformers.digests import file_digest  # noqa: E402
 from entity_transformers.study.params import load  # noqa: E402
 from entity_transformers.study.plan import Plan  # noqa: E402
 from entity_transformers.study.steps import STEPS  # noqa: E402
 
-STUDIES = ("books-gpu", "ontogum-gpu")
+STUDIES = ("books-gpu", "memory-gpu", "ontogum-gpu", "memory-chains-gpu")
 LIMIT = 64 * 2**20
 WHEELS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions"),
@@ -45,28 +46,75 @@ SOURCES = ("seqeval",)
 
 
 def list_targets(study: Path) -> list[list[str]]:
-    """The files to make, seed by seed: those of every step that runs per model."""
+    """The files to make, seed by seed: those of every step that runs per model, but for step search
+    of the first seed alone.
+    """
     plan = Plan(load(study / "params.yaml"), study)
-    steps = [step for step in plan.steps if step.needs is not None]
+    seeds = plan.params.study.seeds
     return [
         [
             f"results/{step.name}/{model}/{own}/{step.target}"
-            for step in steps
+            for step in plan.steps
+            if step.needs is not None and (step.name != "search" or seed == seeds[0])
             for model, own in plan.runs(step)
             if own == seed
         ]
-        for seed in plan.params.study.seeds
+        for seed in seeds
     ]
 
 
-def plan_study(study: str, root: Path) -> list[tuple[Path, Job]]:
-    """The jobs of a study that are left, in order: a seed's after those of the seeds before it."""
-    found: dict[str, tuple[Path, Job]] = {}
-    folder = Path("studies", study)
+def plan_study(study: str, root: Path) -> list[list[tuple[Path, Job]]]:
+    """The jobs of a study that are left, seed by seed, in an order in which they can run."""
+    folder, seen, found = Path("studies", study), set[str](), []
     for targets in list_targets(root / folder):
+        own = []
         for home, job in list_jobs(folder, targets, root):
-            found.setdefault(f"{home} {job.command}", (home, job))
-    return list(found.values())
+            if (key := f"{home} {job.command}") not in seen:
+                seen.add(key)
+                own.append((home, job))
+        found.append(own)
+    return found
+
+
+def order_jobs(
+    studies: Mapping[str, list[list[tuple[Path, Job]]]], root: Path = ROOT
+) -> list[dict[str, Any]]:
+    """The jobs of plan.json: the first seed's of every study, then the second's; of a seed the
+    trainings first, and taggers after all else. Each is there once, and with the places of those
+    that it waits for.
+    """
+    order: dict[str, tuple[str, Path, Job]] = {}
+    for round_ in range(max(map(len, studies.values()))):
+        for study, seeds in studies.items():
+            jobs = seeds[round_] if round_ < len(seeds) else []
+            for home, job in sorted(jobs, key=lambda pair: " train-lm " not in pair[1].command):
+                order.setdefault(f"{home} {job.command}", (study, home, job))
+    jobs = sorted(order.values(), key=lambda job: "-ner " in job[2].command)  # many small kernels
+    writer = {
+        "/".join(_normal(home / file)): i
+        for i, (_, home, job) in enumerate(jobs)
+        for file in job.outputs
+    }
+    found = []
+    for study, home, job in jobs:
+        read = {"/".join(_normal(home / file)) for file in job.inputs}
+        rate = None
+        if " train-lm " in job.command:
+            search = find_search(home, job.command, root)
+            rate = search if search in writer else None
+        needs = {writer[file] for file in (read | {rate}) & writer.keys()}
+        found.append(
+            {"study": study, "home": str(home), "command": job.command, "needs": sorted(needs)}
+            | {"rate": rate}
+        )
+    return found
+
+
+def find_search(home: Path, command: str, root: Path) -> str:
+    """Where the search of a training's model is, if there is one: that of the first seed."""
+    words = shlex.split(command)
+    seed = load(root / home / "params.yaml").study.seeds[0]
+    return f"{home}/results/search/{words[words.index('--model') + 1]}/{seed}/search.json"
 
 
 def prepare(study: str, root: Path) -> None:
@@ -108,16 +156,26 @@ def _normal(path: Path) -> list[str]:
     return parts
 
 
-def pack_files(files: Sequence[Path], root: Path, target: Path) -> None:
-    """One archive of the files, arrays of tokens made small."""
+def pack_files(files: Sequence[Path], root: Path, target: Path) -> dict[str, str]:
+    """One archive of the files, arrays of tokens made small; files that are equal to another, which
+    alone is in it, by the other's name.
+    """
+    first: dict[str, Path] = {}
+    copies: dict[str, str] = {}
     with tarfile.open(target, "w:xz", preset=1) as archive, tempfile.TemporaryDirectory() as folder:
         for path in files:
+            digest = file_digest(root / path)
+            if digest in first:
+                copies[str(path)] = str(first[digest])
+                continue
+            first[digest] = path
             if path.suffix == ".safetensors" and path.parent.name == "corpus":
                 small = Path(folder, "small")
                 shrink(root / path, small)
                 archive.add(small, f"{path}{SUFFIX}")
             else:
                 archive.add(root / path, str(path))
+    return copies
 
 
 def fetch_wheels(names: Sequence[str], target: Path) -> None:
@@ -156,17 +214,17 @@ def pack(
     """Write the folder; what it weighs, in words."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    parts, jobs = [], []
+    planned: dict[str, list[list[tuple[Path, Job]]]] = {}
     for study in studies:
         prepare(study, root)
-        found = [one for one in plan_study(study, root) if one not in jobs]
-        check_prepared(found)
-        jobs += found
-        parts.append(
-            {"study": study, "commands": [[str(home), job.command] for home, job in found]}
-        )
-    (folder / "plan.json").write_text(json.dumps(parts, indent=1), encoding="utf-8")
-    pack_files(list_files(jobs, root), root, folder / "files.tar.xz")
+        planned[study] = plan_study(study, root)
+    jobs = [one for seeds in planned.values() for own in seeds for one in own]
+    check_prepared(jobs)
+    (folder / "plan.json").write_text(
+        json.dumps(order_jobs(planned, root), indent=1), encoding="utf-8"
+    )
+    copies = pack_files(list_files(jobs, root), root, folder / "files.tar.xz")
+    (folder / "copies.json").write_text(json.dumps(copies, indent=1), encoding="utf-8")
     if wheels:
         fetch_wheels(wheels, folder / "wheels")
     return weigh(folder)

@@ -129,6 +129,10 @@ def test_a_training_ends_where_it_ends_on_the_cpu(kind: str, tmp_path: Path) -> 
     assert torch.equal(weights(again), weights(training))
 
 
+@pytest.mark.skipif(
+    DEVICE == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="this processor has no LSTM in bfloat16",
+)
 @pytest.mark.parametrize("kind", NEURAL)
 def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
     how: dict[str, Any] = {"kind": kind, "dropout": 0.0}
@@ -202,5 +206,6 @@ def test_a_document_is_read_for_a_memory_as_on_the_cpu() -> None:
         for device in (DEVICE, "cpu")
     )
     for one, other in zip(ours, theirs, strict=True):
-        assert one.states.device.type == one.plain.device.type == "cpu"
-        torch.testing.assert_close(one.plain, other.plain, **CLOSE)
+        every = slice(None)
+        assert one.states[every].device.type == one.plain[every].device.type == "cpu"
+        torch.testing.assert_close(one.plain[every], other.plain[every], **CLOSE)

@@ -129,8 +129,7 @@ def _train(
         lambda index, row: None,
         log.info,
         max_minutes=params.run.max_minutes,
+        save_last=False,  # nobody reads a trial's weights
         world=world,
     ).run(caught)
-    if not losses:  # it had been stopped after its last step
-        validate(model.eval(), True)
     return losses[-1], model.objective

@@ -18,7 +18,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 
-CHUNK = 256
+CHUNK, DEVICE_CHUNK = 256, 4096
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,14 @@ def gather(
 
 def compute_token_losses(model: LanguageModel, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
     """Nats of the target tokens [n] after hidden states [n, width], float32 [n]; in chunks whose
-    logits stay in a CPU's cache.
+    logits stay in a CPU's cache, elsewhere in larger ones.
     """
+    size = CHUNK if hidden.device.type == "cpu" else DEVICE_CHUNK
     wanted = torch.from_numpy(targets.astype(np.int64)).to(hidden.device)
     # Small results between large freed blocks would keep the allocator from giving those back:
     # 65 KB for each token of a whole novel.
     losses = torch.empty(len(wanted), device=hidden.device)
-    pieces = zip(hidden.split(CHUNK), wanted.split(CHUNK), losses.split(CHUNK), strict=True)
+    pieces = zip(hidden.split(size), wanted.split(size), losses.split(size), strict=True)
     for states, following, found in pieces:
         found.copy_(model.nats(states[None], following[None])[0])
     return losses.cpu().numpy()

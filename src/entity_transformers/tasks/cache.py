@@ -160,7 +160,8 @@ def recall_targets(
     unit = torch.nn.functional.normalize(states.float(), dim=-1)
     following = torch.from_numpy(targets.astype(np.int64)).to(states.device)
     moments = torch.arange(len(targets), device=states.device)
-    found = np.zeros((len(sizes), len(thetas), len(targets)))
+    shape = len(sizes), len(thetas), len(targets)
+    found = torch.zeros(shape, dtype=torch.float64, device=states.device)  # no wait for each number
     for start in range(0, len(targets), ROWS):
         end = min(start + ROWS, len(targets))
         first = max(0, start - max(sizes, default=0))  # no cache holds an older entry
@@ -178,8 +179,8 @@ def recall_targets(
             for s, (cut, there) in enumerate(near):
                 total = (weight[:, cut:] * there).sum(-1, dtype=torch.float64)
                 hit = (hits[:, cut:] * there).sum(-1, dtype=torch.float64)
-                found[s, a, start:end] = (hit / total.clamp_min(1e-300)).cpu().numpy()
-    return found
+                found[s, a, start:end] = hit / total.clamp_min(1e-300)
+    return found.cpu().numpy()
 
 
 def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray:

@@ -33,7 +33,9 @@ def try_rates(lm: LmParams, factors: Sequence[float], steps: int, train: Train) 
         rate = lm.learning_rate * factor
         try:
             yield Trial(rate, train(shorten(lm, rate, steps)))
-        except TrainingError:
+        except TrainingError as error:
+            if error.__cause__ is not None:  # out of memory, say: it tells nothing of the rate
+                raise
             yield Trial(rate, None)
 
 
