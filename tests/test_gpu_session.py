@@ -68,11 +68,18 @@ def test_numbers_of_every_size_do(tmp_path: Path, high: int) -> None:
 def test_what_is_too_large_is_said_part_by_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "files.tar.xz").write_bytes(bytes(2**20))
-    assert "1.00 MiB  in all, of 64 MiB" in pack.weigh(tmp_path)
-    monkeypatch.setattr(pack, "LIMIT", 2**19)
+    packed, checkout = tmp_path / "packed", tmp_path / "checkout"
+    packed.mkdir()
+    checkout.mkdir()
+    (packed / "files.tar.xz").write_bytes(bytes(2**20))
+    subprocess.run(["git", "init", "--quiet", str(checkout)], check=True)
+    (checkout / ".gitignore").write_text("ignored\n", encoding="utf-8")
+    (checkout / "ignored").write_bytes(bytes(2**22))
+    (checkout / "new").write_bytes(bytes(2**19))
+    assert "1.50 MiB  in all, of 64 MiB" in pack.weigh(packed, checkout)
+    monkeypatch.setattr(pack, "LIMIT", 2**20)
     with pytest.raises(ValueError, match=r"too large to travel: .*\n +1.00 MiB  files.tar.xz"):
-        pack.weigh(tmp_path)
+        pack.weigh(packed, checkout)
 
 
 def test_what_only_this_machine_can_do_does_not_travel() -> None:
@@ -271,7 +278,7 @@ def test_the_whole_session_on_the_cpu_of_such_a_machine(tmp_path: Path) -> None:
 
     assert "tests: 0" in call("tests", minutes=6)
     assert "gpt2e / gpt2" in call("utilisation", minutes=6)
-    assert "left: ['first train-lm gpt2 1'" in call("run", "first", minutes=0.8)
+    assert "first train-lm gpt2 1" in call("run", "first", minutes=0.8)
     assert "all done" in call("run", "first", minutes=15)
     third = call("run", minutes=15)
     assert "all done" in third

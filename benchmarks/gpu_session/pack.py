@@ -197,10 +197,30 @@ def fetch_wheels(names: Sequence[str], target: Path) -> None:
             subprocess.run([*build, f"{name}=={version(name)}"], check=True)
 
 
-def weigh(folder: Path) -> str:
-    """A line per part with its size; ValueError where all of it is too large to travel."""
-    sizes = {path: path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
-    lines = [f"{size / 2**20:8.2f} MiB  {path.relative_to(folder)}" for path, size in sizes.items()]
+def weigh_checkout(root: Path) -> int:
+    """Bytes of the files of a checkout that travel with it: all that git does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,  # elsewhere than in git there is nothing to count
+    ).stdout
+    files = (root / name for name in listed.split("\0") if name)
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def weigh(folder: Path, root: Path) -> str:
+    """A line per part with its size, the checkout the last; ValueError where all of it is too large
+    to travel.
+    """
+    sizes = {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    sizes["the checkout: move results of other studies away"] = weigh_checkout(root)
+    lines = [f"{size / 2**20:8.2f} MiB  {name}" for name, size in sizes.items()]
     total = sum(sizes.values())
     lines.append(f"{total / 2**20:8.2f} MiB  in all, of {LIMIT / 2**20:.0f} MiB")
     if total > LIMIT:
@@ -227,7 +247,7 @@ def pack(
     (folder / "copies.json").write_text(json.dumps(copies, indent=1), encoding="utf-8")
     if wheels:
         fetch_wheels(wheels, folder / "wheels")
-    return weigh(folder)
+    return weigh(folder, root)
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -369,7 +370,8 @@ def run(root: Path, packed: Path, out: Path, clock: Clock, options: argparse.Nam
     try:
         failed, left = run_jobs(jobs, packed, root, clock, options.workers, others)
         print(f"failed, or need what failed: {[name_job(job) for job in failed]}")
-        print(f"left: {[name_job(job) for job in left]}" if left else "all done")
+        counts = Counter(Path(job.home).name for job in left)
+        print(f"left: {dict(counts)}, first {name_job(left[0])}" if left else "all done")
     finally:
         homes = list(dict.fromkeys(Path(job.home).name for job in jobs))
         write_results(root, homes, out / "results.tar.xz")

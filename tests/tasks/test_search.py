@@ -55,6 +55,17 @@ def test_the_smaller_of_equal_rates_is_best_and_none_where_all_diverged() -> Non
     assert find_best([Trial(1.0, None)]) is None
 
 
+def test_a_trial_for_which_there_is_no_memory_is_no_divergence() -> None:
+    def train(tried: LmParams) -> float:
+        if tried.learning_rate > 1e-3:
+            raise TrainingError("4 windows do not fit") from MemoryError()
+        return 1.0
+
+    lm = tiny_entry("gpt2").lm.model_copy(update={"learning_rate": 1e-3})
+    with pytest.raises(TrainingError, match="do not fit"):
+        list(try_rates(lm, (1.0, 2.0), 20, train))
+
+
 def test_documents_are_taken_from_all_over_the_split() -> None:
     corpus = give(tiny_corpus(11, seed=3), "gold", 1)
     found = spread_documents(corpus, 4)

@@ -26,7 +26,7 @@ from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.tasks.search import find_best, spread_documents, try_rates
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World, joined_world
-from entity_transformers.train.loop import Training, TrainingStopped, caught_signals
+from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,8 @@ def search_rates(
         except TrainingStopped as stop:
             log.info("%s", stop)
             raise SystemExit(runtime.STOPPED) from None
+        except TrainingError as error:
+            raise SystemExit(f"entity-transformers search-rates: {error}") from None
     facts = {"model": model, "seed": seed, "labels": entry.labels, "steps": section.steps}
     write_json(
         output / "search.json",
