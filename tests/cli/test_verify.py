@@ -118,7 +118,7 @@ def test_without_results_there_is_nothing_to_verify(
     tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder, told in (
-        (root / "studies/books-gpu", "nothing to verify: it has no results yet: make study"),
+        (root / "studies/systems-gpu", "nothing to verify: it has no results yet: make study"),
         (tmp_path / "none", "no params.yaml in it, expected the folder of a study"),
         (root / "studies/books/params.yaml", "no params.yaml in it, expected the folder of a"),
     ):
