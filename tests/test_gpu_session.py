@@ -1,9 +1,10 @@
 """The GPU session: what is packed comes out equal, commands end in time and go on; with an
-interpreter of such a machine at hand, all three commands on its CPU.
+interpreter of such a machine at hand, all its commands on its CPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
@@ -24,6 +25,7 @@ from tiny_study import ROOT, TINY, copy_checkout
 
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli.study import write_study
+from entity_transformers.study.params import load as load_params
 from entity_transformers.study.resolve import resolve_study
 
 FOLDER = ROOT / "benchmarks" / "gpu_session"
@@ -94,18 +96,23 @@ def test_what_only_this_machine_can_do_does_not_travel() -> None:
             )
 
 
-def fake_jobs(monkeypatch: pytest.MonkeyPatch, codes: dict[str, list[int]]) -> list[str]:
-    """Jobs whose processes end with these codes by command, and the list of those that were run."""
+Ends = list[int | str]
+
+
+def fake_jobs(monkeypatch: pytest.MonkeyPatch, ends: dict[str, Ends]) -> list[str]:
+    """Jobs whose processes end with these codes by command, or are these programs; the list of
+    those that were run.
+    """
     ran: list[str] = []
 
-    def start(job: session.Job, root: Path, clock: object, more: str = "") -> session.Running:
-        ran.append(job.command + more)
-        code = codes[job.command].pop(0)
-        ends = "import time; time.sleep(60)" if code is None else f"raise SystemExit({code})"
-        process = subprocess.Popen([sys.executable, "-c", ends])
+    def start(job: session.Job, root: Path, clock: object) -> session.Running:
+        ran.append(job.command)
+        end = ends[job.command].pop(0)
+        program = end if isinstance(end, str) else f"raise SystemExit({end})"
+        process = subprocess.Popen([sys.executable, "-c", program], cwd=root)
         log = root / "log"
         log.write_text("what it printed", encoding="utf-8")
-        return session.Running(process, log, more)
+        return session.Running(process, log)
 
     monkeypatch.setattr(session, "start", start)
     return ran
@@ -116,8 +123,8 @@ def run(
 ) -> tuple[list[str], list[str]]:
     """The commands that failed and those that are left."""
     clock = session.Clock(time.monotonic() + seconds)
-    found = session.run_jobs(jobs, folder, folder, clock, how.pop("workers", 4), **how)
-    return tuple([job.command for job in group] for group in found)
+    failed, left = session.run_jobs(jobs, folder, folder, clock, how.pop("workers", 4), **how)
+    return [job.command for job in failed], [job.command for job in left]
 
 
 def chain(*commands: str) -> list[session.Job]:
@@ -147,22 +154,34 @@ def test_nothing_is_begun_when_the_time_is_up(
     assert ran == []
 
 
+SAVES = """
+import pathlib, signal, sys, time
+def save(*_):
+    pathlib.Path("saved").touch()
+    sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+pathlib.Path("began").touch()
+time.sleep(60)
+"""
+
+
 def test_what_runs_when_the_time_is_up_is_asked_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_jobs(monkeypatch, {"a": [None]})
-    began = time.monotonic()
-    assert run(tmp_path, chain("a"), session.SPARE + 2) == ([], ["a"])
-    assert time.monotonic() - began < 30
+    fake_jobs(monkeypatch, {"a": [SAVES]})
+    assert run(tmp_path, chain("a"), session.SPARE + 5) == ([], ["a"])
+    assert (tmp_path / "began").exists()
+    assert (tmp_path / "saved").exists()
 
 
+@pytest.mark.parametrize("more", [[], [session.Job("s", "studies/s", "d")]])
 def test_what_needs_a_job_that_failed_is_left_out_and_the_rest_is_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[session.Job]
 ) -> None:
-    jobs = [*chain("a", "b", "c"), session.Job("s", "studies/s", "d")]
+    jobs = [*chain("a", "b", "c"), *more]
     ran = fake_jobs(monkeypatch, {"a": [2], "d": [0]})
     assert run(tmp_path, jobs, workers=1) == (["a", "b", "c"], [])
-    assert ran == ["a", "d"]
+    assert ran == ["a", *(job.command for job in more)]
 
 
 def test_jobs_of_other_studies_are_waited_for_but_not_run(
@@ -175,31 +194,84 @@ def test_jobs_of_other_studies_are_waited_for_but_not_run(
     assert ran == ["a", "b"]
 
 
-@pytest.mark.parametrize("after", [0, 2])
-def test_a_training_that_fails_is_tried_plainly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+def test_a_study_that_is_not_packed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = "entity-transformers train-lm --model gpt2"
-    ran = fake_jobs(monkeypatch, {command: [1, after]})
-    assert run(tmp_path, chain(command)) == ([command] if after else [], [])
-    assert ran == [command, f"{command}{session.PLAINLY}"]
+    (tmp_path / "unpacked").touch()
+    plan = [vars(job) for job in chain("a")]
+    (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    options = argparse.Namespace(scratch=None, studies=["t"], workers=1)
+    with pytest.raises(SystemExit, match="not packed: t; packed: s"):
+        session.run(tmp_path, tmp_path, tmp_path, session.Clock(time.monotonic() + 99), options)
 
 
-def test_a_training_takes_the_rate_that_its_search_found(tmp_path: Path) -> None:
-    search = "results/search/gpt2/1/search.json"
-    train = "entity-transformers train-lm --model gpt2 --seed 2 2>&1 | tee logs/a.log"
-    searched = pack.Job("entity-transformers search-rates", ("c",), (search,), ())
-    other = pack.Job("entity-transformers score", (f"../../studies/a/{search}",), (), ())
-    trained = pack.Job(train, ("c",), ("results/lm/gpt2/2/model.safetensors",), ())
-    home = Path("studies/sample")  # whose first seed is 1
-    plan = pack.order_jobs({"sample": [[(home, searched)], [(home, trained), (home, other)]]})
-    by_command = {job["command"].split()[1]: job for job in plan}
-    assert by_command["train-lm"]["rate"] == f"studies/sample/{search}"
-    assert by_command["train-lm"]["needs"] == [0]
-    assert by_command["score"]["needs"] == []
-    (tmp_path / "search.json").write_text('{"best": 3e-07}')
-    assert f"{session.find_rate(tmp_path / 'search.json'):.6e}" == "3.000000e-07"
-    assert isinstance(yaml.safe_load("3.000000e-07"), float)
+TRAIN = (
+    "entity-transformers train-lm --params params.yaml --model {} --seed 2 2>&1 | tee logs/a.log"
+)
+
+
+def make_plan(study: str, model: str, searched: bool) -> list[dict[str, Any]]:
+    """A training of the second seed, and the search of the first if it is still to be run."""
+    home, search = Path("studies", study), f"results/search/{model}/1/search.json"
+    trained = pack.Job(TRAIN.format(model), ("c",), ("results/lm/m/2/model.safetensors",), ())
+    jobs = [(home, pack.Job("entity-transformers search-rates", ("c",), (search,), ()))]
+    return pack.order_jobs({study: [jobs if searched else [], [(home, trained)]]})
+
+
+def test_a_training_takes_the_rate_that_its_search_finds() -> None:
+    search, train = make_plan("memory-gpu", "gpt2-pointer", True)
+    assert search["rate"] is None
+    assert train["rate"] == "studies/memory-gpu/results/search/gpt2-pointer/1/search.json"
+    assert train["needs"] == [0]
+
+
+def test_a_rate_that_nobody_will_find_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"its rate is told by studies/memory-gpu/results/.*"):
+        make_plan("memory-gpu", "gpt2-pointer", False)
+
+
+@pytest.mark.parametrize(("study", "model"), [("memory-gpu", "gpt2"), ("sample", "gpt2")])
+def test_a_model_that_is_not_searched_keeps_its_rate(study: str, model: str) -> None:
+    assert make_plan(study, model, False)[-1]["rate"] is None
+    assert f"results/search/{model}/1/search.json" not in str(
+        pack.list_targets(ROOT / "studies" / study)
+    )
+
+
+@pytest.mark.parametrize("model", ["gpt2", "gpt2-pointer"])
+def test_the_rate_reaches_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """Also where the model has a rate of its own, which is stronger than section lm's."""
+    for study in ("memory-chains-gpu", "memory-gpu", "books-gpu"):
+        home = tmp_path / "studies" / study
+        home.mkdir(parents=True)
+        shutil.copy(ROOT / "studies" / study / "params.yaml", home)
+    home = tmp_path / "studies" / "memory-chains-gpu"
+    (tmp_path / "search.json").write_text('{"best": 1.2e-05}', encoding="utf-8")
+    given: list[list[str]] = []
+    monkeypatch.setattr(session.subprocess, "Popen", lambda words, **how: given.append(words))
+    job = session.Job("s", str(home.relative_to(tmp_path)), TRAIN.format(model), [], "search.json")
+    session.start(job, tmp_path, session.Clock(time.monotonic() + 99))
+    (words,) = given
+    params = load_params(home / words[words.index("--params") + 1])
+    assert params.model(model).lm.learning_rate == 1.2e-05
+    assert float(words[words.index("--run.max_minutes") + 1]) == pytest.approx(74 / 60, abs=0.05)
+    other = next(name for name in params.models if name != model)
+    before = load_params(home / "params.yaml")
+    assert params.model(other) == before.model(other)
+
+
+def test_work_moves_to_the_scratch_with_what_it_holds(tmp_path: Path) -> None:
+    home, scratch = tmp_path / "studies" / "a", tmp_path / "scratch"
+    (home / "work" / "lm").mkdir(parents=True)
+    (home / "work" / "lm" / "state").write_text("begun", encoding="utf-8")
+    for _ in range(2):
+        session.put_work([home], scratch)
+        assert (home / "work" / "lm" / "state").read_text(encoding="utf-8") == "begun"
+        assert (scratch / "a" / "lm" / "state").exists()
+    with pytest.raises(SystemExit, match="--scratch as before"):
+        session.put_work([home], tmp_path / "other")
 
 
 def test_equal_files_travel_once(tmp_path: Path) -> None:
@@ -238,7 +310,7 @@ def make_studies(root: Path) -> None:
         if more:
             values["models"]["gpt2e"] = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
             values["tokenizer"] |= {"kind": "study", "path": "study:first"}
-            values["search"] = {"factors": [0.5, 1.0], "steps": 3}
+            values["search"] = {"factors": [0.5, 1.0, 2.0], "steps": 3}
         (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
     for name in ("first", "next"):
         write_study(root / "studies" / name)
@@ -278,7 +350,7 @@ def test_the_whole_session_on_the_cpu_of_such_a_machine(tmp_path: Path) -> None:
 
     assert "tests: 0" in call("tests", minutes=6)
     assert "gpt2e / gpt2" in call("utilisation", minutes=6)
-    assert "first train-lm gpt2 1" in call("run", "first", minutes=0.8)
+    assert "left: {'first': " in call("run", "first", minutes=0.8)
     assert "all done" in call("run", "first", minutes=15)
     third = call("run", minutes=15)
     assert "all done" in third

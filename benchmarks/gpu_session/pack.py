@@ -12,6 +12,7 @@ arrays made small, and the wheels that are missing there.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import shlex
 import shutil
@@ -30,7 +31,7 @@ sys.path.insert(0, str(ROOT / "workflow"))
 from commands import Job, list_jobs  # noqa: E402
 
 from entity_transformers.digests import file_digest  # noqa: E402
-from entity_transformers.study.params import load  # noqa: E402
+from entity_transformers.study.params import Params, load  # noqa: E402
 from entity_transformers.study.plan import Plan  # noqa: E402
 from entity_transformers.study.steps import STEPS  # noqa: E402
 
@@ -46,21 +47,33 @@ SOURCES = ("seqeval",)
 
 
 def list_targets(study: Path) -> list[list[str]]:
-    """The files to make, seed by seed: those of every step that runs per model, but for step search
-    of the first seed alone.
+    """The files to make, seed by seed: those of every step that runs per model, but of step search
+    those that a training takes its rate from (`find_search`).
     """
     plan = Plan(load(study / "params.yaml"), study)
-    seeds = plan.params.study.seeds
     return [
         [
             f"results/{step.name}/{model}/{own}/{step.target}"
             for step in plan.steps
-            if step.needs is not None and (step.name != "search" or seed == seeds[0])
+            if step.needs is not None
             for model, own in plan.runs(step)
             if own == seed
+            and (
+                step.name != "search"
+                or find_search(plan.params, model) == f"results/search/{model}/{seed}/search.json"
+            )
         ]
-        for seed in seeds
+        for seed in plan.params.study.seeds
     ]
+
+
+def find_search(params: Params, model: str) -> str | None:
+    """Where the search lies that tells a model's rate: that of the first seed. None in a study
+    without such, and for a model that is trained for fewer steps than a trial, or hardly at all.
+    """
+    if "search" not in params.study.steps or params.model(model).lm.steps < params.search.steps:
+        return None
+    return f"results/search/{model}/{params.study.seeds[0]}/search.json"
 
 
 def plan_study(study: str, root: Path) -> list[list[tuple[Path, Job]]]:
@@ -98,10 +111,9 @@ def order_jobs(
     found = []
     for study, home, job in jobs:
         read = {"/".join(_normal(home / file)) for file in job.inputs}
-        rate = None
-        if " train-lm " in job.command:
-            search = find_search(home, job.command, root)
-            rate = search if search in writer else None
+        rate = find_rate(home, job.command, root)
+        if rate is not None and rate not in writer and not (root / rate).is_file():
+            raise ValueError(f"{job.command}: its rate is told by {rate}: pack {home.name} too")
         needs = {writer[file] for file in (read | {rate}) & writer.keys()}
         found.append(
             {"study": study, "home": str(home), "command": job.command, "needs": sorted(needs)}
@@ -110,11 +122,14 @@ def order_jobs(
     return found
 
 
-def find_search(home: Path, command: str, root: Path) -> str:
-    """Where the search of a training's model is, if there is one: that of the first seed."""
+def find_rate(home: Path, command: str, root: Path) -> str | None:
+    """The search.json that tells a training's rate, relative to the checkout."""
     words = shlex.split(command)
-    seed = load(root / home / "params.yaml").study.seeds[0]
-    return f"{home}/results/search/{words[words.index('--model') + 1]}/{seed}/search.json"
+    if words[1] != "train-lm":
+        return None
+    params = _load(root / home / "params.yaml")
+    found = find_search(params, words[words.index("--model") + 1])
+    return None if found is None else f"{home}/{found}"
 
 
 def prepare(study: str, root: Path) -> None:
@@ -140,10 +155,15 @@ def check_prepared(jobs: Iterable[tuple[Path, Job]]) -> None:
             )
 
 
+_load = functools.cache(load)
+
+
 def list_files(jobs: Iterable[tuple[Path, Job]], root: Path) -> list[Path]:
     """The files that the jobs read and that are there, relative to the checkout."""
     made = {home / file for home, job in jobs for file in job.outputs}
     read = {home / file for home, job in jobs for file in job.inputs}
+    rates = {find_rate(home, job.command, root) for home, job in jobs}
+    read |= {Path(rate) for rate in rates if rate is not None}
     inside = {Path(*_normal(path)) for path in read - made}
     return sorted(path for path in inside if (root / path).is_file())
 
@@ -219,12 +239,13 @@ def weigh(folder: Path, root: Path) -> str:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    sizes["the checkout: move results of other studies away"] = weigh_checkout(root)
+    sizes["the checkout"] = weigh_checkout(root)
     lines = [f"{size / 2**20:8.2f} MiB  {name}" for name, size in sizes.items()]
     total = sum(sizes.values())
     lines.append(f"{total / 2**20:8.2f} MiB  in all, of {LIMIT / 2**20:.0f} MiB")
     if total > LIMIT:
-        raise ValueError("\n".join(["too large to travel: leave a study or wheels out", *lines]))
+        told = "too large to travel: move results of other studies out of the checkout meanwhile"
+        raise ValueError("\n".join([told, *lines]))
     return "\n".join(lines)
 
 
@@ -259,7 +280,10 @@ def main() -> None:
     parser.add_argument("--wheels", nargs="*", default=WHEELS, help="packages that are missing")
     parser.add_argument("--output", type=Path, default=ROOT / "work" / "gpu_session")
     options = parser.parse_args()
-    print(pack(options.studies, options.output, wheels=options.wheels))
+    try:
+        print(pack(options.studies, options.output, wheels=options.wheels))
+    except ValueError as error:
+        raise SystemExit(f"pack.py: {error}") from None
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ work/gpu_session/out): an archive of numbers, curves and logs, a few hundred KB.
 
 Commands run side by side (``--workers``), each as soon as what it reads is there. In a study with
 step search a model is trained at the rate that its search, of the first seed, found best; the rates
-are printed, for study.yaml. What failed is said at the end, and what needs it is left out.
+are printed, for study.yaml. What failed is said at the end, with what needs it, and the rest runs.
 
 Loads only the standard library until the wheels that came along are installed.
 """
@@ -44,8 +44,6 @@ STOPPED = 75  # `runtime.STOPPED`: a training that goes on when it is called aga
 SPARE = 25.0  # seconds that saving, and what comes after the last command, may take
 SMALL = {".json", ".csv", ".log", ".md", ".txt"}
 LARGEST = 16 * 2**20
-PLAINLY = " --lm.attention sdpa --lm.compile off"
-"""Of a training that failed: FlexAttention and the model are compiled for the device at hand."""
 
 
 @dataclass
@@ -84,11 +82,10 @@ class Job:
 
 @dataclass
 class Running:
-    """A job's process, what it was given beside its command, and when it began."""
+    """A job's process, its log, and when it began."""
 
     process: subprocess.Popen[bytes]
     log: Path
-    more: str = ""
     began: float = field(default_factory=time.monotonic)
 
 
@@ -139,9 +136,8 @@ def run_jobs(
     others: Collection[int] = (),
 ) -> tuple[list[Job], list[Job]]:
     """Run the jobs that are not done, at most so many at once, each when those that it needs are,
-    but not ``others``, by index; which failed, or need one that did, and which are left.
-
-    A training that fails is tried once more (`PLAINLY`); one that is cut goes on in the next call.
+    but not ``others``, by index; which failed, or need one that did, and which are left. A training
+    that is cut goes on in the next call.
     """
     record = packed / "done.txt"
     done = set(record.read_text(encoding="utf-8").splitlines()) if record.exists() else set()
@@ -175,19 +171,20 @@ def run_jobs(
                 done.add(key)
                 with record.open("a", encoding="utf-8") as file:
                     file.write(f"{key}\n")
-            elif code != STOPPED and " train-lm " in job.command and not one.more:
-                print(tail(one.log), flush=True)
-                running[key] = job, start(job, root, clock, PLAINLY)
             elif code != STOPPED:
                 print(tail(one.log), flush=True)
                 failed.append(job)
-        lost = {job.key for job in failed}
-        blocked = [job for job in waiting if any(jobs[i].key in lost for i in job.needs)]
-        failed += blocked
-        waiting = [job for job in waiting if job not in blocked]
+        while blocked := find_blocked(waiting, jobs, failed):
+            failed += blocked
+            waiting = [job for job in waiting if job not in blocked]
         time.sleep(0.1)
     left = [job for i, job in enumerate(jobs) if job.key not in done and i not in others]
     return failed, [job for job in left if job not in failed]
+
+
+def find_blocked(waiting: Sequence[Job], jobs: Sequence[Job], failed: Sequence[Job]) -> list[Job]:
+    """Those that need one that failed."""
+    return [job for job in waiting if any(jobs[i] in failed for i in job.needs)]
 
 
 def name_job(job: Job) -> str:
@@ -215,14 +212,15 @@ def stop_all(running: Mapping[str, tuple[Job, Running]]) -> None:
             one.process.wait()
 
 
-def start(job: Job, root: Path, clock: Clock, more: str = "") -> Running:
+def start(job: Job, root: Path, clock: Clock) -> Running:
     """Begin a job; its output goes to the log that its command names."""
     words = shlex.split(re.sub(r" 2>&1 \| tee (\S+)$", "", job.command))
     log = re.search(r" 2>&1 \| tee (\S+)$", job.command)
     assert words[0] == "entity-transformers", job.command
-    arguments = [sys.executable, "-m", "entity_transformers", *words[1:], *more.split()]
+    arguments = [sys.executable, "-m", "entity_transformers", *words[1:]]
     if job.rate is not None and (rate := find_rate(root / job.rate)) is not None:
-        arguments += ["--lm.learning_rate", f"{rate:.6e}"]
+        named = words[words.index("--model") + 1]
+        arguments[arguments.index("params.yaml")] = give_rate(root / job.home, named, rate)
     if job.trains:
         arguments += ["--run.max_minutes", f"{max(0.05, (clock.left() - SPARE) / 60):.3f}"]
     path = root / job.home / (log[1] if log else "logs/session.log")
@@ -231,13 +229,27 @@ def start(job: Job, root: Path, clock: Clock, more: str = "") -> Running:
         process = subprocess.Popen(
             arguments, cwd=root / job.home, stdout=file, stderr=subprocess.STDOUT, env=os.environ
         )
-    return Running(process, path, more)
+    return Running(process, path)
 
 
 def find_rate(search: Path) -> float | None:
     """The best rate of a search; None where every trial diverged."""
     found: float | None = json.loads(search.read_text(encoding="utf-8"))["best"]
     return found
+
+
+def give_rate(home: Path, model: str, rate: float) -> str:
+    """The name of a copy of params.yaml in which the model has that learning rate of its own, which
+    is stronger than what section lm or its kind says.
+    """
+    import yaml
+
+    values = yaml.safe_load((home / "params.yaml").read_text(encoding="utf-8"))
+    # as study.yaml would give it: 3.0e-7, not 1.0e-6 * 0.3
+    values["models"][model]["learning_rate"] = float(f"{rate:.6e}")
+    name = f"params-{model}.yaml"
+    (home / name).write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    return name
 
 
 def drop_checkpoints(work: Path) -> None:
@@ -251,10 +263,14 @@ def put_work(homes: Sequence[Path], scratch: Path) -> None:
     """Have the resumable state of studies lie in ``scratch``, a file system in memory."""
     for home in homes:
         work, there = home / "work", scratch / home.name
-        there.mkdir(parents=True, exist_ok=True)
-        if not work.is_symlink():
-            shutil.rmtree(work, ignore_errors=True)
-            work.symlink_to(there, target_is_directory=True)
+        if work.is_symlink():
+            if work.resolve() != there.resolve():
+                raise SystemExit(f"{work} lies in {work.resolve()}: --scratch as before, or no one")
+            continue
+        there.parent.mkdir(parents=True, exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
+        shutil.move(work, there)  # with what an earlier call left to go on from
+        work.symlink_to(there, target_is_directory=True)
 
 
 def find_results(root: Path, studies: Sequence[str]) -> Iterator[Path]:
@@ -364,7 +380,10 @@ def run(root: Path, packed: Path, out: Path, clock: Clock, options: argparse.Nam
     jobs = read_plan(packed)
     if options.scratch is not None:
         put_work([root / home for home in {job.home for job in jobs}], options.scratch)
-    studies = options.studies or list(dict.fromkeys(job.study for job in jobs))
+    known = list(dict.fromkeys(job.study for job in jobs))
+    if unknown := [study for study in options.studies if study not in known]:
+        raise SystemExit(f"not packed: {', '.join(unknown)}; packed: {', '.join(known)}")
+    studies = options.studies or known
     # a job waits for those of other studies too, which run only when asked for
     others = {i for i, job in enumerate(jobs) if job.study not in studies}
     try:
