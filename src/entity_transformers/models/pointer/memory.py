@@ -251,16 +251,23 @@ def _note(
     count: np.ndarray,
 ) -> None:
     """Write the mentions' forms, places and counts into the last three arrays."""
-    for row, entity, start, end in known:
-        own = forms[row, entity]
-        if not count[row, entity]:
-            own[:] = EMPTY
-        form = np.full(own.shape[1], EMPTY)
-        form[: end - start] = tokens[row, start:end]
-        others = [one for one in own.copy() if not np.array_equal(one, form)]
-        own[:] = np.stack([form, *others])[: len(own)]
-        seen[row, entity] = read[row] - (tokens.shape[1] - end)
-        count[row, entity] += 1
+    most, longest = forms.shape[-2:]
+    held: dict[tuple[int, int], list[list[int]]] = {}  # lists: arrays as small as a form are slow
+    texts, reach = tokens.tolist(), (read - tokens.shape[1]).tolist()
+    for at, who, start, end in known:
+        own = held.get((at, who))
+        if own is None:
+            before = forms[at, who].tolist() if count[at, who] else []
+            own = [[token for token in form if token != EMPTY] for form in before]
+        form = texts[at][start:end]
+        held[at, who] = [form, *(one for one in own if one and one != form)][:most]
+        seen[at, who] = reach[at] + end
+        count[at, who] += 1
+    if held:
+        none = [EMPTY] * longest
+        padded = [[(form + none)[:longest] for form in own] for own in held.values()]
+        row, entity = np.array(list(held)).T
+        forms[row, entity] = [own + [none] * (most - len(own)) for own in padded]
 
 
 def _put(keys: Tensor, states: Tensor, known: list[Known]) -> Tensor:
