@@ -69,7 +69,7 @@ def list_targets(study: Path) -> list[list[str]]:
 
 def find_search(params: Params, model: str) -> str | None:
     """Where the search lies that tells a model's rate: that of the first seed. None in a study
-    without such, and for a model that is trained for fewer steps than a trial, or hardly at all.
+    without such, and for a model that is trained for fewer steps than a trial: it stays as it is.
     """
     if "search" not in params.study.steps or params.model(model).lm.steps < params.search.steps:
         return None
@@ -111,7 +111,7 @@ def order_jobs(
     found = []
     for study, home, job in jobs:
         read = {"/".join(_normal(home / file)) for file in job.inputs}
-        rate = find_rate(home, job.command, root)
+        rate = find_rate_file(home, job.command, root)
         if rate is not None and rate not in writer and not (root / rate).is_file():
             raise ValueError(f"{job.command}: its rate is told by {rate}: pack {home.name} too")
         needs = {writer[file] for file in (read | {rate}) & writer.keys()}
@@ -122,7 +122,7 @@ def order_jobs(
     return found
 
 
-def find_rate(home: Path, command: str, root: Path) -> str | None:
+def find_rate_file(home: Path, command: str, root: Path) -> str | None:
     """The search.json that tells a training's rate, relative to the checkout."""
     words = shlex.split(command)
     if words[1] != "train-lm":
@@ -162,7 +162,7 @@ def list_files(jobs: Iterable[tuple[Path, Job]], root: Path) -> list[Path]:
     """The files that the jobs read and that are there, relative to the checkout."""
     made = {home / file for home, job in jobs for file in job.outputs}
     read = {home / file for home, job in jobs for file in job.inputs}
-    rates = {find_rate(home, job.command, root) for home, job in jobs}
+    rates = {find_rate_file(home, job.command, root) for home, job in jobs}
     read |= {Path(rate) for rate in rates if rate is not None}
     inside = {Path(*_normal(path)) for path in read - made}
     return sorted(path for path in inside if (root / path).is_file())

@@ -248,7 +248,9 @@ def give_rate(home: Path, model: str, rate: float) -> str:
     # as study.yaml would give it: 3.0e-7, not 1.0e-6 * 0.3
     values["models"][model]["learning_rate"] = float(f"{rate:.6e}")
     name = f"params-{model}.yaml"
-    (home / name).write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    # at once: a training of another seed may be reading it
+    (home / f".{name}").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    (home / f".{name}").replace(home / name)
     return name
 
 
@@ -265,7 +267,7 @@ def put_work(homes: Sequence[Path], scratch: Path) -> None:
         work, there = home / "work", scratch / home.name
         if work.is_symlink():
             if work.resolve() != there.resolve():
-                raise SystemExit(f"{work} lies in {work.resolve()}: --scratch as before, or no one")
+                raise SystemExit(f"{work} lies in {work.resolve()}: --scratch as before, or none")
             continue
         there.parent.mkdir(parents=True, exist_ok=True)
         work.mkdir(parents=True, exist_ok=True)
@@ -378,12 +380,12 @@ def run(root: Path, packed: Path, out: Path, clock: Clock, options: argparse.Nam
     """The jobs of the studies asked for, and what they gave."""
     unpack(packed, root)
     jobs = read_plan(packed)
-    if options.scratch is not None:
-        put_work([root / home for home in {job.home for job in jobs}], options.scratch)
     known = list(dict.fromkeys(job.study for job in jobs))
     if unknown := [study for study in options.studies if study not in known]:
         raise SystemExit(f"not packed: {', '.join(unknown)}; packed: {', '.join(known)}")
     studies = options.studies or known
+    if options.scratch is not None:
+        put_work([root / home for home in {job.home for job in jobs}], options.scratch)
     # a job waits for those of other studies too, which run only when asked for
     others = {i for i, job in enumerate(jobs) if job.study not in studies}
     try:

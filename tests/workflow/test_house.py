@@ -53,6 +53,27 @@ def test_dvc_yaml_is_what_the_steps_come_to(study: Path) -> None:
     assert not (study / "dvc.yaml").is_symlink()
 
 
+@pytest.mark.parametrize("study", STUDIES[1:], ids=lambda path: path.name)
+def test_results_are_of_what_the_study_has(study: Path) -> None:
+    """No files, and no stages of dvc.lock, of a step or a model that it no longer has."""
+    plan = Plan(load(study / "params.yaml"), study)
+    places = {
+        f"results/{step.name}/{model}/{seed}/"
+        for step in plan.steps
+        if step.needs is not None
+        for model, seed in plan.runs(step)
+    } | {f"results/{step.name}/" for step in plan.steps if step.needs is None}
+    own = [path.relative_to(study).as_posix() for path in FILES if path.is_relative_to(study)]
+    results = [file for file in own if file.startswith("results/")]
+    assert [file for file in results if not file.startswith(tuple(places))] == []
+    if (study / "dvc.lock").is_file():
+        stages = yaml.safe_load((study / "dvc.yaml").read_text())["stages"]
+        locked = yaml.safe_load((study / "dvc.lock").read_text())["stages"]
+        runs = {place.removeprefix("results/").strip("/") for place in places}
+        names = {"@".join(run.replace("/", "-").split("-", 1)) for run in runs}
+        assert set(locked) <= names | set(stages)
+
+
 @pytest.mark.parametrize("home", [study for study in STUDIES if stands_alone(study)], ids=str)
 def test_code_json_is_the_digest_of_the_code(home: Path) -> None:
     """Else: make generate. The same in every supported version of Python. A study that is a DVC
