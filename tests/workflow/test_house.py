@@ -17,6 +17,7 @@ import yaml
 
 from entity_transformers.cli import COMMANDS
 from entity_transformers.cli.index import list_public, list_studies
+from entity_transformers.provenance import list_tracked
 from entity_transformers.report.readme import write_index
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
@@ -63,9 +64,8 @@ def test_results_are_of_what_the_study_has(study: Path) -> None:
         if step.needs is not None
         for model, seed in plan.runs(step)
     } | {f"results/{step.name}/" for step in plan.steps if step.needs is None}
-    own = [path.relative_to(study).as_posix() for path in FILES if path.is_relative_to(study)]
-    results = [file for file in own if file.startswith("results/")]
-    assert [file for file in results if not file.startswith(tuple(places))] == []
+    files = [file for file in list_tracked(study) if file.startswith("results/")]
+    assert [file for file in files if not file.startswith(tuple(places))] == []
     if (study / "dvc.lock").is_file():
         stages = yaml.safe_load((study / "dvc.yaml").read_text())["stages"]
         locked = yaml.safe_load((study / "dvc.lock").read_text())["stages"]
