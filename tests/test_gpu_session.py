@@ -218,6 +218,24 @@ def make_plan(study: str, model: str, searched: bool) -> list[dict[str, Any]]:
     return pack.order_jobs({study: [jobs if searched else [], [(home, trained)]]})
 
 
+def test_what_takes_long_is_packed_behind_all_else() -> None:
+    home = Path("studies", "memory-gpu")
+    steps = ("score-capacity", "score-mentions")
+    seeds = [
+        [
+            (
+                home,
+                pack.Job(f"entity-transformers {step} --seed {seed}", (), (f"{step}{seed}",), ()),
+            )
+            for step in steps
+        ]
+        for seed in (1, 2)
+    ]
+    found = [job["command"].split()[1:] for job in pack.order_jobs({"memory-gpu": seeds})]
+    late, early = ([[step, "--seed", seed] for seed in "12"] for step in steps)
+    assert found == early + late
+
+
 def test_a_training_takes_the_rate_that_its_search_finds() -> None:
     search, train = make_plan("memory-gpu", "gpt2-pointer", True)
     assert search["rate"] is None

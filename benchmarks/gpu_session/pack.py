@@ -44,6 +44,10 @@ WHEELS = (
 )
 """What the commands and tests import and such a machine was seen to lack, or may lack."""
 SOURCES = ("seqeval",)
+LATE = ("-ner ", "score-capacity ")
+"""Commands that take the longest for what they tell: taggers, of many small kernels, and a model
+read once for each size of its memory.
+"""
 
 
 def list_targets(study: Path) -> list[list[str]]:
@@ -93,8 +97,8 @@ def order_jobs(
     studies: Mapping[str, list[list[tuple[Path, Job]]]], root: Path = ROOT
 ) -> list[dict[str, Any]]:
     """The jobs of plan.json: the first seed's of every study, then the second's; of a seed the
-    trainings first, and taggers after all else. Each is there once, and with the places of those
-    that it waits for.
+    trainings first, and what is in `LATE` after all else. Each is there once, and with the places
+    of those that it waits for.
     """
     order: dict[str, tuple[str, Path, Job]] = {}
     for round_ in range(max(map(len, studies.values()))):
@@ -102,7 +106,7 @@ def order_jobs(
             jobs = seeds[round_] if round_ < len(seeds) else []
             for home, job in sorted(jobs, key=lambda pair: " train-lm " not in pair[1].command):
                 order.setdefault(f"{home} {job.command}", (study, home, job))
-    jobs = sorted(order.values(), key=lambda job: "-ner " in job[2].command)  # many small kernels
+    jobs = sorted(order.values(), key=lambda job: any(late in job[2].command for late in LATE))
     writer = {
         "/".join(_normal(home / file)): i
         for i, (_, home, job) in enumerate(jobs)

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, lively_model, tiny_entry, tiny_model, tiny_params
+from tiny import (
+    SMALL,
+    VOCABULARY,
+    lively_model,
+    tiny_corpus,
+    tiny_entry,
+    tiny_model,
+    tiny_params,
+)
 from torch import Tensor
 from trainings import assert_close, gradients, make_training, named_gradients, weights
 
@@ -51,6 +59,23 @@ def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_a
             expected[name] = expected.get(name, torch.zeros_like(gradient)) + gradient / 4
     both.model.module.zero_grad()
     assert_close(gradients(both), expected)
+
+
+def test_a_model_may_learn_from_some_documents_alone(tmp_path: Path) -> None:
+    corpus = tiny_corpus(12)
+    few = corpus.pick([1, 3, 10, 11])
+    assert few.names == ("d1#0", "d3#0", "d10#0", "d11#0")
+    patterns = ["d[13]#*", "d1?#0"]
+    plain: dict[str, Any] = {"steps": 3, "dropout": 0.0}
+    found = make_training(tmp_path / "some", corpus=corpus, train_documents=patterns, **plain)
+    expected = make_training(tmp_path / "few", corpus=few, **plain)
+    whole = make_training(tmp_path / "all", corpus=corpus, **plain)
+    for training in (found, expected, whole):
+        training.run()
+    assert torch.equal(weights(found), weights(expected))
+    assert not torch.equal(weights(found), weights(whole))
+    with pytest.raises(ValueError, match=r"train_documents: 'e\*' matches none of 12 .* 'd0#0'"):
+        make_training(tmp_path / "none", corpus=corpus, train_documents=["d*", "e*"])
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,41 @@ class AlignedCorpus:
             layers={name: layer[inside] for name, layer in self.layers.items()},
             given=None if self.given is None else self.given[inside],
             **{name: getattr(self, name)[inside] for name in TOKEN_ARRAYS},
+        )
+
+    def pick(self, documents: Sequence[int]) -> AlignedCorpus:
+        """Copies of these documents, in that order; entities and mentions keep their numbers."""
+        places = [self.document(d) for d in documents]
+        kept = np.concatenate(
+            [np.zeros(0, np.int64), *(np.arange(place.start, place.stop) for place in places)]
+        )
+        return replace(
+            self,
+            names=tuple(self.names[d] for d in documents),
+            offsets=np.cumsum([0, *(place.stop - place.start for place in places)]),
+            layers={name: layer[kept] for name, layer in self.layers.items()},
+            given=None if self.given is None else self.given[kept],
+            **{name: getattr(self, name)[kept] for name in TOKEN_ARRAYS},
+        )
+
+    def match(self, patterns: Sequence[str] | None) -> AlignedCorpus:
+        """The documents whose names match one of the glob patterns (None: all of them), in their
+        order. A pattern that matches none raises ValueError.
+        """
+        if patterns is None:
+            return self
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in self.names):
+                raise ValueError(
+                    f"lm.train_documents: {pattern!r} matches none of {len(self)} documents of"
+                    f" {self.split}, the first of which is {next(iter(self.names), 'none')!r}"
+                )
+        return self.pick(
+            [
+                d
+                for d, name in enumerate(self.names)
+                if any(fnmatchcase(name, pattern) for pattern in patterns)
+            ]
         )
 
     def parts(self, tokens: int) -> Iterator[slice]:

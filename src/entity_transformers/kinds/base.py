@@ -142,6 +142,13 @@ class LmParams(Section):
     gradient_checkpointing: Annotated[
         StrictBool, Field(description="recompute activations in the backward pass")
     ]
+    train_documents: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...] | None,
+        Field(
+            min_length=1,
+            description="glob patterns of the documents of train that are learnt from; null: all",
+        ),
+    ]
 
     @model_validator(mode="after")
     def _possible(self) -> LmParams:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool, model_validator
 
 from entity_transformers.kinds.base import LmParams
 from entity_transformers.study.sections import Integer, Number, PositiveInt
@@ -39,6 +39,19 @@ class PointerParams(LmParams):
         Number,
         Field(gt=0, description="how much faster the pointer learns than learning_rate says"),
     ] = 30.0
+    pointer_alone: Annotated[
+        StrictBool,
+        Field(description="the pointer alone learns; the model under it stays as it is"),
+    ] = False
+
+    @model_validator(mode="after")
+    def _learns(self) -> PointerParams:
+        if self.pointer_alone and (self.entity_output == "none" or self.initial_weights is None):
+            raise ValueError(
+                "pointer_alone wants a pointer (entity_output: pointer) and a model under it that"
+                " has learnt (initial_weights)"
+            )
+        return self
 
 
 def count_pointer(params: PointerParams) -> int:

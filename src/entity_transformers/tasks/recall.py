@@ -74,6 +74,7 @@ def resolve_entry(
         "compile": "off",
         "attention": "sdpa",
         "gradient_checkpointing": False,
+        "train_documents": None,
     }
     return resolve(name, {name: entry}, lm, of_kind, KINDS)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.kinds import LmParams
 from entity_transformers.train.progress import TrainingError
 
@@ -66,15 +64,4 @@ def spread_documents(corpus: AlignedCorpus, most: int | None) -> AlignedCorpus:
     """
     if most is None or most >= len(corpus):
         return corpus
-    which = [d * len(corpus) // most for d in range(most)]
-    places = [corpus.document(d) for d in which]
-    kept = np.concatenate([np.arange(place.start, place.stop) for place in places])
-    columns = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
-    return replace(
-        corpus,
-        names=tuple(corpus.names[d] for d in which),
-        offsets=np.cumsum([0, *(place.stop - place.start for place in places)]),
-        layers={name: layer[kept] for name, layer in corpus.layers.items()},
-        given=None if corpus.given is None else corpus.given[kept],
-        **columns,
-    )
+    return corpus.pick([d * len(corpus) // most for d in range(most)])

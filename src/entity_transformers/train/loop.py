@@ -53,7 +53,8 @@ class Training:
     """One run: the model with its optimizer, memories and progress, on windows that depend on
     (corpus, seed, step) alone.
 
-    ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
+    ``corpus`` carries the labels that the model learns, of which `LmParams.train_documents` takes a
+    part. ``validate`` gives the model's mean loss
     per token on held-out text, with the labels that it is given or without; it is called in
     evaluation mode, by the main process alone: its number then does not depend on how many there
     are, and it is rare. ``store`` must be a folder that all processes see, saved to each
@@ -82,7 +83,7 @@ class Training:
         self.device = self.model.device
         self.windows_per_step = params.memory_gradient_windows + 1
         self.plan = WindowPlan(
-            self.corpus,
+            self.corpus.match(params.train_documents),
             streams=params.documents_per_step,
             window=params.window,
             windows=params.steps * self.windows_per_step,

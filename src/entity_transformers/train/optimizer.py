@@ -29,10 +29,15 @@ def learning_rate(step: int, params: LmParams) -> float:
 def make_optimizer(model: torch.nn.Module, params: LmParams) -> torch.optim.Optimizer:
     """Fused AdamW, or plain gradient descent where the kind has an ``optimizer`` and it is asgd
     (`averaging` has the rest of it); weight decay on matrices only, not on biases and layer norms.
-    Entity attention has ``entity_rate`` times the learning rate of the rest.
+    Entity attention has ``entity_rate`` times the learning rate of the rest. Weights that need no
+    gradient stay as they are.
     """
     rate = getattr(params, "entity_rate", 1.0)
-    named = [(p, rate if ENTITY in name else 1.0) for name, p in model.named_parameters()]
+    named = [
+        (p, rate if ENTITY in name else 1.0)
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    ]
     groups = []
     for factor in sorted({factor for _, factor in named}):
         own = [p for p, its in named if its == factor]

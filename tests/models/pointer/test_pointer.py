@@ -583,6 +583,40 @@ def test_a_training_step_minimises_the_mixture(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.tensor(loss), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pointer_that_learns_alone_has_the_gradients_that_it_has_in_the_whole(
+    kind: str, tmp_path: Path
+) -> None:
+    """Weight, window and memory are the same; what is under it has no gradient, and stays."""
+    lively(kind).save(tmp_path / "begun")
+    settings = {**CHANGES, "labels": "gold", "dropout": 0.0, "memory_gradient_windows": 3}
+    settings |= {"initial_weights": str(tmp_path / "begun"), "steps": 8}
+    whole, alone = (
+        make_training(tmp_path / str(own), kind, pointer_alone=own, **settings)
+        for own in (False, True)
+    )
+    before = {n: p.detach().clone() for n, p in alone.model.module.named_parameters()}
+    expected, found = gradients(whole), gradients(alone)
+    assert found.keys() == {n for n in before if n.startswith("entity_pointer")}
+    for name, gradient in found.items():
+        wanted = expected.get(name, torch.zeros_like(gradient))
+        torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-6)
+    assert found["entity_pointer.key.weight"].any()
+    alone = make_training(tmp_path / "run", kind, pointer_alone=True, **settings)
+    alone.run()
+    for name, weight in alone.model.module.named_parameters():
+        moved = name.startswith("entity_pointer") and name != "entity_pointer.match"
+        assert torch.equal(weight, before[name]) != moved, name  # nothing is read in part here
+    assert alone.progress.skipped_steps == 0
+
+
+def test_a_step_without_anything_to_copy_has_a_gradient_of_0(tmp_path: Path) -> None:
+    lively().save(tmp_path / "begun")
+    settings = {**CHANGES, "initial_weights": str(tmp_path / "begun"), "pointer_alone": True}
+    training = make_training(tmp_path, "gpt2-pointer", labels="none", **settings)
+    assert all(not gradient.any() for gradient in gradients(training).values())
+
+
 def plant(documents: int, seed: int) -> AlignedCorpus:
     """Two entities with a name each, drawn anew for each document: after token 11 comes the one's,
     after token 12 the other's, and nothing in a window tells which names these are.
@@ -648,6 +682,7 @@ def test_it_learns_names_that_only_an_earlier_window_tells(tmp_path: Path) -> No
         ("gold", {"memory_life": "epochs"}, "memory_life epochs keeps no forms to copy"),
         ("gold", {"entity_lag": 0}, "entity_lag"),
         ("gold", {"pointer_rate": 0}, "pointer_rate"),
+        ("gold", {"pointer_alone": True}, "that has learnt .initial_weights."),
     ],
 )
 def test_what_can_not_be_is_said(labels: str, changes: dict[str, object], message: str) -> None:

@@ -152,12 +152,22 @@ class GPT2Pointer(GPT2):
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
     ) -> tuple[Tensor, Any]:
         hidden, copies, state = self.read(batch, state)
+        if not self.output_weight.requires_grad:
+            return self._sum_alone(hidden, copies, targets), state
         rows, wanted = hidden.flatten(0, 1), targets.flatten()
         if copies is None:  # the mixture is the model's share
             alone = torch.zeros(len(rows), dtype=upcast(rows[:0]).dtype, device=rows.device)
             return sum_mixture(rows, self.output_weight, wanted, alone, alone - 1e30), state
         copied = find_copied(copies, targets).flatten()
         return sum_mixture(rows, self.output_weight, wanted, copies.share.flatten(), copied), state
+
+    def _sum_alone(self, hidden: Tensor, copies: Copies | None, targets: Tensor) -> Tensor:
+        """The mixture's loss where the pointer alone learns: no gradient by what is under it."""
+        plain = super().nats(hidden, targets)
+        if copies is None:  # a gradient of 0, since a step may have no others
+            return plain.sum() + sum(0.0 * weight.sum() for weight in self.pointer.parameters())
+        mixed = -mix(-plain, copies, targets)
+        return torch.where(targets == IGNORED, 0.0, mixed).sum()
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         states, copies = unpack(hidden, self.width)
@@ -210,11 +220,19 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Pointe
         folder = Path(entry.lm.initial_weights)
         begun = start_from(folder, config, GPT2PointerForCausalLM, also="gpt2", new="entity")
         take_rate(begun.entity_pointer, read_json(folder / "config.json"))
-        return GPT2Pointer(begun)
+        return GPT2Pointer(choose_learners(begun, entry))
     plain = GPT2LMHeadModel(GPT2PointerConfig(**sizes, entity_output="none"))
     model = GPT2PointerForCausalLM(config)
     model.load_state_dict(plain.state_dict(), strict=False)
     return GPT2Pointer(model)
+
+
+def choose_learners(module: Any, entry: ModelEntry) -> Any:
+    """The module, of which with ``pointer_alone`` the pointer's weights alone need a gradient."""
+    if entry.lm.pointer_alone:
+        for name, weights in module.named_parameters():
+            weights.requires_grad_(name.startswith("entity_pointer"))
+    return module
 
 
 def load(folder: Path) -> GPT2Pointer:

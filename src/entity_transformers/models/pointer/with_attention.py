@@ -21,7 +21,7 @@ from entity_transformers.models.folders import read_folder, start_from
 from entity_transformers.models.gpt2 import inputs, shape
 from entity_transformers.models.gpt2e import lm as gpt2e
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer
+from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer, choose_learners
 from entity_transformers.models.pointer.memory import Known, PointerMemory
 from entity_transformers.models.pointer.model import (
     GPT2EPointerConfig,
@@ -110,7 +110,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2EPoint
             folder, config, GPT2EPointerForCausalLM, also=_find_type(folder), new="entity"
         )
         take_rate(model.entity_pointer, read_json(folder / "config.json"))
-        return GPT2EPointer(model)
+        return GPT2EPointer(choose_learners(model, entry))
     plain = gpt2e.build(entry, vocabulary, end, seed)
     model = GPT2EPointerForCausalLM(config)
     model.load_state_dict(plain.module.state_dict(), strict=False)
