@@ -26,6 +26,7 @@ from tiny_study import ROOT, TINY, copy_checkout
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli.study import write_study
 from entity_transformers.study.params import load as load_params
+from entity_transformers.study.params import parse
 from entity_transformers.study.resolve import resolve_study
 
 FOLDER = ROOT / "benchmarks" / "gpu_session"
@@ -237,23 +238,27 @@ def test_what_takes_long_is_packed_behind_all_else() -> None:
 
 
 def test_a_training_takes_the_rate_that_its_search_finds() -> None:
-    search, train = make_plan("memory-gpu", "gpt2-pointer", True)
+    search, train = make_plan("memory-chains-gpu", "gpt2-pointer", True)
     assert search["rate"] is None
-    assert train["rate"] == "studies/memory-gpu/results/search/gpt2-pointer/1/search.json"
+    assert train["rate"] == "studies/memory-chains-gpu/results/search/gpt2-pointer/1/search.json"
     assert train["needs"] == [0]
 
 
 def test_a_rate_that_nobody_will_find_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"its rate is told by studies/memory-gpu/results/.*"):
-        make_plan("memory-gpu", "gpt2-pointer", False)
+    with pytest.raises(
+        ValueError, match=r"its rate is told by studies/memory-chains-gpu/results/.*"
+    ):
+        make_plan("memory-chains-gpu", "gpt2-pointer", False)
 
 
-@pytest.mark.parametrize(("study", "model"), [("memory-gpu", "gpt2"), ("sample", "gpt2")])
-def test_a_model_that_is_not_searched_keeps_its_rate(study: str, model: str) -> None:
-    assert make_plan(study, model, False)[-1]["rate"] is None
-    assert f"results/search/{model}/1/search.json" not in str(
-        pack.list_targets(ROOT / "studies" / study)
-    )
+def test_a_model_that_is_not_searched_keeps_its_rate() -> None:
+    assert make_plan("sample", "gpt2", False)[-1]["rate"] is None
+    home = ROOT / "studies" / "memory-chains-gpu"
+    values = yaml.safe_load((home / "params.yaml").read_text(encoding="utf-8"))
+    values["models"]["gpt2"] |= {"steps": 1, "warmup_steps": 0}  # fewer than a trial: as it is
+    params = parse(values, "params.yaml")
+    assert pack.find_search(params, "gpt2") is None
+    assert pack.find_search(params, "gpt2-pointer") == "results/search/gpt2-pointer/1/search.json"
 
 
 @pytest.mark.parametrize("model", ["gpt2", "gpt2-pointer"])
@@ -280,16 +285,31 @@ def test_the_rate_reaches_the_training(
     assert params.model(other) == before.model(other)
 
 
-def test_work_moves_to_the_scratch_with_what_it_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["work", "results", "logs"])
+def test_what_studies_write_lies_in_the_scratch(tmp_path: Path, part: str) -> None:
     home, scratch = tmp_path / "studies" / "a", tmp_path / "scratch"
-    (home / "work" / "lm").mkdir(parents=True)
-    (home / "work" / "lm" / "state").write_text("begun", encoding="utf-8")
+    (home / part / "lm").mkdir(parents=True)
+    (home / part / "lm" / "state").write_text("begun", encoding="utf-8")
     for _ in range(2):
-        session.put_work([home], scratch)
-        assert (home / "work" / "lm" / "state").read_text(encoding="utf-8") == "begun"
-        assert (scratch / "a" / "lm" / "state").exists()
+        session.put_away([home], scratch)
+        assert (home / part / "lm" / "state").read_text(encoding="utf-8") == "begun"
+        assert (scratch / "a" / part / "lm" / "state").exists()
     with pytest.raises(SystemExit, match="--scratch as before"):
-        session.put_work([home], tmp_path / "other")
+        session.put_away([home], tmp_path / "other")
+
+
+def test_what_was_swept_away_is_found_again(tmp_path: Path) -> None:
+    home, scratch = tmp_path / "studies" / "a", tmp_path / "scratch"
+    home.mkdir(parents=True)
+    session.put_away([home], scratch)
+    (home / "results" / "found.json").write_text("2", encoding="utf-8")
+    (home / "results").unlink()  # another copy of the checkout, with what git has
+    (home / "results").mkdir()
+    (home / "results" / "found.json").write_text("1", encoding="utf-8")
+    (home / "results" / "also.json").write_text("0", encoding="utf-8")
+    session.put_away([home], scratch)
+    found = {path.name: path.read_text(encoding="utf-8") for path in (home / "results").iterdir()}
+    assert found == {"found.json": "2", "also.json": "0"}
 
 
 def test_equal_files_travel_once(tmp_path: Path) -> None:

@@ -261,18 +261,28 @@ def drop_checkpoints(work: Path) -> None:
             shutil.rmtree(mark.parent / "checkpoints", ignore_errors=True)
 
 
-def put_work(homes: Sequence[Path], scratch: Path) -> None:
-    """Have the resumable state of studies lie in ``scratch``, a file system in memory."""
+def put_away(homes: Sequence[Path], scratch: Path) -> None:
+    """Have what studies write lie in ``scratch``, a file system in memory, also where a later copy
+    of the checkout has swept away what is not git's.
+    """
     for home in homes:
-        work, there = home / "work", scratch / home.name
-        if work.is_symlink():
-            if work.resolve() != there.resolve():
-                raise SystemExit(f"{work} lies in {work.resolve()}: --scratch as before, or none")
-            continue
-        there.parent.mkdir(parents=True, exist_ok=True)
-        work.mkdir(parents=True, exist_ok=True)
-        shutil.move(work, there)  # with what an earlier call left to go on from
-        work.symlink_to(there, target_is_directory=True)
+        for part in ("work", "results", "logs"):
+            folder, there = home / part, scratch / home.name / part
+            if folder.is_symlink():
+                if folder.resolve() != there.resolve():
+                    raise SystemExit(
+                        f"{folder} lies in {folder.resolve()}: --scratch as before, or none"
+                    )
+                continue
+            there.mkdir(parents=True, exist_ok=True)
+            if folder.is_dir():
+                for path in folder.rglob("*"):
+                    kept = there / path.relative_to(folder)
+                    if path.is_file() and not kept.exists():
+                        kept.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.move(path, kept)
+                shutil.rmtree(folder)
+            folder.symlink_to(there, target_is_directory=True)
 
 
 def find_results(root: Path, studies: Sequence[str]) -> Iterator[Path]:
@@ -385,7 +395,7 @@ def run(root: Path, packed: Path, out: Path, clock: Clock, options: argparse.Nam
         raise SystemExit(f"not packed: {', '.join(unknown)}; packed: {', '.join(known)}")
     studies = options.studies or known
     if options.scratch is not None:
-        put_work([root / home for home in {job.home for job in jobs}], options.scratch)
+        put_away([root / home for home in {job.home for job in jobs}], options.scratch)
     # a job waits for those of other studies too, which run only when asked for
     others = {i for i, job in enumerate(jobs) if job.study not in studies}
     try:
@@ -410,7 +420,7 @@ def main() -> None:
     parser.add_argument("studies", nargs="*", help="default: all that are packed")
     parser.add_argument("--minutes", type=float, default=9.0, help="default %(default)s")
     parser.add_argument("--workers", type=int, default=8, help="default %(default)s")
-    parser.add_argument("--scratch", type=Path, help="checkpoints go there: /dev/shm, say")
+    parser.add_argument("--scratch", type=Path, help="what studies write goes there: /dev/shm, say")
     parser.add_argument("--device", default="cuda", help="default %(default)s")
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout")
     options = parser.parse_args()
