@@ -63,6 +63,7 @@ site: .venv/ready  ## the pages of all studies and index.html, in site/
 	@echo "Site: $(CURDIR)/site/index.html"
 
 generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
+	for study in studies/*/study.yaml; do $(BIN)/entity-transformers resolve-study $$(dirname $$study) || exit 1; done  # all first: one study reads another's
 	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done
 	$(BIN)/entity-transformers write-code --output code.json
 	$(BIN)/entity-transformers write-index studies
