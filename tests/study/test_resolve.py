@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from entity_transformers.kinds import KINDS
-from entity_transformers.study.params import ALWAYS, ParamsError, parse, sections_of
+from entity_transformers.study.params import ALWAYS, ParamsError, load, parse, sections_of
 from entity_transformers.study.resolve import dump_yaml, resolve_study
 from entity_transformers.study.stages import render_stages
 from entity_transformers.study.values import read_values
@@ -91,6 +91,19 @@ def test_a_study_may_be_based_on_another(study: Path) -> None:
     assert (values["lm"]["width"], values["lm"]["layers"]) == (96, 3)
     assert values["corpus"]["path"] == "../mine/texts/mine.jsonl"
     assert values["root"] == "../.."
+
+
+def test_what_another_study_s_values_are_does_not_matter_yet(study: Path) -> None:
+    """All are resolved before any is checked: a key that is new is in none of them."""
+    other = study.parent / "other"
+    other.mkdir()
+    (other / "params.yaml").write_text("lm: {layers: 3}\n")
+    tokens = "tokenizer: {kind: study, path: study:other}\n"
+    values = resolve(study, f"{tokens}lm: {{initial_weights: study:other/gpt2/1}}\n")
+    (study / "params.yaml").write_text(resolve_study(study))
+    assert values["lm"]["initial_weights"] == "study:other/gpt2/1"
+    with pytest.raises(ParamsError, match=r"other.params\.yaml: \d+ bad parameters\n  root"):
+        load(study / "params.yaml")
 
 
 BAD = [
