@@ -113,7 +113,8 @@ def unpack(packed: Path, root: Path) -> None:
     from bundle import SUFFIX, grow
 
     with lzma.open(packed / "files.tar.xz") as stream, tarfile.open(fileobj=stream) as archive:
-        checked: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # not in 3.11.2
+        # Python 3.11.2 has no filters yet
+        checked: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         archive.extractall(root, **checked)
         names = archive.getnames()
     for name in names:
