@@ -8,7 +8,13 @@ from entity_transformers.artifacts import write_json
 from entity_transformers.cli.trained import open_model, open_split
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.decisions.comparison import compare_decisions
-from entity_transformers.tasks.decisions.training import MOST, ReadStory, Setting, read_stories
+from entity_transformers.tasks.decisions.training import (
+    MOST,
+    ReadStory,
+    Setting,
+    name_labels,
+    read_stories,
+)
 from entity_transformers.tasks.memory.training import cut_documents
 
 
@@ -24,8 +30,14 @@ def score_decisions(
 
     def read(split: str) -> list[ReadStory]:
         gold = cut_documents(open_split(corpus, split, "section decisions"), section.tokens, MOST)
-        reads = {"window": entry.lm.window, "longest": section.longest}
-        return read_stories(trained, gold, section.labels, **reads)
+        return read_stories(
+            trained,
+            gold,
+            section.labels,
+            given=name_labels(entry),
+            window=entry.lm.window,
+            longest=section.longest,
+        )
 
     report = read(section.report)
     setting = Setting(section.width, section.longest, section.steps, section.learning_rates, seed)

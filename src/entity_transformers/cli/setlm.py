@@ -21,6 +21,7 @@ from entity_transformers.tasks.decisions.training import (
     Setting,
     Shift,
     learn,
+    name_labels,
     read_stories,
     score_shift,
     shift_loss,
@@ -44,8 +45,15 @@ def score_setlm(
 
     def read(split: str) -> list[SetStory]:
         gold = cut_documents(open_split(corpus, split, "section setlm"), section.tokens, MOST)
-        reads = {"window": entry.lm.window, "longest": WHOLE}
-        return [lay_out_sets(one) for one in read_stories(trained, gold, section.labels, **reads)]
+        stories = read_stories(
+            trained,
+            gold,
+            section.labels,
+            given=name_labels(entry),
+            window=entry.lm.window,
+            longest=WHOLE,
+        )
+        return list(map(lay_out_sets, stories))
 
     texts = read(section.report)
     setting = Setting(trained.width, WHOLE, section.steps, section.learning_rates, seed)

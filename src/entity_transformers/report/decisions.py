@@ -142,7 +142,8 @@ def build_decisions(results: Results) -> Table:
             " and may be compared with one another. Told the decisions: the chains of"
             " the annotation, by people who had read on, up to and including the word's own"
             " mention. Words and decisions: more happens, so it costs more by construction. All per"
-            " token, whether a decision is taken there or not. The model reads no labels."
+            " token, whether a decision is taken there or not. The model reads no labels, but for"
+            " its own where these follow from the text: a causal resolver's, lagged."
         ),
     )
 

@@ -117,10 +117,12 @@ def read_scores(
 def read_documents(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
 ) -> Iterator[tuple[Tensor, np.ndarray]]:
-    """The state before each predicted token [T, W] and those tokens [T], document by document."""
+    """The state before each predicted token [T, W] and those tokens [T], document by document, with
+    the labels that the split gives.
+    """
     for d in range(len(corpus)):
         place = corpus.document(d)
-        alone = _cut(corpus, d)
+        alone = corpus.part(slice(d, d + 1))
         states = torch.zeros(place.stop - place.start, model.width, device=model.device)
         for reading in read_windows(model, alone, window=window, stride=stride, batch=batch):
             valid = torch.from_numpy(reading.valid).to(model.device)
@@ -128,24 +130,6 @@ def read_documents(
         yield states[:-1], corpus.tokens[place][1:]
         del states
         give_back(corpus.tokens)  # the states of a book, and what was read of the split
-
-
-def _cut(corpus: AlignedCorpus, document: int) -> AlignedCorpus:
-    """One document as a corpus."""
-    place = corpus.document(document)
-    none = np.zeros(place.stop - place.start, np.int32)
-    return AlignedCorpus(
-        corpus.split,
-        (corpus.names[document],),
-        corpus.tag_names,
-        tokens=corpus.tokens[place],
-        gold=none,
-        mentions=none - 1,
-        words=corpus.words[place],
-        tags=corpus.tags[place],
-        bytes=corpus.bytes[place],
-        offsets=np.array([0, len(none)], np.int64),
-    )
 
 
 def recall_targets(

@@ -9,7 +9,7 @@ N predicted tokens of the split.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.layers import split_layer
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.freed import drop_pages, give_back
@@ -91,27 +91,14 @@ def read_scores(
     """
 
     def read() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for text in _list_documents(corpus):
+        for d in range(len(corpus)):
+            text = corpus.part(slice(d, d + 1))
             states, nats = read_document(model, text, window=window, stride=stride)
             yield nats, recall_targets(states, text.tokens[1:], sizes)
             del states
             give_back(corpus.tokens)
 
     return CacheScores.collect(read(), np.diff(corpus.offsets) - 1, len(sizes))
-
-
-def _list_documents(corpus: AlignedCorpus) -> Iterator[AlignedCorpus]:
-    """Each as a split of its own, with the labels that the split gives."""
-    for d, name in enumerate(corpus.names):
-        place = corpus.document(d)
-        yield replace(
-            corpus,
-            names=(name,),
-            offsets=np.array([0, place.stop - place.start], np.int64),
-            layers={},
-            given=None if corpus.given is None else corpus.given[place],
-            **{column: getattr(corpus, column)[place] for column in TOKEN_ARRAYS},
-        )
 
 
 def score_sizes(

@@ -19,8 +19,10 @@ from transformers import get_cosine_schedule_with_warmup
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.resolve.registry import follow_from_text
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.decisions.decider import Decider, Parts, normalise
 from entity_transformers.tasks.decisions.story import Layout, Story, lay_out, tell_story
@@ -81,17 +83,35 @@ MOST = 500_000
 """Tokens of a split, whose stories are held whole: of more every k-th document is read."""
 
 
+def name_labels(entry: ModelEntry) -> str:
+    """The labels that the model reads while decisions are learnt from it: its own where these
+    follow from the text, else none. One that holds labels back itself says words by them, past the
+    states that decisions move, so it gets none either.
+    """
+    return entry.labels if follow_from_text(entry.labels) and not entry.lags else "none"
+
+
 @torch.inference_mode()
 def read_stories(
-    model: LanguageModel, corpus: AlignedCorpus, layer: str, *, window: int, longest: int
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    layer: str,
+    *,
+    given: str = "none",
+    window: int,
+    longest: int,
 ) -> list[ReadStory]:
-    """Every document of the split, read in windows that follow one another and without labels; its
-    mentions are those of ``layer``, ``gold`` or ``resolver:NAME``.
+    """Every document of the split, read in windows that follow one another with the labels
+    ``given``, ``none`` or some that follow from the text; its mentions are those of ``layer``,
+    ``gold`` or ``resolver:NAME``. Labels that tell more raise ValueError: the decisions' own
+    mentions would be among what the model has read.
     """
+    if given != "none" and not follow_from_text(given):
+        raise ValueError(f"labels {given!r} tell more than the text does: expected none or lagged")
     labels, spans = find_layer(corpus, layer)
     reads = {"window": window, "stride": window, "batch": 1}
     found = []
-    for d, (states, targets) in enumerate(read_documents(model, give(corpus, "none"), **reads)):
+    for d, (states, targets) in enumerate(read_documents(model, give(corpus, given), **reads)):
         place = corpus.document(d)
         own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
         story = tell_story(labels[own], spans[own], longest)
