@@ -107,7 +107,10 @@ def read_stories(
     mentions would be among what the model has read.
     """
     if given != "none" and not follow_from_text(given):
-        raise ValueError(f"labels {given!r} tell more than the text does: expected none or lagged")
+        raise ValueError(
+            f"labels {given!r} tell more than the text does: expected none, or"
+            " lagged-resolver:NAME of a resolver whose name ends in -causal"
+        )
     labels, spans = find_layer(corpus, layer)
     reads = {"window": window, "stride": window, "batch": 1}
     found = []
