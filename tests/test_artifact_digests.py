@@ -32,7 +32,7 @@ from entity_transformers.artifacts import (
     write_text,
     write_with,
 )
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 
 
 def write_tokenizer(path: Path) -> None:

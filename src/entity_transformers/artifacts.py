@@ -1,22 +1,20 @@
 """The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines,
 CSV and arrays.
 
-A command's outputs have their digests beside them, in sha256.json of their folder, and every reader
-here refuses a file that no longer fits (`check`). What comes from elsewhere, without a sha256.json,
-is read as it is.
+The digests of a run's files stand in run.json beside them, and every reader here refuses a file that
+no longer fits (`check`). What comes from elsewhere, without such a record, is read as it is.
 """
 
 from __future__ import annotations
 
 import csv
-import fcntl
 import json
 import math
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     from tokenizers import Tokenizer
 
-DIGESTS = "sha256.json"
+RECORD = "run.json"
+"""The record of a run, in the folder of its files; ``files`` has the sha256 of each."""
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
 
@@ -42,61 +41,38 @@ def recorded() -> Iterator[set[Path]]:
         _written.reset(token)
 
 
-def write_digests(folder: Path, names: Iterable[str]) -> None:
-    """sha256.json of these files of a folder, as they are now."""
-    write_json(folder / DIGESTS, {name: file_digest(folder / name) for name in names})
-
-
-def seal(files: Iterable[Path]) -> None:
-    """Note files as they are now in the sha256.json of their folders, beside what stands there of
-    others; one that has gone is taken out. Commands that write into one folder wait for each other.
-    """
-    by_folder: dict[Path, list[str]] = {}
-    for file in files:
-        by_folder.setdefault(file.parent, []).append(file.name)
-    for folder, names in by_folder.items():
-        with _locked(folder):
-            known = _read_digests(folder) | {n: file_digest(folder / n) for n in names}
-            write_json(folder / DIGESTS, {n: d for n, d in known.items() if (folder / n).is_file()})
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+def list_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The sha256 of these files of a folder, as they are now."""
+    return {name: file_digest(folder / name) for name in names}
 
 
 def check(path: Path) -> Path:
-    """``path``; ValueError if it is not what the sha256.json beside it says.
+    """``path``; ValueError if it is not what the record beside it says.
 
-    A file that no sha256.json names is not checked, nor one that this command has just written.
+    A file that no record names is not checked, nor one that this command has just written.
     """
     written = _written.get() or ()
-    expected = _read_digests(path.parent).get(path.name)
-    if expected is None or path.absolute() in written or not path.is_file():
+    if path.absolute() in written or not path.is_file():
         return path
-    if (found := file_digest(path)) != expected:
+    expected = read_record(path.parent).get("files", {}).get(path.name)
+    if expected is not None and (found := file_digest(path)) != expected:
         raise ValueError(
-            f"{path}: sha256 {found[:12]}..., expected {expected[:12]}... ({DIGESTS} beside it): it"
+            f"{path}: sha256 {found[:12]}..., expected {expected[:12]}... ({RECORD} beside it): it"
             " was changed or damaged after it was written: bring it back, or delete it and run the"
             " step that writes it again"
         )
     return path
 
 
-def _read_digests(folder: Path) -> dict[str, str]:
-    path = folder / DIGESTS
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record of the run whose files are in ``folder``; empty where there is none."""
+    path = folder / RECORD
     if not path.is_file():
         return {}
-    digests = _load_object(path)
-    if not all(isinstance(digest, str) for digest in digests.values()):
-        raise ValueError(f"{path}: damaged: delete it and run the steps that write {folder} again")
-    return digests
+    record = _load_object(path)
+    if not isinstance(record.get("files", {}), dict):
+        raise ValueError(f"{path}: damaged: delete it and run the step that writes it again")
+    return record
 
 
 @contextmanager
@@ -308,7 +284,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
         return Tokenizer.from_buffer(text)
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(
-            f"{path}: no encoder ({error}): run train-tokenizer and align-corpus again"
+            f"{path}: no encoder ({error}): run step corpus again"
         ) from error
 
 

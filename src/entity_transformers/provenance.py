@@ -9,7 +9,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,32 +48,19 @@ def git_commit() -> str:
     return commit.stdout.strip() + ("+" if status.returncode else "")
 
 
-def list_tracked(folder: Path) -> set[str]:
-    """The files below ``folder``, relative to it, that git tracks; none outside a repository."""
-    command = ["git", "-C", str(folder), "ls-files", "-z"]
-    try:
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return set()
-    return {*listed.split("\0")} - {""}
-
-
-def manifest(
-    *, params: Mapping[str, Any], inputs: Iterable[Path], started: float, device: str
-) -> dict[str, Any]:
-    """Where a result comes from: parameters, code, data, versions, device, duration (``started``:
-    time.time()) and the most memory that was taken.
+def describe_run(started: float, device: str) -> dict[str, Any]:
+    """Where a result comes from: the code, versions, machine, duration (``started``: time.time())
+    and the most memory that was taken.
     """
     versions = {
         name: importlib.metadata.version(name)
         for name in ("torch", "transformers", "tokenizers", "numpy")
     }
     return {
-        "params": dict(params),
         "git_commit": git_commit(),
         "code": digest_package(),
-        "inputs": {path.name: file_digest(path) for path in inputs},
         "versions": {"python": platform.python_version(), **versions},
+        "machine": {"processor": platform.machine(), "system": platform.system()},
         "device": device,
         "seconds": round(time.time() - started, 2),
         "peak_memory": peak_memory(device),

@@ -14,7 +14,7 @@ from written import write_documents
 from entity_transformers import digests
 from entity_transformers.artifacts import read_json, write_json_lines
 from entity_transformers.cli.corpus import download_corpus, prepare_corpus
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.rows import to_row

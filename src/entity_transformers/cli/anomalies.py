@@ -46,7 +46,7 @@ def try_anomaly(
 
 
 def _gather(params: Params, corpus: Path, folder: Path) -> Material:
-    from entity_transformers.cli.documents import Documents
+    from entity_transformers.corpus.stored import Documents
     from entity_transformers.corpus.alignment import AlignedCorpus
     from entity_transformers.corpus.encoding import END
     from entity_transformers.tasks.anomalies.trials import Material

@@ -20,7 +20,7 @@ from entity_transformers.artifacts import (
     write_json,
     write_with,
 )
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.sources import (
     find_evaluated,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_tokenizer
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS

@@ -10,7 +10,7 @@ import numpy as np
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences, list_labels

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from entity_transformers.artifacts import read_json, read_json_lines, write_json, write_json_lines
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.sources import find_listed, user_path, write_sample
 from entity_transformers.corpus.download import locate

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import write_csv, write_json
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give

@@ -22,7 +22,7 @@ from entity_transformers.artifacts import (
     write_json,
     write_text,
 )
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.excerpts import cut

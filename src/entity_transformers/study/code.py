@@ -36,7 +36,12 @@ OUTSIDE = (
     "provenance",
     "resolve.registry",  # likewise
     "study",
+    "step",
+    "steps",
+    "report",  # what only shows numbers
 )
+SHOWN = ("Pivot", "Paired", "Figure", "replace")
+"""What a step shows: values of these classes are no part of its code."""
 
 
 def digest_modules(start: Iterable[str], files: Iterable[str] = ()) -> str:
@@ -74,7 +79,7 @@ def reach(start: Iterable[str]) -> set[str]:
 
 
 def _is_outside(name: str) -> bool:
-    return name in OUTSIDE or name.startswith("study.")
+    return name in OUTSIDE or name.startswith(("study.", "report."))
 
 
 def _imports(name: str) -> Iterator[str]:
@@ -173,7 +178,13 @@ class _Plain(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
+        # what a step says of itself changes none of its numbers
+        node.decorator_list = [one for one in node.decorator_list if not _is_call(one, "step")]
         return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        shown = any(_is_call(node.value, name) for name in SHOWN)
+        return None if shown else self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
@@ -188,6 +199,11 @@ class _Plain(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id == "Field":
             node.keywords = [word for word in node.keywords if word.arg != "description"]
         return self.generic_visit(node)
+
+
+def _is_call(node: ast.expr, name: str) -> bool:
+    """Is it a call of what is named so?"""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def dump(node: Any) -> Any:

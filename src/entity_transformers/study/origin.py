@@ -1,17 +1,16 @@
 """Weights and encoders that a study takes over from another one, by name: ``study:NAME/MODEL/SEED``
-and ``study:NAME``. Snakemake and DVC make them from the other study's files an edge of the DAG.
+and ``study:NAME``. They are inputs of the same DAG as everything else.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 STUDY, HUB = "study:", "hub:"
-_WEIGHTS = re.compile(r"study:([A-Za-z0-9][\w.-]*)/([a-z0-9][a-z0-9_-]*)/(\d+)")
-_TOKENIZER = re.compile(r"study:([A-Za-z0-9][\w.-]*)")
+_WEIGHTS = re.compile(r"study:([a-z0-9][\w-]*)/([a-z0-9][a-z0-9_-]*)/(\d+)")
+_TOKENIZER = re.compile(r"study:([a-z0-9][\w-]*)")
 WEIGHTS = ("config.json", "model.safetensors")
 
 
@@ -25,18 +24,18 @@ class Origin:
 
     @property
     def folder(self) -> str:
-        """Where its weights lie, relative to the checkout."""
-        return f"studies/{self.study}/results/lm/{self.model}/{self.seed}"
+        """Where its weights lie, relative to the top folder."""
+        return f"data/{self.study}/models/{self.model}/{self.seed}"
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The files of its weights, relative to the checkout."""
-        return tuple(f"{self.folder}/{name}" for name in WEIGHTS)
+    def files(self) -> list[str]:
+        """The files of its weights."""
+        return [f"{self.folder}/{name}" for name in WEIGHTS]
 
 
 def read_origin(value: str | None) -> Origin | None:
     """The model that ``initial_weights`` names in another study; None for a folder, the hub and
-    null. A ``study:`` that is none raises ValueError.
+    null. Text that begins with ``study:`` and names no model raises ValueError.
     """
     if value is None or not value.startswith(STUDY):
         return None
@@ -46,7 +45,7 @@ def read_origin(value: str | None) -> Origin | None:
 
 
 def check_weights(value: str | None) -> str | None:
-    """``value``, or ValueError for a ``study:`` that is none."""
+    """``value``; ValueError where it begins with ``study:`` and names no model."""
     read_origin(value)
     return value
 
@@ -61,24 +60,20 @@ def read_tokenizer_origin(value: str | None) -> str | None:
 
 
 def tokenizer_file(study: str) -> str:
-    """Where a study's encoder lies, relative to the checkout."""
-    return f"studies/{study}/results/corpus/tokenizer.json"
+    """Where a study's encoder lies, relative to the top folder."""
+    return f"data/{study}/text/corpus/tokenizer.json"
 
 
-def place(key: str, value: str, folder: Path, root: str) -> str:
-    """The path that a value of params.yaml stands for: relative to ``folder``, that of the
-    params.yaml, or to the checkout ``root`` where it names a study. The hub's names stay as they
-    are.
+def find_path(value: str | None) -> str | None:
+    """The path that a value stands for: a model's or an encoder's of another study, or the user's
+    own, relative to the folder in which a command runs. Names of the hub stay as they are.
     """
-    if value.startswith(HUB):
+    if value is None or not value.startswith(STUDY):
         return value
-    if not value.startswith(STUDY):
-        return str(folder / Path(value).expanduser())
-    if key == "initial_weights":
-        origin = read_origin(value)
-        return str(folder / root / origin.folder) if origin else value
+    if origin := _WEIGHTS.fullmatch(value) and read_origin(value):
+        return origin.folder
     study = read_tokenizer_origin(value)
-    return str(folder / root / tokenizer_file(study)) if study else value
+    return tokenizer_file(study) if study else value
 
 
 def is_own_path(value: Any) -> bool:

@@ -1,9 +1,15 @@
-"""A study's params.yaml as one typed structure, and its only loader; the sections and their keys
-are in sections.py, steps/ and kinds/.
+"""A study as one typed structure, and its only loader.
 
-Every value comes from params.yaml: no field has a default. YAML 1.1 (Snakemake) and 1.2 (DVC) read
-numbers differently (``2e-5`` is text to one and a number to the other), so these models own every
-type.
+params.yaml has every value, those of the paper's study. Another study is ``studies/NAME.yaml``: what
+differs from params.yaml, or from another study that it names as its ``base``:
+
+    base: ontogum                 # left out: params.yaml
+    lm: {width: 64}               # the same nesting
+    models: {gpt2e: null}         # in a mapping of names, null takes one out
+
+YAML 1.1 (Snakemake) and 1.2 (DVC) read numbers differently (``2e-5`` is text to one and a number to
+the other), so these models own every type. Paths in values are relative to the folder in which the
+commands run, the top of the checkout.
 """
 
 from __future__ import annotations
@@ -18,57 +24,40 @@ from pydantic import Field, ValidationError, create_model, model_validator
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import KINDS, KindError, LmParams, ModelEntry, resolve
 from entity_transformers.resolve.registry import check_layer
+from entity_transformers.step import find_steps
 from entity_transformers.study.needs import check_needs, explain_needs, list_abilities
 from entity_transformers.study.origin import Origin, read_origin, read_tokenizer_origin
-from entity_transformers.study.sections import RunParams, Section, StudyParams
-from entity_transformers.study.steps import STEPS
-from entity_transformers.study.steps.analogies import AnalogiesParams
-from entity_transformers.study.steps.anomalies import AnomaliesParams
-from entity_transformers.study.steps.cache import CacheParams
-from entity_transformers.study.steps.capacity import CapacityParams
-from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
-from entity_transformers.study.steps.decisions import DecisionsParams
-from entity_transformers.study.steps.embeddings import EmbeddingsParams
-from entity_transformers.study.steps.examples import ExamplesParams
-from entity_transformers.study.steps.memory import MemoryParams
-from entity_transformers.study.steps.mentions import MentionsParams
-from entity_transformers.study.steps.ner import NerParams
-from entity_transformers.study.steps.passages import LambadaParams
-from entity_transformers.study.steps.perplexity import PerplexityParams
-from entity_transformers.study.steps.probe import ProbeParams
-from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityParams
-from entity_transformers.study.steps.recall import RecallParams
-from entity_transformers.study.steps.report import ReportParams
-from entity_transformers.study.steps.search import SearchParams
-from entity_transformers.study.steps.setlm import SetlmParams
-from entity_transformers.study.steps.short_windows import ShortWindowsParams
-from entity_transformers.study.steps.similarity import SimilarityParams
-from entity_transformers.study.steps.transfer import TransferParams
-from entity_transformers.study.steps.zero_shot import ZeroShotParams
-from entity_transformers.study.values import Absent, ParamsError, read_values
+from entity_transformers.study.sections import (
+    RunParams,
+    Section,
+    StudyParams,
+    TokenizerParams,
+)
+from entity_transformers.study.values import ParamsError, read_values
 
-ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
-"""Sections that every study has; the others it has where one of its steps reads them."""
+__all__ = ["STEPS", "Params", "ParamsError", "load", "parse", "read_study"]
+STEPS = find_steps()
+FILE, STUDIES, PAPER = "params.yaml", "studies", "paper"
+"""The file of the paper's study, the folder of the others, and the paper's name beside theirs."""
+PACKAGED = Path(__file__).resolve().parents[1] / FILE
+"""The paper's values in an installed package; a checkout has them at its top."""
 SHAPE = ("layers", "heads", "width", "window")
 """What of a model's parameters its weights fix."""
-PATHS = ("root", "path", "initial_weights")
-"""Keys whose value names a file or folder, relative to the params.yaml."""
+NAMED = ("models", "kinds", "recall.models", "transfer.variants", "similarity.groups",
+         "probe.groups")  # fmt: skip
+"""Mappings whose keys a study chooses."""
+LABELLED = ("mentions", "decisions", "setlm")
+"""Sections whose step reads the layer of labels that their key ``labels`` names."""
 
 
-class Params(Section):
-    """A whole params.yaml."""
+class _Base(Section):
+    """What every study has, whatever its steps, and the rules between sections."""
 
-    root: Annotated[
-        str,
-        Field(description="the checkout, relative to the study (DVC finds the code through it)"),
-    ]
+    name: Annotated[str, Field(description="of the study, by its file")] = PAPER
     study: StudyParams
     run: RunParams
-    corpus: CorpusParams
     tokenizer: TokenizerParams
-    lambada: LambadaParams
     lm: LmParams
-    search: SearchParams
     kinds: Annotated[
         dict[str, dict[str, Any]],
         Field(description="values that only one kind of model has, or that differ for it"),
@@ -77,29 +66,9 @@ class Params(Section):
         dict[str, dict[str, Any]],
         Field(min_length=1, description="the models by name: kind, role, labels, what differs"),
     ]
-    perplexity: PerplexityParams
-    pseudo_perplexity: PseudoPerplexityParams
-    embeddings: EmbeddingsParams
-    similarity: SimilarityParams
-    probe: ProbeParams
-    ner: NerParams
-    analogies: AnalogiesParams
-    cache: CacheParams
-    memory: MemoryParams
-    mentions: MentionsParams
-    short_windows: ShortWindowsParams
-    capacity: CapacityParams
-    decisions: DecisionsParams
-    setlm: SetlmParams
-    examples: ExamplesParams
-    transfer: TransferParams
-    zero_shot: ZeroShotParams
-    anomalies: AnomaliesParams
-    recall: RecallParams
-    report: ReportParams
 
     @model_validator(mode="after")
-    def _known_models(self) -> Params:
+    def _known_models(self) -> _Base:
         if unknown := self.kinds.keys() - KINDS.keys():
             raise ValueError(
                 f"kinds.{sorted(unknown)[0]}: no such kind, expected one of {', '.join(KINDS)}"
@@ -113,7 +82,7 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _possible_steps(self) -> Params:
+    def _possible_steps(self) -> _Base:
         named = self.study.steps
         for name in named:
             if name not in STEPS:
@@ -121,8 +90,8 @@ class Params(Section):
                     f"study.steps: {name!r}, expected steps of {', '.join(sorted(STEPS))}"
                 )
             step = STEPS[name]
-            missing = [] if step.summary else [other for other in step.reads if other not in named]
-            if missing:
+            missing = [other for other in step.reads if other not in named]
+            if missing and step.phase != "report":
                 raise ValueError(
                     f"study.steps: {name} reads what {' and '.join(missing)} writes: name"
                     f" {'them' if len(missing) > 1 else 'it'} too, or leave {name} out"
@@ -132,17 +101,17 @@ class Params(Section):
                     f"study.steps: {name} needs {explain_needs(step.needs)}, but"
                     f" {list_abilities(self.entries())}: add a model that can, or leave {name} out"
                 )
-            if step.trains is not None:
+            if step.own is not None:
                 for model, entry in getattr(self, name).models.items():
                     # what a step gives its entries beside their kind's keys
                     own = {key: value for key, value in entry.items() if key != "reads"}
                     found = self.resolve(model, {model: own}, section=f"{name}.models")
-                    check_needs(f"{name}.models.{model}", found, step.trains, name)
+                    check_needs(f"{name}.models.{model}", found, step.own, name)
         return self
 
-    def has(self, section: str) -> bool:
-        """Is the section there? One that no step of the study reads may be left out."""
-        return section in self.model_fields_set
+    def runs_step(self, name: str) -> bool:
+        """Does the study have this step?"""
+        return name in self.study.steps
 
     def require(self, name: str, step: str) -> ModelEntry:
         """Entry ``name``; KindError if its kind can't do what ``step`` needs."""
@@ -167,8 +136,11 @@ class Params(Section):
         self, name: str, models: Mapping[str, Mapping[str, Any]], section: str = "models"
     ) -> ModelEntry:
         """An entry of ``models``, over the values of ``lm`` and of its kind; KindError if wrong."""
+        own = {
+            key: {k: v for k, v in entry.items() if k != "steps"} for key, entry in models.items()
+        }
         try:
-            return resolve(name, models, self.lm.model_dump(), self.kinds, KINDS)
+            return resolve(name, own, self.lm.model_dump(), self.kinds, KINDS)
         except KindError as error:
             raise KindError(str(error).replace("models.", f"{section}.")) from None
 
@@ -177,98 +149,166 @@ class Params(Section):
         found = (self.model(name) for name in self.models)
         return tuple(entry for entry in found if entry.can(set(needs)))
 
+    def takes_part(self, model: str, step: str) -> bool:
+        """Does this entry take part in a step? One with a list ``steps`` is in those alone."""
+        return step in self.models[model].get("steps", (step,))
+
     @model_validator(mode="after")
-    def _fit_together(self) -> Params:
+    def _fit_together(self) -> _Base:
         for entry in self.entries():
             key = f"models.{entry.name}.labels"
             check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
-        for section in filter(self.has, ("memory", "mentions", "decisions", "setlm")):
+        for name, entry in self.models.items():
+            if unknown := [one for one in entry.get("steps", ()) if one not in STEPS]:
+                raise ValueError(
+                    f"models.{name}.steps: {unknown[0]!r}, expected steps of {', '.join(STEPS)}"
+                )
+        for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
-        splits: set[str] = set()
-        for section, keys in _SPLIT_KEYS.items():
-            for key in keys if self.has(section) else ():
-                value = getattr(getattr(self, section), key)
-                splits.update([value] if isinstance(value, str) else value)
-        reader = find_reader(self.corpus.format)
-        if strange := sorted(splits - {*reader.splits}):
-            raise ValueError(
-                f"{', '.join(_SPLIT_KEYS)}: no split {', '.join(strange)} in format {reader.name}"
-            )
-        if reader.needs_path and self.corpus.path is None:
-            raise ValueError(
-                f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
-                " or folder"
-            )
-        if reader.generate and self.corpus.path is not None:
-            raise ValueError(
-                f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
-                " reads no file: name the file's format, or set path to null"
-            )
-        for section, key in (("memory", "windows"), ("short_windows", "sizes")):
-            read = section in self.study.steps
-            longest = max((0, *(getattr(getattr(self, section), key) if read else ())))
+        self._check_splits()
+        if self.runs_step("short_windows"):
+            longest = max((0, *self.short_windows.sizes))
             if short := [one for one in self.entries("causal") if one.lm.window < longest]:
                 raise ValueError(
-                    f"{section}.{key} {longest} is more than models.{short[0].name}'s window,"
+                    f"short_windows.sizes {longest} is more than models.{short[0].name}'s window,"
                     f" {short[0].lm.window}"
                 )
-        for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
-            if lacking := {*getattr(self, section).named}.difference(self.examples.tasks):
+        if self.runs_step("transfer"):
+            if lacking := {*self.transfer.named}.difference(self.examples.tasks):
                 raise ValueError(
-                    f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
+                    f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
                 )
-        if "transfer" in self.study.steps:
             self.transfer.check_study(self.models, self.study.seeds)
-        reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
-        if reads and self.perplexity.stride > self.lm.window:
+        reads = any("perplexity.stride" in STEPS[step].also for step in self.study.steps)
+        if (reads or self.runs_step("perplexity")) and self.perplexity.stride > self.lm.window:
             raise ValueError(
                 f"perplexity.stride {self.perplexity.stride} is more than lm.window"
                 f" {self.lm.window}"
             )
         return self
 
+    def _check_splits(self) -> None:
+        """The splits that sections name are among those of the corpus' format."""
+        reader = find_reader(self.corpus.format)
+        for name in filter(self.runs_step, self.study.steps):
+            section = getattr(self, name, None)
+            values = [getattr(section, key, ()) for key in ("splits", "choose", "report")]
+            named = {s for v in values for s in ([v] if isinstance(v, str) else v)}
+            if strange := sorted(named - {*reader.splits}) if name != "transfer" else []:
+                raise ValueError(f"{name}: format {reader.name} has no split {', '.join(strange)}")
+        if reader.needs_path and self.corpus.path is None:
+            raise ValueError(
+                f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
+                " or folder"
+            )
 
-_SPLIT_KEYS = {
-    **dict.fromkeys(("perplexity", "pseudo_perplexity", "embeddings"), ("splits",)),
-    **dict.fromkeys(
-        ("probe", "cache", "memory", "mentions", "decisions", "setlm"), ("choose", "report")
-    ),
+
+_SECTIONS: dict[str, Any] = {
+    step.name: (step.params, ...) for step in STEPS.values() if step.params is not None
 }
+Params = create_model("Params", __base__=_Base, **_SECTIONS)
+"""A whole study: `_Base` and the section of every step, whether the study runs it or not."""
 
 
-def sections_of(steps: Iterable[str]) -> set[str]:
-    """The sections that a study with these steps has."""
-    known = (STEPS[name] for name in steps if name in STEPS)
-    return {*ALWAYS, *(section for step in known for section in step.sections)}
+def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:
+    """The study of a file, ``params.yaml`` or ``studies/NAME.yaml``, with ``overrides`` (values by
+    SECTION.KEY) put over it. Anything wrong with it, or with the studies whose weights or encoder
+    it names, raises ParamsError with file, key and value.
+    """
+    values = read_study(path)
+    for name, value in (overrides or {}).items():
+        *sections, key = name.split(".")
+        held: Any = values
+        for section in sections:
+            held = held.get(section) if isinstance(held, dict) else None
+        if not isinstance(held, dict) or (key not in held and ".".join(sections) not in NAMED):
+            raise ParamsError(f"--set {name}: {path} has no such value")
+        held[key] = value
+    params = parse({**values, "name": find_name(path)}, str(path))
+    check_origins(params, path)
+    return params
 
 
-def _fitting(values: Any) -> type[Params]:
-    """`Params` without the sections that ``values`` leaves out and no step of it reads."""
+def find_name(path: Path) -> str:
+    """What a study is called, by its file."""
+    name = PAPER if path.name == FILE else path.stem
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise ParamsError(f"{path}: the name is part of paths: give it of a-z, 0-9, - and _")
+    return name
+
+
+def find_study(name: str, beside: Path = Path(FILE)) -> Path:
+    """The file of a study by its name; ParamsError where there is none. ``beside``: the file of
+    another study of the same checkout.
+    """
+    top = beside.parent if beside.name == FILE else beside.parent.parent
+    if name == PAPER:
+        return top / FILE if (top / FILE).is_file() else PACKAGED
+    path = top / STUDIES / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(file.stem for file in (top / STUDIES).glob("*.yaml"))
+        raise ParamsError(
+            f"no study {name!r}: {path} is not there; expected one of {', '.join([PAPER, *known])}"
+        )
+    return path
+
+
+def read_study(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """All values of a study, not checked yet. A base that is not there, or that leads back to the
+    study, and a key that its base does not have raise ParamsError.
+    """
+    if path in above:
+        chain = " -> ".join(map(str, (*above[above.index(path) :], path)))
+        raise ParamsError(f"{path}: base: circular, {chain}")
+    values = read_values(path)
+    if path.name == FILE:
+        return values
+    base = values.pop("base", PAPER)
+    if not isinstance(base, str):
+        raise ParamsError(f"{path}: base: {base!r}, expected the name of another study")
     try:
-        read = sections_of(values["study"]["steps"])
-        out = [name for name in Params.model_fields if name not in {*read, *values}]
-    except (KeyError, TypeError):
-        return Params  # which says what is wrong
-    absent = {
-        name: (Any, Field(default_factory=lambda name=name: Absent(name), exclude=True))
-        for name in out
-    }
-    return create_model("Params", __base__=Params, **absent) if out else Params  # type: ignore[call-overload]
+        below = find_study(base, path)
+    except ParamsError as error:
+        raise ParamsError(f"{path}: base: {error}") from None
+    return _merge(read_study(below, (*above, path)), values, path, "")
 
 
-def parse(values: Any, source: str) -> Params:
-    """Check the values of a params.yaml named ``source``; ParamsError lists every key that is
-    wrong, with its value.
+def _merge(base: Mapping[str, Any], over: Any, path: Path, where: str) -> dict[str, Any]:
+    """``base`` with the values of ``over`` in the place of its own."""
+    if not isinstance(over, Mapping):
+        raise ParamsError(f"{path}: {where}: {over!r}, expected a mapping: {', '.join(base)}")
+    # an entry of such a mapping has the keys of its kind, which are checked when it is read
+    free = where in NAMED or where.rpartition(".")[0] in NAMED
+    merged = dict(base)
+    for key, value in over.items():
+        name = f"{where}.{key}".lstrip(".")
+        if key not in base and (not free or (value is None and where in NAMED)):
+            raise ParamsError(
+                f"{path}: {name}: {value!r}, but its base has no such key, expected one of"
+                f" {', '.join(map(str, base))}"
+            )
+        if value is None and where in NAMED:
+            del merged[key]
+        elif isinstance(base.get(key), Mapping):
+            merged[key] = _merge(base[key], value, path, name)
+        else:
+            merged[key] = value
+    return merged
+
+
+def parse(values: Any, source: str) -> Any:
+    """Check the values of a study named ``source``; ParamsError lists every key that is wrong, with
+    its value.
     """
     try:
-        return _fitting(values).model_validate(values)
+        return Params.model_validate(values)
     except ValidationError as error:
-        told = [_told(problem) for problem in error.errors()]
+        told = [_tell(problem) for problem in error.errors()]
         many = "" if len(told) == 1 else f"{len(told)} bad parameters\n  "
         raise ParamsError(f"{source}: {many}" + "\n  ".join(told)) from None
 
 
-def _told(problem: Any) -> str:
+def _tell(problem: Any) -> str:
     """One line: key, what is wrong, value."""
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "value_error":  # a rule between keys: its message has their values
@@ -282,31 +322,23 @@ def _told(problem: Any) -> str:
     return f"{key or '(file)'}: {problem['msg']} (value: {value})"
 
 
-def load(path: Path) -> Params:
-    """Read a params.yaml; anything wrong with it, or with the studies whose weights or encoder it
-    names, raises ParamsError.
-    """
-    params = parse(read_values(path, for_dvc=True), str(path))
-    check_origins(params, path)
-    return params
-
-
-def check_origins(params: Params, path: Path, above: tuple[str, ...] = ()) -> None:
+def check_origins(params: Any, path: Path, above: tuple[str, ...] = ()) -> None:
     """Refuse weights and encoders of other studies that are not there or do not fit; ``path`` is
-    that of the params.yaml, ``above`` are the studies that name this one.
+    the study's file, ``above`` are the studies that name this one.
     """
     wanted = read_tokenizer_origin(params.tokenizer.path)
-    others: dict[str, Params] = {}
+    others: dict[str, Any] = {}
 
-    def open_study(name: str, key: str) -> Params:
-        if name in above:
+    def open_study(name: str, key: str) -> Any:
+        if name in above or name == params.name:
             raise ParamsError(f"{path}: {key}: circular: {' -> '.join((*above, name))}")
         if name not in others:
-            file = path.parent / params.root / "studies" / name / "params.yaml"
-            if not file.is_file():
-                raise ParamsError(f"{path}: {key}: no study {name}: {file} is not there")
-            others[name] = parse(read_values(file), str(file))
-            check_origins(others[name], file, (*above, name))
+            try:
+                file = find_study(name, path)
+            except ParamsError as error:
+                raise ParamsError(f"{path}: {key}: {error}") from None
+            others[name] = parse({**read_study(file), "name": name}, str(file))
+            check_origins(others[name], file, (*above, params.name))
         return others[name]
 
     if wanted is not None:
@@ -325,9 +357,9 @@ def check_origins(params: Params, path: Path, above: tuple[str, ...] = ()) -> No
                 raise ParamsError(f"{path}: {key}: {problem}")
 
 
-def _misfit(entry: ModelEntry, other: Params, origin: Origin) -> str:
+def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     """Why an entry can't start from a model of another study; "" if it can."""
-    if origin.model not in other.models or "lm" not in other.study.steps:
+    if origin.model not in other.models or not other.runs_step("lm"):
         return f"study {origin.study} trains {', '.join(other.models)}"
     if origin.seed not in other.study.seeds:
         seeds = ", ".join(map(str, other.study.seeds))
@@ -345,3 +377,8 @@ def _misfit(entry: ModelEntry, other: Params, origin: Origin) -> str:
     if entry.kind.name == found.kind.name and entry.extra != found.extra:
         wrong.append(f"{entry.extra} matched numbers per layer here, {found.extra} there")
     return "; ".join(wrong)
+
+
+def list_studies(top: Path = Path()) -> Iterable[Path]:
+    """The files of all studies of a checkout, the paper's first."""
+    return [top / FILE, *sorted((top / STUDIES).glob("*.yaml"))]

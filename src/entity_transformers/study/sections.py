@@ -4,9 +4,11 @@ with every key's type, limits and meaning; those of the steps stand with them in
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from entity_transformers.study.origin import read_tokenizer_origin
 
 
 def _refuse_truth(value: Any) -> Any:
@@ -74,3 +76,44 @@ class RunParams(Section):
             ),
         ),
     ]
+
+
+class TokenizerParams(Section):
+    """The byte-pair encoder (section 4.1)."""
+
+    kind: Annotated[
+        Literal["gpt2", "trained", "study"],
+        Field(
+            description=(
+                "gpt2: GPT-2's own files; trained: learnt from the training split; study: that of"
+                " another study, whose weights the models start from"
+            )
+        ),
+    ]
+    path: Annotated[
+        str | None,
+        Field(
+            description=(
+                "kind gpt2: folder with GPT-2's vocabulary and merges, null:"
+                " download; kind study: study:NAME"
+            )
+        ),
+    ]
+    vocabulary: Annotated[
+        Integer,
+        Field(
+            ge=257,
+            le=10**7,
+            description="tokens of a trained encoder, 256 bytes and <|endoftext|> included",
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _found(self) -> TokenizerParams:
+        named = read_tokenizer_origin(self.path) is not None
+        if self.path is None if self.kind == "study" else named:
+            raise ValueError(
+                f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"
+                " study:NAME"
+            )
+        return self

@@ -30,7 +30,6 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.spilled import Spilled
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
-DOCUMENT_COLUMNS = ("split", "document", "size", "tokens", "nll")
 ROWS = 256
 """Predictions that are compared with all earlier states at once."""
 PART = 2**20
@@ -234,14 +233,11 @@ def compare_sizes(
 
 
 def document_rows(
-    corpus: AlignedCorpus,
-    scores: CacheScores,
-    sizes: Sequence[Mapping[str, Any]],
-) -> list[dict[str, Any]]:
-    """Rows of documents.csv: the nats of each document with a cache of each size of
-    `compare_sizes`, for bootstraps over documents.
+    corpus: AlignedCorpus, scores: CacheScores, sizes: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """The nats of each document with a cache of each size of `compare_sizes`, for intervals over
+    documents.
     """
-    rows = []
     for place, entry in enumerate(sizes):
         nats = (
             mix(scores, place - 1, THETAS.index(entry["theta"]), entry["weight"])
@@ -251,6 +247,5 @@ def document_rows(
         ends = np.cumsum(scores.lengths)
         totals = np.diff(np.concatenate([[0.0], np.cumsum(nats)])[np.concatenate([[0], ends])])
         for name, tokens, total in zip(corpus.names, scores.lengths, totals, strict=True):
-            row = {"split": corpus.split, "document": name, "size": entry["size"]}
-            rows.append(row | {"tokens": int(tokens), "nll": float(total)})
-    return rows
+            about = {"split": corpus.split, "unit": name, "size": entry["size"]}
+            yield {"measure": "nll", "value": float(total), "count": int(tokens), **about}

@@ -12,7 +12,7 @@ right if every target token is the argmax.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -26,7 +26,6 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import exp_or_none
 
-PASSAGE_COLUMNS = ("split", "document", "tokens", "nll_on", "nll_off", "nll_shuffled")
 
 
 @dataclass(frozen=True)
@@ -209,15 +208,14 @@ def _sum_columns(
     }  # fmt: skip
 
 
-def summarise_passages(scores: PassageScores, text: str) -> dict[str, Any]:
-    """lambada.json without model and seed; ``text`` names the variant of the passages. Without
-    passages every mean is None.
+def summarise_passages(scores: PassageScores) -> dict[str, Any]:
+    """Scores of the last word, the last token and the whole passage. Without passages every mean is
+    None.
     """
     judged = scores.target_tokens > 0
     n = int(judged.sum())
     tokens, words = int(scores.passage_tokens.sum()), int(scores.word_count.sum())
     return {
-        "text": text,
         "passages": n,
         "truncated": int(scores.truncated.sum()),
         "without_context": int(scores.without_context.sum()),
@@ -244,21 +242,10 @@ def _perplexity(nll: np.ndarray, count: int) -> float | None:
     return exp_or_none(float(nll.sum()) / count) if count else None
 
 
-def passage_rows(scores: PassageScores, split: str = "lambada") -> list[dict[str, Any]]:
-    """Rows as of documents.csv, one per passage and one target per row, for bootstraps over
-    passages (entities do not occur: on = off).
-    """
-    return [
-        {
-            "split": split,
-            "document": str(i),
-            "tokens": 1,
-            "nll_on": nll,
-            "nll_off": nll,
-            "nll_shuffled": nll,
-        }
-        for i, (nll, judged) in enumerate(
-            zip(scores.target_nll.tolist(), scores.target_tokens > 0, strict=True), start=1
-        )
-        if judged
-    ]
+def passage_rows(scores: PassageScores) -> Iterator[dict[str, Any]]:
+    """The nats of each passage's last word, for intervals over passages."""
+    judged = zip(scores.target_nll.tolist(), scores.target_tokens > 0, strict=True)
+    for number, (nats, is_judged) in enumerate(judged, start=1):
+        if is_judged:
+            about = {"split": "lambada", "entities": "off", "unit": str(number)}
+            yield {"measure": "nll", "value": nats, "count": 1, **about}

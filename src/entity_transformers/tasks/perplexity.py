@@ -5,7 +5,7 @@ of speech and distance.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from entity_transformers.models.base import LanguageModel
 
 Scores = Mapping[str, np.ndarray]
 DISTANCES = (1, 16, 64, 256, 1024)
-DOCUMENT_COLUMNS = ("split", "document", "tokens", "nll_on", "nll_off", "nll_shuffled")
 
 
 @torch.inference_mode()
@@ -106,7 +105,7 @@ def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
 def summarise_split(
     corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """One split's entry of perplexity.json; ``scores`` are the nats of each token by mode, as of
+    """The scores of one split; ``scores`` are the nats of each token by mode, as of
     `score_modes`.
 
     Classes, groups and distances are those of the *predicted* token. A tag in none of the groups
@@ -170,21 +169,14 @@ def _split_distances(distances: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def document_rows(corpus: AlignedCorpus, scores: Scores) -> list[dict[str, Any]]:
-    """Rows of documents.csv: split, document, predicted tokens and nats in each mode (``nll_on``
-    ...), for bootstraps over documents.
-    """
-    totals = {f"nll_{mode}": _document_sums(nll, corpus.offsets) for mode, nll in scores.items()}
+def document_rows(corpus: AlignedCorpus, scores: Scores) -> Iterator[dict[str, Any]]:
+    """The nats of each document in each mode, for intervals over documents."""
     tokens = np.diff(corpus.offsets) - 1
-    return [
-        {
-            "split": corpus.split,
-            "document": name,
-            "tokens": int(tokens[d]),
-            **{key: float(total[d]) for key, total in totals.items()},
-        }
-        for d, name in enumerate(corpus.names)
-    ]
+    for mode, nll in scores.items():
+        totals = _document_sums(nll, corpus.offsets).tolist()
+        for name, total, count in zip(corpus.names, totals, tokens.tolist(), strict=True):
+            about = {"split": corpus.split, "entities": mode, "unit": name}
+            yield {"measure": "nll", "value": total, "count": count, **about}
 
 
 def _document_sums(nll: np.ndarray, offsets: np.ndarray) -> np.ndarray:

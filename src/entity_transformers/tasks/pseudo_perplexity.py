@@ -7,7 +7,7 @@ Dimensions: N tokens of the split, L of a window, b of them hidden in one forwar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +21,6 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances, sum_score
 
-DOCUMENT_COLUMNS = ("split", "document", "tokens")
 
 
 @torch.inference_mode()
@@ -102,18 +101,12 @@ def _name(score: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Rows of documents.csv: the tokens of each document, and their nats in each mode."""
-    bounds = zip(corpus.names, pairwise(corpus.offsets.tolist()), strict=True)
-    return [
-        {
-            "split": corpus.split,
-            "document": name,
-            "tokens": end - start - 1,
-            **{
-                f"nll_{mode}": float(nll[start:end].sum(dtype=np.float64))
-                for mode, nll in scores.items()
-            },
-        }
-        for name, (start, end) in bounds
-    ]
+def hidden_rows(
+    corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]
+) -> Iterator[dict[str, Any]]:
+    """The nats of each document in each mode, for intervals over documents."""
+    for mode, nll in scores.items():
+        for name, (start, end) in zip(corpus.names, pairwise(corpus.offsets.tolist()), strict=True):
+            total = float(nll[start:end].sum(dtype=np.float64))
+            about = {"split": corpus.split, "entities": mode, "unit": name}
+            yield {"measure": "pseudo_nll", "value": total, "count": end - start - 1, **about}

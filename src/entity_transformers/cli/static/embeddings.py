@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from entity_transformers.cli.documents import Documents
+from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.static import require
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import SPLITS

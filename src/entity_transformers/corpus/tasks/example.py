@@ -11,17 +11,20 @@ pronoun         a sentence, the place of a pronoun in it, and what may take its 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import shown
 from entity_transformers.corpus.sources import Dataset
 
+log = logging.getLogger(__name__)
 Shape = Literal["classification", "entailment", "similarity", "choice", "pronoun"]
 TEXTS: Mapping[Shape, int] = {
     "classification": 1, "entailment": 2, "similarity": 2, "choice": 1, "pronoun": 1,
@@ -158,3 +161,39 @@ def count_examples(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
         )
     counted = None if labels is None else dict(sorted(labels.items()))
     return {"shape": task.shape, "splits": dict(sorted(splits.items())), "labels": counted}
+
+
+def read_all(
+    roots: Mapping[str, Path],
+    policy: Any,
+    most: int | None,
+    statistics: dict[str, dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """The examples of each task as rows, evenly thinned out to ``most`` of a split; what was
+    counted of a task, bad ones included, is in ``statistics`` when its examples have been read.
+    """
+    from entity_transformers.corpus.tasks import find_task
+
+    for name, root in roots.items():
+        ledger, task = Ledger(policy=policy), find_task(name)
+        examples = list(task.read(root, ledger))
+        if not examples:
+            raise CorpusError(f"{root}: no example of task {name} in it: is it another data set?")
+        examples = thin_out(examples, most)
+        statistics[name] = count_examples(task, examples) | {"bad": ledger.bad}
+        statistics[name]["left_out"] = dict(sorted(ledger.counts.items()))
+        log.info("%s: %d examples, %d left out", name, len(examples), len(ledger.bad))
+        for example in examples:
+            yield {"task": name} | to_row(example)
+
+
+def load_examples(path: Path, tasks: tuple[str, ...]) -> dict[str, list[Example]]:
+    """The examples of the named tasks in examples.jsonl; ValueError for a task that has none."""
+    found: dict[str, list[Example]] = {name: [] for name in tasks}
+    for row in read_json_lines(path):
+        if row["task"] in found:
+            found[row["task"]].append(from_row(row))
+    for name, examples in found.items():
+        if not examples:
+            raise ValueError(f"{path}: no example of task {name}: add it to examples.tasks")
+    return found

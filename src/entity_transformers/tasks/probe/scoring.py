@@ -5,7 +5,7 @@ Dimensions: L layers, H heads, Q questions, D documents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,29 +15,6 @@ from entity_transformers.tasks.probe.questions import BASELINES, Questions
 
 Heads = Mapping[Key, HeadScores]
 Best = tuple[int, int] | None
-HEAD_COLUMNS = (
-    "attention",
-    "entities",
-    "layer",
-    "head",
-    "split",
-    "group",
-    "n",
-    "correct",
-    "by_distance",
-)
-DOCUMENT_COLUMNS = (
-    "attention",
-    "entities",
-    "group",
-    "layer",
-    "head",
-    "document",
-    "n",
-    "correct",
-    "by_distance",
-    *BASELINES,
-)
 
 
 def split_groups(questions: Questions, groups: Sequence[str]) -> dict[str, np.ndarray]:
@@ -150,31 +127,20 @@ def _describe(
 
 def head_rows(
     split: str, heads: Heads, questions: Questions, groups: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Rows of heads.csv: right answers of every head, and of its mean weight at each distance where
-    that is known.
-    """
+) -> Iterator[dict[str, Any]]:
+    """Right answers of every head, and of its mean weight at each distance where that is known."""
     masks = split_groups(questions, groups)
-    rows = []
     for (attention, entities), scores in heads.items():
         for layer, head in np.ndindex(scores.credits.shape[:2]):
+            where = {"split": split, "attention": attention, "entities": entities}
+            where |= {"layer": layer + 1, "head": head + 1}
             for name, mask in masks.items():
-                control = (
-                    None
-                    if scores.by_distance is None
-                    else _total(scores.by_distance[layer, head, mask])
-                )
-                values = (
-                    layer + 1,
-                    head + 1,
-                    split,
-                    name,
-                    int(mask.sum()),
-                    _total(scores.credits[layer, head, mask]),
-                    control,
-                )
-                rows.append(dict(zip(HEAD_COLUMNS, (attention, entities, *values), strict=True)))
-    return rows
+                about = {**where, "group": name, "count": int(mask.sum())}
+                right = _total(scores.credits[layer, head, mask])
+                yield {"measure": "head_correct", "value": right, **about}
+                if scores.by_distance is not None:
+                    control = _total(scores.by_distance[layer, head, mask])
+                    yield {"measure": "head_by_distance", "value": control, **about}
 
 
 def document_rows(
@@ -183,41 +149,45 @@ def document_rows(
     questions: Questions,
     names: Sequence[str],
     groups: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Rows of documents.csv: right answers of the chosen heads and the baselines in each document,
-    for bootstraps over documents.
+    split: str,
+) -> Iterator[dict[str, Any]]:
+    """Right answers of the chosen heads and the baselines in each document, for intervals over
+    documents.
     """
     masks = split_groups(questions, groups)
-    rows = []
-    for key, best in chosen.items():
-        for name, head in best.items():
+    for (attention, entities), best in chosen.items():
+        for group, head in best.items():
             if head is not None:
-                rows += _count_documents(
-                    (*key, name), head, heads[key], questions, masks[name], names
-                )
-    return rows
+                about = {"split": split, "attention": attention, "entities": entities}
+                counted = _count_documents(head, heads[attention, entities], questions, masks[group])
+                for place, n, answers in counted:
+                    for measure, value in answers.items():
+                        yield {
+                            "measure": measure,
+                            "value": value,
+                            "count": n,
+                            "group": group,
+                            "unit": names[place],
+                            **about,
+                        }
 
 
 def _count_documents(
-    labels: tuple[str, str, str],
-    head: tuple[int, int],
-    scores: HeadScores,
-    questions: Questions,
-    mask: np.ndarray,
-    names: Sequence[str],
-) -> list[dict[str, Any]]:
-    control = np.zeros(len(questions)) if scores.by_distance is None else scores.by_distance[head]
-    answers = (scores.credits[head], control, *(questions.baselines[name] for name in BASELINES))
+    head: tuple[int, int], scores: HeadScores, questions: Questions, mask: np.ndarray
+) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """The place of each document with a question, their number, and the right answers in it."""
+    answers = {"correct": scores.credits[head]}
+    if scores.by_distance is not None:
+        answers["by_distance"] = scores.by_distance[head]
+    answers |= {name: questions.baselines[name] for name in BASELINES}
     places = questions.document[mask]
-    n = np.bincount(places, minlength=len(names))
-    sums = np.array(
-        [np.bincount(places, weights=answer[mask], minlength=len(names)) for answer in answers]
-    ).round(6)
-    rows = (
-        (*labels, head[0] + 1, head[1] + 1, names[d], int(n[d]), *sums[:, d].tolist())
-        for d in np.flatnonzero(n).tolist()
-    )
-    return [dict(zip(DOCUMENT_COLUMNS, row, strict=True)) for row in rows]
+    n = np.bincount(places)
+    sums = {
+        name: np.bincount(places, weights=answer[mask]).round(6)
+        for name, answer in answers.items()
+    }
+    for d in np.flatnonzero(n).tolist():
+        yield d, int(n[d]), {name: float(total[d]) for name, total in sums.items()}
 
 
 def _total(credits: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from entity_transformers.artifacts import read_json, write_text
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.download import datasets, list_files, locate
 from entity_transformers.corpus.readers import detect_format, read_corpus, registry
+from entity_transformers.corpus.tasks import find_task
 from entity_transformers.digests import file_digests
 from entity_transformers.provenance import digest
 
@@ -28,6 +29,25 @@ def write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, Any
     for path, text in files.items():
         write_text(root / path, text)
     return list_files(root, cache=cache)
+
+
+def list_passages(section: Any, cache: Path) -> dict[str, Any]:
+    """The file of LAMBADA's passages: on disk, downloaded, or the package's own."""
+    if section.text == "sample":
+        from entity_transformers.corpus.readers.sample import PASSAGES, read_passages
+
+        return write_sample({PASSAGES: "\n".join(read_passages()) + "\n"}, cache, "passages")
+    return locate(f"lambada-{section.text}", user_path(section.path), cache)
+
+
+def list_tasks(section: Any, cache: Path) -> dict[str, Any]:
+    """The files of each task: on disk, or downloaded."""
+    found = {}
+    for name in section.tasks:
+        dataset = find_task(name).dataset
+        own = None if section.path is None else Path(section.path) / dataset.folder
+        found[name] = locate(dataset, own, cache)
+    return found
 
 
 def find_listed(source: Path, cache: Path | None) -> Path:

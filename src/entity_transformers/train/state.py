@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers.artifacts import (
-    DIGESTS,
+    RECORD,
     format_json,
+    list_digests,
     read_json,
-    write_digests,
     write_json,
 )
 from entity_transformers.digests import file_digest
@@ -21,15 +21,14 @@ from entity_transformers.provenance import digest
 from entity_transformers.train.distributed import World
 
 log = logging.getLogger(__name__)
-RUN = "run.json"
 
 
 def finish(state: Path, outputs: Sequence[str]) -> None:
     """Note the outputs as they are now, and whose they are, by the folder's name: the run is whole,
-    and without these notes it is not.
+    and without this record it is not.
     """
-    write_json(state / RUN, {"run": state.name})
-    write_digests(state, [*outputs, RUN])
+    record = {"run": state.name, "files": list_digests(state, outputs)}
+    write_json(state / RECORD, record)
 
 
 def is_whole(state: Path, outputs: Sequence[str]) -> bool:
@@ -38,36 +37,32 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
     A damaged curve raises ValueError, because the checkpoints can give the other files again but
     not that one.
     """
-    if not (state / DIGESTS).exists():
+    if not (state / RECORD).exists():
         return False
-    damaged = _find_damaged(state, [*outputs, RUN])
-    if not {DIGESTS, RUN} & {*damaged} and read_json(state / RUN) != {"run": state.name}:
+    try:
+        record = read_json(state / RECORD)
+        known = dict(record.get("files", {}))
+    except (ValueError, TypeError):
+        record, known = {"run": state.name}, {}
+    if record.get("run") != state.name:
         log.warning("%s: its files are of another training, and are not used", state)
         return False
-    if "curve.csv" in damaged:
+    damaged = [
+        name
+        for name in outputs
+        if not (state / name).exists() or file_digest(state / name) != known.get(name)
+    ]
+    if known and "curve.csv" in damaged:
         raise ValueError(
             f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
             f" {state} to train again"
         )
     if damaged:
+        names = ", ".join(damaged)
         log.warning(
-            "%s: %s not as written: writing all again from the last checkpoint",
-            state,
-            ", ".join(damaged),
+            "%s: %s not as written: writing all again from the last checkpoint", state, names
         )
     return not damaged
-
-
-def _find_damaged(state: Path, outputs: Sequence[str]) -> list[str]:
-    try:
-        digests = read_json(state / DIGESTS)
-    except ValueError:
-        return [DIGESTS]
-    return [
-        name
-        for name in outputs
-        if not (state / name).exists() or file_digest(state / name) != digests.get(name)
-    ]
 
 
 def keep_scores(path: Path, scores: Mapping[str, Any]) -> None:

@@ -1,105 +1,85 @@
-"""Opens the files of train-lm."""
+"""One model of a study, trained from its entry: what step lm does, but for static vectors."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import (
-    copy_file,
-    read_tokenizer,
-    write_json,
-)
-from entity_transformers.cli.curve import Board, CurveFile, show
-from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.pretraining import read_cost
-from entity_transformers.cli.state import finish, hold, is_whole
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.artifacts import copy_file, read_json, write_json
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
 from entity_transformers.models.hub import find_weights
 from entity_transformers.models.registry import build_model
-from entity_transformers.study.params import Params
-from entity_transformers.study.plan import Plan, find_code
-from entity_transformers.study.steps import STEPS
+from entity_transformers.step import Row, Run
+from entity_transformers.study.origin import find_path
+from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.cost import read_cost
+from entity_transformers.train.curve import Board, CurveFile, show
 from entity_transformers.train.distributed import World, joined_world, launch
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
 from entity_transformers.train.progress import CurveRow
+from entity_transformers.train.state import finish, hold, is_whole
 from entity_transformers.train.streams import memory_errors
 
 log = logging.getLogger(__name__)
-OUTPUTS = (
-    "config.json",
-    "model.safetensors",
-    "curve.csv",
-    "metrics.json",
-    "timing.json",
-    "manifest.json",
-)
+MODEL = ("config.json", "model.safetensors", "curve.csv")
+ROWS = "rows.json"
+OUTPUTS = (*MODEL, ROWS)
+"""What a finished training leaves in its folder of work/lm."""
 
 
-def train_lm(
-    params: Params,
-    corpus: Path,
-    model: str,
-    seed: int,
-    work: Annotated[Path, Flag("resumable state", "FOLDER")],
-    output: Path,
-    tensorboard: Annotated[
-        Path | None,
-        Flag("also write the curve for TensorBoard, below FOLDER/MODEL/SEED", "FOLDER"),
-    ] = None,
-    processes: Annotated[
-        int, Flag("train in so many, each with a GPU of its own on CUDA; 0 is 1")
-    ] = 1,
-) -> None:
-    """Train one model, or finish, or restore it: its state lies in ``work`` under the digest of all
-    that it depends on.
+def train_model(run: Run) -> list[Row]:
+    """Train one model, or finish, or restore it: its state lies below work/lm under the digest of
+    all that it depends on. The files go into the run's folder; returned are its numbers, none in a
+    process of torchrun other than the first.
 
-    ``tensorboard``: also write the curve there, below MODEL/SEED; that changes no result. Of
-    several ``processes`` (torchrun) the main one writes; all must see ``work``.
+    With ``run.tensorboard`` the curve is also written there, below MODEL/SEED; that changes no
+    result.
     """
-    launch(processes)
-    inputs = [corpus / "train.safetensors", corpus / "dev.safetensors", corpus / "tokenizer.json"]
-    entry = params.model(model)
-    weights = find_weights(entry.lm.initial_weights)
-    inputs += list_weights(weights)
-    key = provenance.digest(
-        json.dumps(_reading(entry)),
-        *(find_code(name) for name in Plan(params).code_keys(STEPS["lm"], model)),
-        model,
-        str(seed),
-        *map(provenance.file_digest, inputs),
-    )
-    state, stopped = work / key, None
+    launch(run.processes)
+    params, entry, seed = run.params, run.entry, cast(int, run.seed)
+    weights = find_weights(find_path(entry.lm.initial_weights))
+    key = name_state(run, weights)
+    state, stopped = run.work / key, None
     with joined_world(params.run.device) as world:
-        board = (
-            Board(tensorboard / model / str(seed))
-            if tensorboard is not None and world.main
-            else None
-        )
+        board = None
+        if run.tensorboard is not None and world.main:
+            board = Board(run.tensorboard / run.model / str(seed))
         if world.any(not is_whole(state, OUTPUTS)):
             with hold(state, world):
                 begin = starting_from(entry, weights)
-                stopped = _train(params, begin, corpus, seed, state, inputs, world, board)
+                stopped = _train(run, begin, state, world, board)
         elif world.main:
             log.info("finished before: restored from %s", state)
             show(board, CurveFile(state / "curve.csv").read())
-        for name in OUTPUTS if world.main and stopped is None else ():
-            copy_file(state / name, output / name)
+        for name in MODEL if world.main and stopped is None else ():
+            copy_file(state / name, run.folder / name)
         world.wait()
     if stopped is not None:
         raise SystemExit(runtime.STOPPED)
+    if not world.main:
+        raise SystemExit(0)
+    return cast(list[Row], read_json(state / ROWS)["rows"])
+
+
+def name_state(run: Run, weights: Path | None) -> str:
+    """The folder of a training's state: a digest of its code, its values and the bytes it reads."""
+    corpus = run.home("corpus")
+    names = dict.fromkeys((*run.step.reads["corpus"], *run.entry.kind.reads))
+    inputs = [*(corpus / name for name in names), *list_weights(weights)]
+    own = Plan(run.params).describe(run.step, run.model)
+    return provenance.digest(
+        own, run.model, str(run.seed), *map(provenance.file_digest, inputs)
+    )
 
 
 def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
@@ -108,21 +88,8 @@ def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
-def _reading(entry: ModelEntry) -> dict[str, Any]:
-    """What of the params changes the weights."""
-    facts = {"kind": entry.kind.name, "labels": entry.labels, "extra": entry.extra}
-    return facts | entry.lm.model_dump(mode="json")
-
-
 def _train(
-    params: Params,
-    entry: ModelEntry,
-    corpus: Path,
-    seed: int,
-    state: Path,
-    inputs: list[Path],
-    world: World,
-    board: Board | None,
+    run: Run, entry: ModelEntry, state: Path, world: World, board: Board | None
 ) -> TrainingStopped | None:
     """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals
     stop it after a step.
@@ -136,34 +103,31 @@ def _train(
 
     try:
         with caught_signals() as caught:
-            training, held_out = _start_training(
-                params, entry, corpus, seed, state, world, write_row
-            )
+            training, held_out = _start_training(run, entry, state, world, write_row)
             show(board, _rows_so_far(curve, training))
             training.run(caught)
             if world.main:
-                _write_outputs(training, params, entry, state, held_out, inputs)
+                _write_outputs(training, run.params, entry, state, held_out)
     except TrainingStopped as stop:
         report("%s", stop)
         return stop
     except TrainingError as error:
-        raise SystemExit(f"entity-transformers train-lm: {error}") from None
+        raise ValueError(str(error)) from None
     return None
 
 
 def _start_training(
-    params: Params,
+    run: Run,
     entry: ModelEntry,
-    corpus: Path,
-    seed: int,
     state: Path,
     world: World,
     write_row: Callable[[int, CurveRow], None],
 ) -> tuple[Training, int]:
     """The training where it stands, and the number of tokens that a validation scores."""
     started, report = time.monotonic(), log.info if world.main else log.debug
+    params, seed = run.params, cast(int, run.seed)
     with memory_errors(f"{entry.name}, its memories and optimizer", world.device):
-        model = start_model(params, entry, corpus, seed, world)
+        model = start_model(run, entry, world)
         report(
             "%s, seed %d: %s parameters on %s, processes: %d",
             entry.name,
@@ -173,8 +137,7 @@ def _start_training(
             world.size,
         )
         train, dev = (
-            give(AlignedCorpus.load(corpus / f"{split}.safetensors"), entry.labels, seed)
-            for split in ("train", "dev")
+            give(run.tokens(split), entry.labels, seed) for split in ("train", "dev")
         )
         held_out = dev.head(entry.lm.validation_documents)
         unlabelled = give(held_out, "none")
@@ -212,57 +175,39 @@ def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
     return rows[:count]
 
 
-def start_model(
-    params: Params, entry: ModelEntry, corpus: Path, seed: int, world: World
-) -> LanguageModel:
+def start_model(run: Run, entry: ModelEntry, world: World) -> LanguageModel:
     """The model that training begins with, on this process's device."""
-    device = runtime.start(world.device, params.run.threads, seed)
-    tokenizer = read_tokenizer(corpus / "tokenizer.json")
-    end = cast(int, tokenizer.token_to_id(END))
-    return build_model(entry, tokenizer.get_vocab_size(), end, seed=seed).to(device)
+    seed = cast(int, run.seed)
+    device = runtime.start(world.device, run.params.run.threads, seed)
+    end = cast(int, run.tokenizer.token_to_id(END))
+    return build_model(entry, run.tokenizer.get_vocab_size(), end, seed=seed).to(device)
 
 
 def _write_outputs(
-    training: Training,
-    params: Params,
-    entry: ModelEntry,
-    state: Path,
-    held_out: int,
-    inputs: list[Path],
+    training: Training, params: Any, entry: ModelEntry, state: Path, held_out: int
 ) -> None:
-    """The files of `OUTPUTS` but the curve, and their digests; ``held_out``: tokens that a
-    validation scores.
-    """
+    """The model and its numbers; ``held_out``: tokens that a validation scores."""
     training.load_final_weights()
     training.model.save(state)
-    seconds = training.seconds()
-    weights = entry.initial_weights
-    tokens_before, seconds_before = read_cost(None if weights is None else Path(weights))
-    write_json(state / "metrics.json", _metrics(training, entry) | tokens_before)
-    write_json(state / "timing.json", _timing(training, params, held_out, seconds) | seconds_before)
-    started, device = time.time() - seconds, str(training.device)
-    write_json(
-        state / "manifest.json",
-        provenance.manifest(params=_reading(entry), inputs=inputs, started=started, device=device),
-    )
+    numbers = _count(training, params, held_out, training.seconds())
+    own = training.model.objective
+    rows = list_rows(numbers, entry, "" if own == "causal" else own)
+    write_json(state / ROWS, {"rows": rows})
     finish(state, OUTPUTS)
 
 
-def _metrics(training: Training, entry: ModelEntry) -> dict[str, Any]:
+def _count(training: Training, params: Any, held_out: int, total: float) -> dict[str, Any]:
     """Losses are those of the weights that were kept: of the last step, or of the step with the
-    lowest dev loss.
+    lowest dev loss. Seconds are medians over the steps of one process; a validation step scores as
+    many tokens as a training step has, entities given.
     """
     progress = training.progress
     last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
     best = progress.best_train_loss, progress.best_dev_loss, progress.best_dev_loss_off
-    own = training.model.objective
     train, on, off = best if training.params.final_weights == "best" else last
+    median, validation = progress.median_step_seconds, progress.validation_seconds
+    tokens = progress.tokens / max(1, progress.step)
     return {
-        "model": entry.name,
-        "seed": training.seed,
-        "labels": entry.labels,
-        # whose losses these are, where they are not nats per next token
-        **({} if own == "causal" else {"objective": own}),
         "parameters": training.model.count_parameters(),
         "steps": progress.step,
         "tokens_seen": progress.tokens,
@@ -272,21 +217,42 @@ def _metrics(training: Training, entry: ModelEntry) -> dict[str, Any]:
         "best_dev_loss": progress.best_dev_loss,
         "best_step": progress.best_step,
         "skipped_steps": progress.skipped_steps,
-    }
-
-
-def _timing(training: Training, params: Params, held_out: int, total: float) -> dict[str, Any]:
-    """Seconds, medians over the steps of one process; a validation step scores as many tokens as a
-    training step has, entities given.
-    """
-    median, validation = training.progress.median_step_seconds, training.progress.validation_seconds
-    tokens = training.progress.tokens / max(1, training.progress.step)
-    return {
         "seconds_per_step": median,
         "tokens_per_second": tokens / median if median else None,
         "seconds_validation_step": None if validation is None else validation / held_out * tokens,
+        "seconds_total": total,
         "device": str(training.device),
         "processes": training.world.size,
         "threads": params.run.threads,
-        "seconds_total": total,
     }
+
+
+MACHINE = ("device", "processes", "threads")
+LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
+    # over the interval before the weights scored, dropout on
+    "train_loss": ("loss", {"split": "train"}),
+    "dev_loss_on": ("loss", {"split": "dev", "entities": "on"}),
+    "dev_loss_off": ("loss", {"split": "dev", "entities": "off"}),
+    "best_dev_loss": ("best_loss", {"split": "dev"}),
+}
+
+
+def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = "") -> list[Row]:
+    """The rows of a training's numbers. Seconds stand with the machine that they were measured on;
+    losses of another ``objective`` than the next token's under its name, so that no table puts them
+    beside nats per token. What the weights cost that it started from is counted as ``*_before``.
+    """
+    machine = {name: numbers[name] for name in MACHINE}
+    rows: list[Row] = []
+    weights = getattr(entry.lm, "initial_weights", None)
+    costs = read_cost(None if weights is None else Path(weights))
+    for name, value in {**numbers, **costs}.items():
+        if name in MACHINE:
+            continue
+        measure, about = LOSSES.get(name, (name, {}))
+        if objective and name in LOSSES:
+            measure, about = f"objective_{measure}", {**about, "objective": objective}
+        if name.startswith(("seconds", "tokens_per_second")):
+            about = machine
+        rows.append({"measure": measure, "value": value, **about})
+    return rows

@@ -1,0 +1,263 @@
+"""What a step of the method is, and what one is given when it runs.
+
+A step is one module of `entity_transformers.steps`: its typed parameters, a function that yields
+rows, and its tables and figures as values. Snakemake's rules, DVC's stages, the command line and
+the report all read the registry made of these modules.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import pkgutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from entity_transformers.corpus.document import SPLITS
+from entity_transformers.kinds import CAPABILITIES
+from entity_transformers.study.libraries import Library
+
+if TYPE_CHECKING:
+    from entity_transformers.corpus.alignment import AlignedCorpus
+    from entity_transformers.corpus.stored import Documents
+    from entity_transformers.kinds import ModelEntry
+    from entity_transformers.models.base import LanguageModel
+    from entity_transformers.study.params import Params
+    from entity_transformers.study.sections import Section
+
+Row = dict[str, Any]
+"""A number: ``measure``, ``value``, and where they apply ``split``, ``count`` (how much it is a
+mean of), ``unit`` (the document, passage or book, if it is the number of one) and any further
+column (``entities``, ``layer``, ...)."""
+Rows = Iterator[Row]
+Phase = Literal["corpus", "train", "score", "report"]
+DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)
+"""The documents of each split; the file of one that the corpus lacks is empty."""
+TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
+MODEL = ("config.json", "model.safetensors")
+ROWS, RECORD = "rows.csv", "run.json"
+"""What every run leaves beside its other files: its numbers, and where they come from."""
+COLUMNS = ("split", "unit", "measure", "value", "count")
+FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
+LAST = ("ner", "recall", "report")
+METHOD = (*FIRST, *LAST)
+"""The steps of the paper's study, in its order; any others stand between `FIRST` and `LAST`."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step of the method, named like its section of params.yaml.
+
+    about    what it does, in a line; the paper's section in brackets
+    phase    the DVC stage that it belongs to
+    run      yields its rows, and writes its other files into `Run.folder`
+    params   its section of params.yaml; None: it has none
+    also     keys of other sections that it depends on, SECTION or SECTION.KEY
+    needs    what a model must be able to do (`kinds.CAPABILITIES`); None: it runs once per study
+    reads    the files that it reads, by the step that writes them
+    writes   its own files beside `ROWS` and `RECORD`; DVC keeps them
+    own      capabilities of the entries of its own section (NAME.models), which it trains itself
+    gpu      a run wants the GPU, where there is one
+    libraries  what it imports beyond the package's requirements
+    data     patterns of files of the package, other than modules, that it reads
+    units    the unit of each measure that it yields
+    title    heading of its part of the report; "": it has none
+    tables, figures   what the report shows of it: values, or ``module:name`` of functions
+    """
+
+    name: str
+    about: str
+    phase: Phase
+    run: Callable[[Run], Iterable[Row]]
+    params: type[Section] | None = None
+    also: tuple[str, ...] = ()
+    needs: frozenset[str] | None = None
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    writes: tuple[str, ...] = ()
+    own: frozenset[str] | None = None
+    gpu: bool = True
+    libraries: tuple[Library, ...] = ()
+    data: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    tables: Mapping[str, Any] | tuple[Any, ...] = ()
+    figures: Mapping[str, Any] | tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := {*(self.needs or ()), *(self.own or ())} - CAPABILITIES.keys():
+            raise ValueError(f"step {self.name}: unknown capabilities {sorted(unknown)}")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of params.yaml that it depends on, whichever model it runs for."""
+        return (*([] if self.params is None else [self.name]), *self.also)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All files of a run; the last is written when the others are whole."""
+        return (*self.writes, ROWS, RECORD)
+
+    @property
+    def missing(self) -> str:
+        """What to install before it can run, in a line; "" if nothing is missing."""
+        lines = (one.explain(f"step {self.name}", "it") for one in self.libraries)
+        return next(filter(None, lines), "")
+
+
+def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:
+    """Make a step of the function that yields its rows; ``fields`` are those of `Step`."""
+    for key in ("needs", "own"):
+        if fields.get(key) is not None:
+            fields[key] = frozenset(fields[key])
+    return lambda function: Step(name, about, run=function, **{"phase": "score", **fields})
+
+
+def find_steps() -> dict[str, Step]:
+    """Every step by name, in the paper's order: each module of `entity_transformers.steps` whose
+    step is named like it.
+    """
+    from entity_transformers import steps
+
+    names = {module.name for module in pkgutil.iter_modules(steps.__path__)}
+    found = {}
+    for name in (*FIRST, *sorted(names.difference(FIRST, LAST)), *LAST):
+        one = getattr(import_module(f"{steps.__name__}.{name}"), name)
+        found[name] = one
+    return found
+
+
+@dataclass
+class Run:
+    """One run of a step: of a study, or of one of its models and a seed. Files are opened when they
+    are asked for.
+    """
+
+    params: Params
+    step: Step
+    model: str = ""
+    seed: int | None = None
+    processes: int = 1
+    tensorboard: Path | None = None
+
+    def home(self, name: str) -> Path:
+        """The folder of another step of this study, for the same model and seed."""
+        from entity_transformers.study.plan import folder
+
+        return Path(folder(self.params.name, name, self.model, self.seed))
+
+    @property
+    def folder(self) -> Path:
+        """Where its files go."""
+        return self.home(self.step.name)
+
+    @property
+    def work(self) -> Path:
+        """Where it may keep what a stopped run continues from."""
+        return Path("work") / self.step.name
+
+    @property
+    def cache(self) -> Path:
+        """Where downloads lie."""
+        return Path("work/downloads")
+
+    @property
+    def section(self) -> Any:
+        """Its own section of the study's values."""
+        return getattr(self.params, self.step.name)
+
+    @cached_property
+    def entry(self) -> ModelEntry:
+        """The model's entry of the study; KindError where its kind can't do what the step needs."""
+        return self.params.require(self.model, self.step.name)
+
+    @cached_property
+    def trained(self) -> LanguageModel:
+        """The trained model on the study's device, every source of randomness fixed by the seed."""
+        from entity_transformers import runtime
+        from entity_transformers.models.registry import load_model
+
+        assert self.seed is not None
+        device = runtime.start(self.params.run.device, self.params.run.threads, self.seed)
+        return load_model(self.home("lm"), self.entry.kind, device)
+
+    @property
+    def reading(self) -> dict[str, int]:
+        """How the model reads a text: its window, the stride, and the documents side by side."""
+        return {**self.params.reading(self.entry), "batch": self.params.perplexity.batch}
+
+    def tokens(self, split: str) -> AlignedCorpus:
+        """The aligned tokens of a split, which may have no document."""
+        from entity_transformers.corpus.alignment import AlignedCorpus
+
+        return AlignedCorpus.load(self.home("corpus") / f"{split}.safetensors")
+
+    def split(self, name: str) -> AlignedCorpus:
+        """The aligned tokens of a split that a value names; ValueError where it has no document."""
+        found = self.tokens(name)
+        if not len(found):
+            raise ValueError(
+                f"section {self.step.name} names split {name!r}, of which the corpus has no"
+                " document: leave it out, or name another"
+            )
+        return found
+
+    def documents(self, split: str) -> Documents:
+        """The documents of a split, read one by one."""
+        from entity_transformers.corpus.stored import Documents
+
+        return Documents(self.home("corpus") / f"{split}.jsonl")
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The study's byte-pair encoder."""
+        from entity_transformers.artifacts import read_tokenizer
+
+        return read_tokenizer(self.home("corpus") / "tokenizer.json")
+
+
+def execute(run: Run) -> None:
+    """Run a step, and write its rows and the record of where they come from."""
+    from entity_transformers import provenance
+    from entity_transformers.artifacts import list_digests, recorded, write_json, write_text
+    from entity_transformers.study.plan import Plan
+
+    if run.step.missing:
+        raise ValueError(run.step.missing)
+    started = time.time()
+    with recorded() as written:
+        rows = list(run.step.run(run) or ())
+        if run.step.phase == "report":
+            return
+        unknown = {row["measure"] for row in rows} - run.step.units.keys()
+        if unknown:
+            raise ValueError(
+                f"step {run.step.name} measures {', '.join(sorted(unknown))}, whose unit is not"
+                " given: add it to the step's units"
+            )
+        write_text(run.folder / ROWS, format_rows(rows))
+    home = run.folder.absolute()
+    names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
+    record = {
+        "digest": Plan(run.params).digest(run.step, run.model),
+        **provenance.describe_run(started, run.params.run.device),
+        "files": list_digests(run.folder, names),
+    }
+    write_json(run.folder / RECORD, record)
+
+
+def format_rows(rows: Iterable[Row]) -> str:
+    """The text of rows.csv: the columns that every number may have, then the rows' own."""
+    rows = list(rows)
+    own = sorted({key for row in rows for key in row}.difference(COLUMNS))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *own], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,209 @@
+"""Step corpus (section 4.2): text with coreference chains as tokens with entity ids."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, StrictBool
+
+from entity_transformers.corpus.readers import names, registry
+from entity_transformers.resolve.registry import REGISTRY
+from entity_transformers.step import DOCUMENTS, TOKENS, Rows, Run, step
+from entity_transformers.study.sections import PositiveInt, Section
+
+
+def _check_format(name: str) -> str:
+    if name not in names():
+        raise ValueError(f"{name!r}, expected one of {', '.join(names())}")
+    return name
+
+
+def _known_resolver(name: str) -> str:
+    if name not in REGISTRY:
+        raise ValueError(f"no such resolver, expected one of {', '.join(REGISTRY)}")
+    return name
+
+
+Resolver = Annotated[str, AfterValidator(_known_resolver)]
+
+
+def _check_evaluated(name: str) -> str:
+    if name not in EVALUATED:
+        raise ValueError(f"{name!r}, expected one of {', '.join(EVALUATED)}")
+    return name
+
+
+EVALUATED = tuple(
+    dataset.name
+    for reader in registry().values()
+    for dataset in reader.data
+    if dataset.source is not None
+)
+"""The data sets that a study can be evaluated on by name, since they need no path."""
+
+
+class CorpusParams(Section):
+    """The text with coreference chains (section 4.2)."""
+
+    format: Annotated[
+        str,
+        AfterValidator(_check_format),
+        Field(
+            description="how the corpus is written; sample: generated on the spot",
+            json_schema_extra={"enum": list(names())},
+        ),
+    ]
+    path: Annotated[
+        str | None, Field(description="local file or folder; null: download")
+    ]
+    revision: Annotated[
+        str | None,
+        Field(
+            description=(
+                "commit of the hub's copy of CoNLL-2012 (format ontonotes); null: the newest, which"
+                " source.json names"
+            )
+        ),
+    ]
+    exclude: Annotated[
+        tuple[str, ...], Field(description="document names to leave out, as glob patterns")
+    ]
+    bad_documents: Annotated[
+        Literal["strict", "skip"],
+        Field(description="strict: stop at a bad document; skip: leave it out and count it"),
+    ]
+    unit: Annotated[
+        Literal["chapter", "book"], Field(description="what a document is (format text)")
+    ]
+    evaluated: Annotated[
+        tuple[Annotated[str, AfterValidator(_check_evaluated)], ...],
+        Field(
+            description="data sets that are evaluated on, whose text is left out of train: names"
+        ),
+    ]
+    nested_mentions: Annotated[
+        Literal["outermost", "innermost", "drop"],
+        Field(description="which of nested mentions gives a word its entity"),
+    ]
+    singletons: Annotated[
+        StrictBool, Field(description="keep chains of one mention (OntoNotes has none)")
+    ]
+    spacing: Annotated[
+        Literal["natural", "every_word"],
+        Field(description="natural: spaces as in running text; every_word: one before each word"),
+    ]
+    resolvers: Annotated[
+        tuple[Resolver, ...],
+        Field(
+            description=(
+                "coreference resolvers that annotate it: NAME gives the labels resolver:NAME beside"
+                " the gold ones"
+            )
+        ),
+    ]
+    sample_words: Annotated[
+        PositiveInt,
+        Field(description="about how many words of it, 60000 at most (format sample)", le=60_000),
+    ]
+
+
+UNITS = {
+    "documents": "documents",
+    "documents_without_named_entities": "documents",
+    "documents_read": "documents",
+    "documents_excluded": "documents",
+    "documents_bad": "documents",
+    "left_out": "occurrences",
+    "sentences": "sentences",
+    "words": "words",
+    "words_in_mentions": "words",
+    "words_in_several_mentions": "words",
+    "kept_words_in_mentions": "words",
+    "chains": "chains",
+    "kept_chains": "chains",
+    "mentions": "mentions",
+    "kept_mentions": "mentions",
+    "nested_mentions": "mentions",
+    "crossing_mentions": "mentions",
+    "merged_spans": "spans",
+    "named_entities": "spans",
+    "lost_mentions": "mentions",
+    "lost_chains": "chains",
+    "lost_words": "words",
+    "tokens": "tokens",
+    "tokens_in_mentions": "tokens",
+    "aligned_documents": "documents",
+    "aligned_words": "words",
+    "aligned_mentions": "mentions",
+    "aligned_entities": "entities",
+    "vocabulary": "tokens",
+}
+
+
+@step(
+    "corpus",
+    "[4.2, table 1] documents with chains, tags and entities, as tokens with entity ids",
+    phase="corpus",
+    params=CorpusParams,
+    also=("tokenizer",),
+    writes=("source.json", "left_out.json", *DOCUMENTS, *TOKENS, "tokenizer.json"),
+    data=("corpus/checksums/*", "data/*"),
+    gpu=False,
+    units=UNITS,
+    title="The text",
+    tables={
+        "corpus": "report.corpus:build_corpus",
+        "entity_types": "report.corpus:build_entity_types",
+        "table1": "report.corpus:build_example",
+    },
+)
+def corpus(run: Run) -> Rows:
+    """Counts of each split as it was read, and of its tokens."""
+    from entity_transformers.artifacts import write_json, write_with
+    from entity_transformers.corpus import prepare
+
+    source = run.folder / "source.json"
+    write_json(source, prepare.list_corpus(run.section, run.cache))
+    statistics, left_out = prepare.write_documents(run.params, source, run.cache, run.folder)
+    write_json(run.folder / "left_out.json", left_out)
+    encoder = prepare.make_tokenizer(run.params, run.folder, run.cache)
+    write_with(run.folder / "tokenizer.json", lambda path: encoder.save(str(path)))
+    yield {"measure": "vocabulary", "value": encoder.get_vocab_size()}
+    for split, counts in {**statistics["splits"], "total": statistics["total"]}.items():
+        yield from _count(split, counts)
+    for reason, count in left_out["counts"].items():
+        yield {"measure": "left_out", "value": count, "reason": reason}
+    yield {"measure": "documents_read", "value": left_out["documents_read"]}
+    yield {"measure": "documents_excluded", "value": len(left_out["excluded"])}
+    yield {"measure": "documents_bad", "value": len(left_out["bad"])}
+    for split, counts in prepare.align(run.section, encoder, run.folder):
+        for name, count in counts.items():
+            measure = name if name.startswith("tokens") else f"aligned_{name}"
+            yield {"measure": measure, "value": count, "split": split}
+
+
+def _count(split: str, counts: dict[str, Any]) -> Rows:
+    """The numbers of `corpus.statistics.describe` for one split."""
+    for name, count in counts.items():
+        if name == "lost":
+            for nesting, losses in count.items():
+                for lost, number in losses.items():
+                    yield {
+                        "measure": f"lost_{lost}",
+                        "value": number,
+                        "split": split,
+                        "nesting": nesting,
+                    }
+        elif name == "ne_spans":
+            for label, number in count.items():
+                yield {
+                    "measure": "named_entities",
+                    "value": number,
+                    "split": split,
+                    "label": label,
+                }
+        elif name == "pos":
+            for group, number in count.items():
+                yield {"measure": "words", "value": number, "split": split, "group": group}
+        else:
+            yield {"measure": name, "value": count, "split": split}

@@ -1,0 +1,98 @@
+"""Step embeddings (section 4.1): vectors of words, mentions and entities."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from entity_transformers.corpus.document import SPLITS, Split
+from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
+from entity_transformers.study.sections import Section, Size
+
+
+class EmbeddingsParams(Section):
+    """Word and mention representations (section 4.1)."""
+
+    splits: Annotated[
+        tuple[Split, ...], Field(min_length=1, description="splits whose mentions are compared")
+    ]
+    ner_context: Annotated[
+        Literal["word", "sentence", "document"],
+        Field(description="text around a word when its NER vector is made; word: none, the paper"),
+    ]
+    pooling: Annotated[
+        Literal["last", "first", "mean"],
+        Field(description="token or mean of tokens that stands for a word"),
+    ]
+    batch: Annotated[Size, Field(description="words, sentences or documents of one forward pass")]
+
+
+@step(
+    "embeddings",
+    "[4.1] vectors of words, mentions and entities",
+    params=EmbeddingsParams,
+    also=("similarity",),
+    reads={"corpus": (*DOCUMENTS, *TOKENS, "tokenizer.json"), "lm": MODEL},
+    writes=("words.safetensors", "mentions.safetensors"),
+    needs={"encode"},
+)
+def embeddings(run: Run) -> Rows:
+    """Vectors of all words, for the tagger, and of the mentions and entities of some splits, for
+    the comparison. The vectors of a static model are the same in every context.
+    """
+    from entity_transformers.encode import PART, number_on, split_documents
+    from entity_transformers.streamed import arrays_writer
+
+    groups = run.params.similarity.groups
+    embed_words, embed_mentions = _find_encoders(run, groups)
+    documents = {split: run.documents(split) for split in SPLITS}
+    filled = {split: (found, run.tokens(split)) for split, found in documents.items() if found}
+    facts = {"model": run.model, "seed": run.seed}
+    with arrays_writer(run.folder / "words.safetensors") as words:
+        words.metadata = facts
+        for part in embed_words(filled):
+            words.append(part)
+    parts = (
+        embed_mentions(texts, aligned)
+        for split in run.section.splits
+        for texts, aligned in split_documents(documents[split], run.tokens(split), tokens=PART)
+    )
+    with arrays_writer(run.folder / "mentions.safetensors") as mentions:
+        mentions.metadata = facts | {"groups": list(groups)}
+        for part in number_on(parts):
+            mentions.append(part)
+    yield from ()
+
+
+def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
+    """What makes the vectors of the words of some splits, and of the mentions of documents."""
+    if run.entry.can({"static"}):
+        from entity_transformers.encode import static
+
+        vectors = run.entry.kind.module().load(run.home("lm"))
+
+        def words_of(filled: Any) -> Any:
+            return static.embed_splits(vectors, {split: one for split, (one, _) in filled.items()})
+
+        return words_of, lambda texts, aligned: static.embed_mentions(
+            vectors, texts, aligned, groups
+        )
+    from entity_transformers.encode import PART, embed_mentions, embed_splits
+
+    how = {
+        "window": run.entry.lm.window,
+        "pooling": run.section.pooling,
+        "batch": run.section.batch,
+    }
+    encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
+
+    def with_layers(filled: Any) -> Any:
+        context = run.section.ner_context
+        for part in embed_splits(encoder, filled, run.tokenizer, context=context, tokens=PART, **how):
+            layers = run.trained.split_layers(part["vectors"]) if "vectors" in part else {}
+            yield part | layers
+
+    return with_layers, lambda texts, aligned: embed_mentions(
+        reader, texts, aligned, run.tokenizer, groups, **how
+    )

@@ -1,0 +1,95 @@
+"""Step examples (beyond the paper): the labelled examples of the tasks that step transfer reads, as
+GPT-1's paper has them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from entity_transformers.corpus.tasks import registry
+from entity_transformers.resolve.registry import REGISTRY, check_causal
+from entity_transformers.step import Rows, Run, step
+from entity_transformers.study.sections import PositiveInt, Section
+
+
+def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Different names, each of a task that there is; ValueError."""
+    for name in names:
+        if name not in registry():
+            raise ValueError(f"{name!r}, expected tasks of {', '.join(registry())}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"{list(names)}: a task is named twice")
+    return names
+
+
+def check_causal_resolver(name: str) -> str:
+    """A resolver that is built in and causal; ValueError."""
+    if name not in REGISTRY:
+        raise ValueError(f"{name!r}, expected one of {', '.join(REGISTRY)}")
+    check_causal(name, name)
+    return name
+
+
+class ExamplesParams(Section):
+    """Tasks with labelled examples (docs/transfer.md)."""
+
+    tasks: Annotated[
+        tuple[str, ...],
+        AfterValidator(check_tasks),
+        Field(min_length=1, description="those that are read"),
+    ]
+    path: Annotated[
+        str | None,
+        Field(
+            description=(
+                "folder with a folder for each task; null: that of this machine, or a download"
+            )
+        ),
+    ]
+    most: Annotated[
+        PositiveInt | None,
+        Field(description="examples of a split, evenly spaced where there are more; null: all"),
+    ]
+
+
+@step(
+    "examples",
+    "the tasks' examples, each checked and counted",
+    phase="corpus",
+    params=ExamplesParams,
+    also=("corpus.bad_documents",),
+    writes=("source.json", "left_out.json", "examples.jsonl"),
+    data=("corpus/checksums/*",),
+    gpu=False,
+    title="The tasks' examples",
+    units={"examples": "examples", "bad": "examples"},
+    tables={"examples": "report.examples:build_examples"},
+)
+def examples(run: Run) -> Rows:
+    """The examples of each task by split and by label, and how many were left out."""
+    from entity_transformers.artifacts import write_json, write_json_lines
+    from entity_transformers.corpus.listed import find_tasks, list_tasks
+    from entity_transformers.corpus.tasks.example import read_all
+
+    source = run.folder / "source.json"
+    write_json(source, {"tasks": list_tasks(run.section, run.cache)})
+    statistics: dict[str, dict[str, object]] = {}
+    read = read_all(
+        find_tasks(source, run.cache),
+        run.params.corpus.bad_documents,
+        run.section.most,
+        statistics,
+    )
+    write_json_lines(run.folder / "examples.jsonl", read)
+    names = ("bad", "left_out")
+    left_out = {task: {name: one[name] for name in names} for task, one in statistics.items()}
+    write_json(run.folder / "left_out.json", left_out)
+    for task, counted in statistics.items():
+        for split, count in counted["splits"].items():
+            yield {"measure": "examples", "value": count, "split": split, "task": task}
+        for label, count in (counted["labels"] or {}).items():
+            about = {"split": "total", "task": task, "label": label}
+            yield {"measure": "examples", "value": count, **about}
+        yield {"measure": "bad", "value": len(counted["bad"]), "split": "total", "task": task}

@@ -1,0 +1,80 @@
+"""Step lambada (section 5, table 3): nats of whole passages and of their last words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from entity_transformers.step import MODEL, Rows, Run, step
+from entity_transformers.study.sections import Section
+
+
+class LambadaParams(Section):
+    """The out-of-domain passages (section 4.2)."""
+
+    text: Annotated[
+        Literal["original", "openai", "sample"],
+        Field(
+            description="original: lower case, tokenised; openai: detokenised; sample: our own"
+        ),
+    ]
+    path: Annotated[
+        str | None, Field(description="local file; null: download")
+    ]
+
+
+@step(
+    "lambada",
+    "[5, table 3] perplexity and accuracy on LAMBADA",
+    params=LambadaParams,
+    also=("perplexity",),
+    reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
+    needs={"causal"},
+    title="Last words of passages",
+    tables={"table3": "report.lambada:build_table3"},
+    units={
+        "perplexity": "perplexity per token",
+        "perplexity_word": "perplexity per word",
+        "last_word_nll": "nats",
+        "last_word_perplexity": "perplexity per passage",
+        "last_word_accuracy": "fraction",
+        "last_token_perplexity": "perplexity per token",
+        "last_token_accuracy": "fraction",
+        "passages": "passages",
+        "truncated": "passages",
+        "without_context": "passages",
+        "nll": "nats",
+    },
+)
+def lambada(run: Run) -> Rows:
+    """The last word, the last token and all of the passages, no entities given; and the nats of
+    each passage's last word.
+    """
+    from entity_transformers.artifacts import read_json_lines
+    from entity_transformers.tasks.lambada import (
+        encode_passages,
+        passage_rows,
+        score_passages,
+        summarise_passages,
+    )
+
+    passages = list(read_json_lines(run.home("passages") / "lambada.jsonl"))
+    encoded = encode_passages(passages, run.tokenizer)
+    batch = run.params.perplexity.batch
+    scores = score_passages(run.trained, encoded, window=run.entry.lm.window, batch=batch)
+    found = summarise_passages(scores)
+    for name in ("passages", "truncated", "without_context"):
+        yield {"measure": name, "value": found[name], "split": "lambada"}
+    off = {"split": "lambada", "entities": "off"}
+    for part in ("last_word", "last_token"):
+        for name, value in found[part].items():
+            # nats are a sum over tokens; perplexity and accuracy are means over passages
+            count = found[part]["tokens"] if name == "nll" else found["passages"]
+            if name != "tokens":
+                yield {"measure": f"{part}_{name}", "value": value, "count": count, **off}
+    whole = found["passage"]
+    for name, unit in (("perplexity", "token"), ("perplexity_word", "word")):
+        value, count = whole[f"perplexity_{unit}"], whole[f"{unit}s"]
+        yield {"measure": name, "value": value, "count": count, **off}
+    yield from passage_rows(scores)

@@ -1,0 +1,151 @@
+"""Step ner (sections 4.1 and 5, table 5): a tagger on frozen word vectors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from entity_transformers.step import Row, Rows, Run, step
+from entity_transformers.study.libraries import need
+from entity_transformers.study.sections import Number, PositiveInt, Section, Size
+
+LEVELS = ("span", "tag")
+SCORED = ("dev", "test")
+HISTORY = ("epoch", "train_loss", "dev_f1", "learning_rate")
+log = logging.getLogger(__name__)
+
+
+class NerParams(Section):
+    """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
+
+    hidden: Annotated[Size, Field(description="LSTM units of each direction")]
+    dropout: Annotated[Number, Field(ge=0, lt=1, description="dropout before and after the LSTM")]
+    learning_rate: Annotated[Number, Field(gt=0, description="of Adam")]
+    decay: Annotated[
+        Number, Field(gt=0, le=1, description="factor on the learning rate after each epoch")
+    ]
+    epochs: Annotated[PositiveInt, Field(description="most epochs")]
+    patience: Annotated[
+        PositiveInt, Field(description="epochs without a better dev F1 before stopping")
+    ]
+    batch: Annotated[Size, Field(description="sentences of one step")]
+
+
+@step(
+    "ner",
+    "[4.1, 5, table 5] train the BiLSTM-CRF tagger on the frozen vectors, and score it",
+    params=NerParams,
+    also=("embeddings",),
+    reads={
+        "corpus": ("train.jsonl", "dev.jsonl", "test.jsonl"),
+        "embeddings": ("words.safetensors",),
+    },
+    writes=("tagger.safetensors", "curve.csv"),
+    needs={"encode"},
+    libraries=need("seqeval", "sklearn", extra="ner"),
+    title="Named entities",
+    units={
+        **{f"{level}_{s}": "fraction" for level in LEVELS for s in ("f1", "precision", "recall")},
+        "span_predicted": "spans",
+        "tag_predicted": "tags",
+        "epochs": "epochs",
+        "best_epoch": "epochs",
+        "sentences": "sentences",
+        "sentences_left_out": "sentences",
+        "words": "words",
+        "layer_weight": "fraction",
+        "layers_gamma": "ratio",
+        "correct": "spans",
+        "predicted": "spans",
+        "gold": "spans",
+    },
+    tables={
+        "table5": "report.ner:build_table5",
+        "table5_tags": "report.ner:build_table5_tags",
+        "ner_overall": "report.ner:build_ner_overall",
+        "ner_layers": "report.ner:build_ner_layers",
+    },
+)
+def ner(run: Run) -> Rows:
+    """Scores on dev and test, by span and by tag, over all types (``average``), by type (``label``)
+    and by B- and I- row; and the spans of each document.
+    """
+    import numpy as np
+
+    from entity_transformers import runtime
+    from entity_transformers.artifacts import read_arrays, write_arrays, write_csv
+    from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
+    from entity_transformers.tasks.ner.scoring import count_spans, score
+    from entity_transformers.tasks.ner.tagger import state_arrays
+    from entity_transformers.tasks.ner.training import predict, train_tagger
+
+    assert run.seed is not None
+    device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
+    arrays, _ = read_arrays(run.home("embeddings") / "words.safetensors")
+    labels = list_labels(run.documents("train"))
+    train, dev, test = (
+        build_sentences(run.documents(split), arrays[split], labels)
+        for split in ("train", *SCORED)
+    )
+    trained = None
+    if len(train):
+        vectors, later = arrays["vectors"], arrays.get("later")
+        trained = train_tagger(
+            train,
+            dev,
+            vectors,
+            run.section,
+            seed=run.seed,
+            later=later,
+            device=device,
+            progress=_log_epoch,
+        )
+    else:
+        log.warning("no sentence of train has named entities: every score will be of 0 spans")
+    weights = {} if trained is None else state_arrays(trained.tagger)
+    history = [] if trained is None else trained.history
+    write_arrays(run.folder / "tagger.safetensors", weights, {"labels": list(train.labels)})
+    write_csv(run.folder / "curve.csv", history, HISTORY)
+    yield {"measure": "epochs", "value": len(history)}
+    yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}
+    yield {"measure": "sentences", "value": len(train), "split": "train"}
+    yield {"measure": "sentences_left_out", "value": train.left_out, "split": "train"}
+    mix = trained.tagger.mix if trained else None
+    if mix is not None:
+        yield {"measure": "layers_gamma", "value": mix.gamma.item()}
+        for layer, weight in enumerate(mix.weights.detach().tolist()):
+            yield {"measure": "layer_weight", "value": weight, "layer": layer}
+    runtime.start("cpu", run.params.run.threads, run.seed)
+    for split, gold in zip(SCORED, (dev, test), strict=True):
+        guess = (
+            predict(trained.tagger, gold, batch=run.section.batch)
+            if trained
+            else np.zeros_like(gold.tags)
+        )
+        yield {"measure": "sentences_left_out", "value": gold.left_out, "split": split}
+        for name, scores in score(gold, guess).items():
+            if name in LEVELS:
+                yield from _score_level(name, scores, {"split": split})
+            else:
+                yield {"measure": name, "value": scores, "split": split}
+        counts = zip(gold.documents, count_spans(gold, guess).tolist(), strict=True)
+        for document, numbers in counts:
+            for measure, value in zip(("correct", "predicted", "gold"), numbers, strict=True):
+                yield {"measure": measure, "value": value, "split": split, "unit": document}
+
+
+def _log_epoch(row: Any) -> None:
+    log.info("epoch %d  loss %.3f  dev F1 %.4f", row["epoch"], row["train_loss"], row["dev_f1"])
+
+
+def _score_level(level: str, scores: Mapping[str, Any], about: Row) -> Rows:
+    for part, found in scores.items():
+        key = {"labels": "label", "rows": "row"}.get(part)
+        for name, one in (found if key else {part: found}).items():
+            for measure, value in one.items():
+                if measure != "support":
+                    where = {**about, key or "average": name, "count": one["support"]}
+                    yield {"measure": f"{level}_{measure}", "value": value, **where}

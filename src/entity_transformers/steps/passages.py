@@ -1,0 +1,80 @@
+"""Step passages (section 4.2): LAMBADA's passages and the parts of speech of their last words."""
+
+from __future__ import annotations
+
+from entity_transformers.step import Rows, Run, step
+from entity_transformers.study.libraries import need
+
+SPLIT = "lambada"
+WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the tagger is tried on
+
+@step(
+    "passages",
+    "[4.2] the LAMBADA passages, their target words and those words' parts of speech",
+    phase="corpus",
+    also=("lambada", "corpus.bad_documents"),
+    reads={"corpus": ("train.jsonl", "dev.jsonl")},
+    writes=("source.json", "lambada.jsonl"),
+    data=("corpus/checksums/*", "data/*"),
+    libraries=need("scipy", "sklearn", extra="pipeline"),
+    gpu=False,
+    title="Target words of the passages",
+    units={
+        "passages": "passages",
+        "bad_passages": "passages",
+        "target_share": "fraction",
+        "tagger_accuracy": "fraction",
+        "tagger_precision": "fraction",
+        "tagger_recall": "fraction",
+    },
+)
+def passages(run: Run) -> Rows:
+    """Counts of the passages, shares of their target words' parts of speech, by a tagger that is
+    trained on train, and that tagger's scores on dev.
+    """
+    from entity_transformers.artifacts import read_json_lines, write_json, write_json_lines
+    from entity_transformers.corpus.ledger import Ledger
+    from entity_transformers.corpus.lines import open_lines
+    from entity_transformers.corpus.listed import find_listed, list_passages
+    from entity_transformers.corpus.readers.lambada import parse_passages
+    from entity_transformers.corpus.tagging import tag_targets
+
+    section = run.params.lambada
+    listed = list_passages(section, run.cache)
+    source = run.folder / "source.json"
+    write_json(source, listed)
+    path = find_listed(source, run.cache) / listed["files"][0]["path"]
+    text = "openai" if section.text == "openai" else "original"
+    ledger = Ledger(policy=run.params.corpus.bad_documents)
+    read = parse_passages(open_lines(path), str(path), text, ledger)
+    count = write_json_lines(run.folder / "lambada.jsonl", read)
+    yield {"measure": "passages", "value": count, "split": SPLIT}
+    yield {"measure": "bad_passages", "value": len(ledger.bad), "split": SPLIT}
+    rows = list(read_json_lines(run.folder / "lambada.jsonl"))
+    tags = tag_targets(run.documents("train"), run.documents("dev"), rows)
+    for group, share in (tags["shares"] or {}).items():
+        yield {
+            "measure": "target_share",
+            "value": share,
+            "split": SPLIT,
+            "group": group,
+            "count": tags["n"],
+        }
+    for words, scores in (tags["dev"] or {}).items():
+        case = "lower" if tags["lower_case"] else "kept"
+        about = {"split": "dev", "case": case, "words": WORDS[words]}
+        yield {
+            "measure": "tagger_accuracy",
+            "value": scores["accuracy"],
+            "count": scores["n"],
+            **about,
+        }
+        for group, score in scores["groups"].items():
+            for name in ("precision", "recall"):
+                yield {
+                    "measure": f"tagger_{name}",
+                    "value": score[name],
+                    "count": score["n"],
+                    "group": group,
+                    **about,
+                }

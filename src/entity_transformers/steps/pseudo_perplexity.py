@@ -1,0 +1,85 @@
+"""Step pseudo_perplexity (beyond the paper): what models of hidden tokens expect of a text, each
+token hidden in its turn.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.corpus.document import Split
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.study.sections import PositiveInt, Section, Size
+
+
+class PseudoPerplexityParams(Section):
+    """Pseudo-perplexity of masked language models (Salazar et al., 2020)."""
+
+    splits: Annotated[
+        tuple[Split, ...],
+        Field(min_length=1, description="splits to score; one without documents is an error"),
+    ]
+    documents: Annotated[
+        PositiveInt | None,
+        Field(
+            description=(
+                "first documents of each split that are scored, since each token takes a forward"
+                " pass over its window; null: all"
+            )
+        ),
+    ]
+    batch: Annotated[
+        Size, Field(description="hidden tokens, each in a window of its own, of one forward pass")
+    ]
+
+
+SCORES = ("pseudo_loss", "pseudo_nll", "pseudo_perplexity")
+
+
+@step(
+    "pseudo_perplexity",
+    "pseudo-perplexity: each token hidden, predicted from both sides",
+    params=PseudoPerplexityParams,
+    reads={"corpus": TOKENS, "lm": MODEL},
+    needs={"masked"},
+    title="Pseudo-perplexity",
+    units={
+        "pseudo_loss": "nats per hidden token",
+        "pseudo_nll": "nats of hidden tokens",
+        "pseudo_perplexity": "pseudo-perplexity per token",
+        "documents": "documents",
+    },
+    tables={"pseudo_perplexity": "report.pseudo_perplexity:build_pseudo_perplexity"},
+)
+def pseudo_perplexity(run: Run) -> Rows:
+    """Each split as a whole, then by class of the token, with entities too where the model reads
+    any; and the nats of each document.
+    """
+    from entity_transformers.corpus.labels import give
+    from entity_transformers.tasks.pseudo_perplexity import (
+        hidden_rows,
+        score_hidden,
+        summarise_hidden,
+    )
+
+    modes = {"off": "none"}
+    if run.trained.can("entities"):
+        modes = {"on": run.entry.labels} | modes
+    how = {"window": run.entry.lm.window, "batch": run.section.batch}
+    for split in run.section.splits:
+        text = run.split(split).head(run.section.documents)
+        scores = {
+            mode: score_hidden(run.trained, give(text, labels, run.seed), **how)
+            for mode, labels in modes.items()
+        }
+        yield {"measure": "documents", "value": len(text), "split": split}
+        for mode, nll in scores.items():
+            found = summarise_hidden(text, nll)
+            parts = {"": found, **found["by_class"]}
+            for name, score in parts.items():
+                about = {"split": split, "entities": mode, "class": name or None}
+                for measure in SCORES:
+                    value, count = score[measure], score["tokens"]
+                    yield {"measure": measure, "value": value, "count": count, **about}
+        yield from hidden_rows(text, scores)

@@ -1,0 +1,169 @@
+"""Step recall (beyond the paper): what a memory carries past the window, on synthetic text."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from entity_transformers.step import Rows, Run, step
+from entity_transformers.study.sections import (
+    Fraction,
+    Integer,
+    Number,
+    PositiveInt,
+    Section,
+    Seed,
+    Size,
+)
+
+
+class RecallParams(Section):
+    """Synthetic recall: what a memory carries beyond the window (not in the paper)."""
+
+    models: Annotated[
+        dict[str, dict[str, Any]],
+        Field(
+            description=(
+                "rows of the table, entries as of section models; reads: document gives one a"
+                " window as long as the document; none: nothing is trained"
+            )
+        ),
+    ]
+    seeds: Annotated[
+        tuple[Seed, ...],
+        Field(
+            min_length=1,
+            description=(
+                "one training run per model and seed; a run takes a minute, so more than one"
+            ),
+        ),
+    ]
+    facts: Annotated[
+        tuple[Literal["colour", "town", "trade"], ...],
+        Field(min_length=1, description="facts of an entity, one asked for at a time"),
+    ]
+    entities: Annotated[PositiveInt, Field(description="entities of a document")]
+    windows: Annotated[
+        Integer,
+        Field(
+            ge=2,
+            le=10**6,
+            description="windows of a document: the fact in the first, questions in all",
+        ),
+    ]
+    values: Annotated[
+        Integer,
+        Field(ge=2, le=10**6, description="values of a sort of fact; chance is one in so many"),
+    ]
+    names: Annotated[PositiveInt, Field(description="names that a document's entities draw from")]
+    documents: Annotated[
+        PositiveInt, Field(description="documents read in training, the same for every row")
+    ]
+    distinct_documents: Annotated[PositiveInt, Field(description="different ones among them")]
+    test_documents: Annotated[
+        PositiveInt, Field(description="documents with the questions that are scored")
+    ]
+    layers: Annotated[Size, Field(description="transformer blocks")]
+    heads: Annotated[Size, Field(description="attention heads of a block")]
+    width: Annotated[Size, Field(description="hidden units")]
+    documents_per_step: Annotated[Size, Field(description="documents side by side")]
+    learning_rate: Annotated[
+        Number, Field(gt=0, description="peak learning rate of AdamW, then a cosine to 0")
+    ]
+    warmup: Annotated[Fraction, Field(description="share of the steps that is linear warm-up")]
+
+    @model_validator(mode="after")
+    def _possible(self) -> RecallParams:
+        for name in ("seeds", "facts"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} must not repeat")
+        if self.entities > self.names:
+            raise ValueError(
+                f"entities {self.entities} is more than names {self.names}, but a document's names"
+                " differ"
+            )
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
+        return self
+
+
+@step(
+    "recall",
+    "[beyond the paper] train one way of reading and learning the memory on synthetic recall",
+    params=RecallParams,
+    own={"causal"},
+    title="What the memory can carry",
+    units={
+        "accuracy": "fraction",
+        "chance": "fraction",
+        "loss": "nats per token",
+        "documents": "documents",
+        "steps": "steps",
+        "seconds_per_step": "seconds",
+        "seconds_total": "seconds",
+        "windows_per_step": "windows",
+        "entities": "entities per document",
+        "windows": "windows per document",
+        "window": "tokens",
+        "names": "names",
+        "values": "values",
+        "vocabulary": "tokens",
+    },
+    tables={"recall": "report.recall:build_recall"},
+)
+def recall(run: Run) -> Rows:
+    """Train one row of the table, and the share of right answers by the distance of the fact, in
+    windows (``later``: all after its own). A stopped run leaves nothing and starts anew.
+    """
+    import tempfile
+    import time
+    from pathlib import Path
+
+    from entity_transformers import runtime
+    from entity_transformers.tasks.recall import (
+        describe_task,
+        make_task,
+        resolve_entry,
+        score_training,
+        start_training,
+    )
+    from entity_transformers.train.checkpoint import CheckpointStore
+    from entity_transformers.train.loop import TrainingError, TrainingStopped
+
+    assert run.seed is not None
+    section, started = run.section, time.time()
+    device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        entry = resolve_entry(section, run.model, run.params.kinds)
+        store = CheckpointStore(Path(folder), 1)
+        training = start_training(section, entry, run.seed, store, device)
+        try:
+            training.run()
+        except TrainingStopped:
+            raise SystemExit(runtime.STOPPED) from None
+        except TrainingError as error:
+            raise ValueError(f"{run.model}, seed {run.seed}: {error}") from None
+    scores = score_training(training, section)
+    yield {"measure": "chance", "value": scores["chance"]}
+    yield {"measure": "documents", "value": section.documents}
+    yield {"measure": "steps", "value": training.params.steps}
+    yield {"measure": "loss", "value": training.progress.train_loss, "split": "train"}
+    for name, value in describe_task(make_task(section)).items():
+        if name != "kinds":
+            yield {"measure": name, "value": value}
+    found: dict[tuple[str, str | None], Any] = {}
+    found |= {(distance, None): one for distance, one in scores["by_distance"].items()}
+    found["later", None] = scores["later"]
+    found |= {("later", fact): one for fact, one in scores["by_kind"].items()}
+    for (distance, fact), one in found.items():
+        about = {"count": one["questions"], "distance": distance, "fact": fact}
+        yield {"measure": "accuracy", "value": one["accuracy"], **about}
+    machine = {"device": str(device), "processes": 1, "threads": run.params.run.threads}
+    seconds = {
+        "seconds_per_step": training.progress.median_step_seconds,
+        "windows_per_step": training.windows_per_step,
+        "seconds_total": time.time() - started,
+    }
+    for name, value in seconds.items():
+        yield {"measure": name, "value": value, **machine}

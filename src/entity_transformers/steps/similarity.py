@@ -1,0 +1,58 @@
+"""Step similarity (section 5, table 4): cosine similarity of mentions and entities."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.step import Rows, Run, step
+from entity_transformers.study.sections import Section
+
+
+class SimilarityParams(Section):
+    """Cosine similarity of mentions (table 4)."""
+
+    groups: Annotated[
+        dict[str, tuple[str, ...]],
+        Field(min_length=1, description="name of a group: its Penn Treebank tags"),
+    ]
+
+
+@step(
+    "similarity",
+    "[5, table 4] cosine similarity of mentions and entities, by parts of speech",
+    params=SimilarityParams,
+    reads={"embeddings": ("mentions.safetensors",)},
+    needs={"encode"},
+    gpu=False,
+    title="Mentions and their entities",
+    units={
+        "mention_similarity": "cosine",
+        "mention_similarity_centred": "cosine",
+        "entity_similarity": "cosine",
+        "entity_similarity_to_ones": "cosine",
+        "between_entities": "cosine",
+        "between_entities_centred": "cosine",
+        "mentions": "mentions",
+    },
+    tables={
+        "table4": "report.similarity:build_table4",
+        "table4_ones": "report.similarity:build_ones",
+        "similarity_models": "report.similarity:build_similarity_models",
+    },
+)
+def similarity(run: Run) -> Rows:
+    """Means over entities, by part of speech, words alone or in context, entities given or not."""
+    from entity_transformers.streamed import ArrayFile
+    from entity_transformers.tasks.similarity import summarise_similarity
+
+    mentions = ArrayFile(run.home("embeddings") / "mentions.safetensors")
+    for group, scores in summarise_similarity(mentions, run.section.groups).items():
+        for context in ("words", "context"):
+            for entities, numbers in scores[context].items():
+                about = {"group": group, "context": context, "entities": entities}
+                several = numbers.pop("entities")
+                for name, value in numbers.items():
+                    count = None if name == "mentions" else several
+                    yield {"measure": name, "value": value, "count": count, **about}
