@@ -287,19 +287,16 @@ def list_code() -> dict[str, Any]:
 @cache
 def find_code(key: str) -> str:
     """The digest of a key of code.json: STEP, STEP.KIND or kinds.KIND."""
-    name, _, kind = key.partition(".")
-    start: list[str] = []
-    commands: tuple[str, ...] = STEPS[name].start if name in STEPS else ()
-    if kind:
-        home = KINDS[kind].params.__module__
-        start.append(home.partition(".")[2])
+    name, _, found = key.partition(".")
+    kind = KINDS[found] if found else None
+    if kind is None:
+        return digest_modules(STEPS[name].start, STEPS[name].data)
     if name == "kinds":
-        return digest_modules(start)
-    if kind:
-        start.append(KINDS[kind].home.partition(".")[2])
-        own = KINDS[kind].start.get(name)
-        commands = commands if own is None else (own,)
-    return digest_modules([*start, *commands], STEPS[name].data)
+        return digest_modules((), params=kind.params)
+    own = kind.start.get(name)
+    commands = STEPS[name].start if own is None else (own,)
+    home = kind.home.partition(".")[2]
+    return digest_modules((home, *commands), STEPS[name].data, kind.params)
 
 
 def _take(values: Any, key: str) -> Any:
