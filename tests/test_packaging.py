@@ -18,7 +18,7 @@ import yaml
 
 from entity_transformers import _HOMES, __version__, cli
 from entity_transformers.corpus.download import datasets
-from entity_transformers.kinds.library import Library
+from entity_transformers.kinds import Library
 from entity_transformers.study.libraries import EXTRAS, explain
 from entity_transformers.study.steps import STEPS
 

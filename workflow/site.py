@@ -49,7 +49,7 @@ MODULES = {
     "report.bootstrap": "Intervals",
     "corpus.document": "Documents",
     "models.base": "What a step sees of a model",
-    "kinds.base": "Kinds of models",
+    "kinds": "Kinds of models",
     "study.steps.base": "Steps",
 }
 """Modules whose docstrings are shown, beside the public names."""
@@ -133,7 +133,7 @@ def _rows(
             f"`{prefix}.{key}`",
             describe(field, schemas[key]),
             f"`{' '.join(shown.split())}`" if shown else "",
-            field.description or "",
+            " ".join((field.description or "").split()),
         )
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
 

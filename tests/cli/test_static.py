@@ -269,7 +269,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without gensim."""
     found = util.find_spec
     monkeypatch.setattr(
-        "entity_transformers.kinds.library.find_spec",
+        "entity_transformers.kinds.find_spec",
         lambda name: None if name == "gensim" else found(name),
     )
 

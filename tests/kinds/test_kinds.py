@@ -24,7 +24,7 @@ from entity_transformers.kinds import (
     param_keys,
     resolve,
 )
-from entity_transformers.kinds.gpt2e import GPT2EParams, count_extra
+from entity_transformers.kinds.params import GPT2EParams
 from entity_transformers.study.params import ParamsError, load, parse
 
 Models = dict[str, dict[str, Any]]
@@ -263,7 +263,7 @@ def test_a_matched_entry_has_its_other_s_extra_numbers(values: str, more: dict[s
         "b": {"kind": "gpt2e", "entity_values": values, **more},
     }
     a, b = (resolve_entry(models, name) for name in models)
-    assert (a.extra, b.extra) == (count_extra(b.lm), 0)
+    assert (a.extra, b.extra) == (b.lm.count_extra(), 0)
     width = b.lm.width
     projections = (5 if values == "both" else 4) * width * (width + 1)
     assert a.extra == projections + (2 * width + 1 if more else 0)

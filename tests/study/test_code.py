@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,39 @@ def test_the_description_of_a_parameter_is_a_docstring(package: Write) -> None:
     assert code.digest_modules(["train.loop"]) == before
     package("train/loop.py", "layers = Field(gt=1, description='blocks')\n")
     assert code.digest_modules(["train.loop"]) != before
+
+
+CLASS = """\
+from entity_transformers.study.sections import PositiveInt, Section
+class Base(Section):
+    width: PositiveInt = 3
+class Params(Base):
+    layers: PositiveInt = 2
+    'blocks'
+class Other(Section):
+    heads: PositiveInt = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("'blocks'", "'transformer blocks'", True),
+        ("heads", "rows", True),  # another kind's
+        ("= 2", "= 3", False),
+        ("= 3", "= 4", False),  # inherited
+    ],
+)
+def test_the_digest_of_parameters_is_of_a_class_and_of_those_that_it_extends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, same: bool
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    digests = []
+    for text in (CLASS, CLASS.replace(old, new)):
+        name = f"params_{hashlib.sha256(text.encode()).hexdigest()}"
+        (tmp_path / f"{name}.py").write_text(text)
+        digests.append(code.digest_modules((), params=import_module(name).Params))
+    assert (digests[0] == digests[1]) is same
 
 
 RAISING = """\

@@ -1,38 +1,261 @@
-"""The kinds of language models by name: every module of this folder that has a ``KIND``."""
+"""The kinds of models: each is one entry of `KINDS`; and the entries of section ``models``.
+
+This package is read wherever a params.yaml is, so nothing here imports torch: the module that
+builds and loads a kind's models is named, not imported.
+"""
 
 from __future__ import annotations
 
-import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
 
-from entity_transformers.kinds.base import (
-    CAPABILITIES,
-    ERAS,
-    ROLES,
-    Kind,
-    LmParams,
-    ModelEntry,
-)
-from entity_transformers.kinds.entries import KindError, param_keys, resolve
+from pydantic import ValidationError
 
-__all__ = [
-    "CAPABILITIES",
-    "ERAS",
-    "KINDS",
-    "ROLES",
-    "Kind",
-    "KindError",
-    "LmParams",
-    "ModelEntry",
-    "param_keys",
-    "resolve",
-]
+from entity_transformers.corpus.layers import EXPECTED, is_layer, split_layer
+from entity_transformers.kinds import params as p
+from entity_transformers.kinds.params import LmParams as LmParams
+from entity_transformers.study.sections import Section
 
-
-def _find_kinds() -> dict[str, Kind]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = [import_module(f"{__name__}.{name}") for name in names]
-    return {module.KIND.name: module.KIND for module in modules if hasattr(module, "KIND")}
+Role = Literal["baseline", "proposed", "control", "other"]
+ROLES: tuple[Role, ...] = get_args(Role)
+ERAS = ("static vectors", "recurrent", "transformer", "memory")
+CAPABILITIES = {
+    "encode": "vectors of words and mentions (tables 4 and 5)",
+    "causal": "nats per token from the past alone (tables 2 and 3)",
+    "attend": "attention weights by head (probe)",
+    "entities": "reads and writes a memory of entities, so entities on and off differ",
+    "guided": "labels guide its training, and are not read otherwise",
+    "state": "hands something on from one window of a document to the next",
+    "masked": "predicts hidden tokens from both sides",
+    "replaced": "tells tokens that a generator has put in, from both sides",
+    "layers": "several vectors per token, of which a tagger mixes all or reads some later",
+    "windows": "learns by gradient from windows of running text, as section lm says",
+    "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
+}
 
 
-KINDS = _find_kinds()
+@dataclass(frozen=True)
+class Library:
+    """A module that only some kinds or steps need, and the extra that installs it."""
+
+    name: str
+    extra: str
+
+    def explain(self, who: str, what: str) -> str:
+        """That ``who`` needs it or ``what`` may be left out; "" where it is installed."""
+        if find_spec(self.name) is not None:
+            return ""
+        return (
+            f"{who} needs {self.name}, which is not installed: pip install"
+            f" 'entity-transformers[{self.extra}]', or leave {what} out"
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of model: what it is called, what it can, and where it is built."""
+
+    name: str  # its key in params.yaml
+    label: str  # how tables write it
+    year: int  # of the paper that it is after
+    era: str  # one of `ERAS`: by era, then year, rows stand where a study compares systems
+    params: type[Section]  # an `LmParams`; of a static kind its own parameters alone
+    can: frozenset[str]  # keys of `CAPABILITIES`; a step runs where all that it needs are there
+    home: str  # module with build(entry, vocabulary, end, seed), of a static kind train; and load
+    also: frozenset[str] = frozenset()  # other kinds whose weights it can start from
+    cuts: bool = False  # can it start from weights of a longer window, by its first positions?
+    start: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By step, the module of the step's command for this kind, where it is not the step's own."""
+    reads: tuple[str, ...] = ()  # files of step corpus that its training reads beside step lm's
+    library: Library | None = None  # what these commands import beyond the requirements
+    predicts: str = ""  # which part of it its nats per token are of, as tables say it; "": all
+
+    def module(self) -> Any:
+        """The imported `home`."""
+        return import_module(self.home)
+
+    @property
+    def missing(self) -> str:
+        """What to install before it can be trained, in a line; "" if nothing is missing."""
+        if self.library is None:
+            return ""
+        return self.library.explain(f"kind {self.name}", "the models of this kind")
+
+
+MODELS = "entity_transformers.models"
+ENCODES = frozenset({"encode", "windows"})
+CAUSAL = ENCODES | {"causal"}
+CARRIES = CAUSAL | {"state"}
+ATTENDS = CAUSAL | {"attend"}
+REMEMBERS = ATTENDS | {"entities", "state"}
+GPT2 = frozenset({"gpt2"})
+GENSIM = Library("gensim", "vectors")
+STATIC: dict[str, Any] = {
+    "era": "static vectors",
+    "can": frozenset({"encode", "static"}),
+    "start": {"lm": "cli.static.lm", "embeddings": "cli.static.embeddings"},
+    "reads": ("train.jsonl",),
+}
+
+# fmt: off
+KINDS = {kind.name: kind for kind in (
+    Kind("bert", "BERT", 2019, "transformer", p.BertParams, ENCODES | {"masked"}, f"{MODELS}.bert"),
+    Kind("berte", "BERTE", 2020, "memory", p.BertEParams,
+         ENCODES | {"masked", "entities", "state"}, f"{MODELS}.berte"),
+    Kind("electra", "ELECTRA", 2020, "transformer", p.ElectraParams, ENCODES | {"replaced"},
+         f"{MODELS}.electra"),
+    Kind("elmo", "ELMo", 2018, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.elmo",
+         predicts="forward half"),
+    Kind("fasttext", "fastText", 2017, params=p.FastTextParams, home=f"{MODELS}.static.fasttext",
+         library=GENSIM, **STATIC),
+    Kind("glove", "GloVe", 2014, params=p.GloVeParams, home=f"{MODELS}.static.glove", **STATIC),
+    Kind("gpt1", "GPT1", 2018, "transformer", p.GPT1Params, ATTENDS, f"{MODELS}.gpt1", cuts=True),
+    Kind("gpt2", "GPT2", 2019, "transformer", p.GPT2Params, ATTENDS, f"{MODELS}.gpt2", cuts=True),
+    Kind("gpt2-antecedent", "GPT2 antecedent", 2020, "transformer", p.GPT2AntecedentParams,
+         ATTENDS | {"guided"}, f"{MODELS}.gpt2_antecedent", also=GPT2, cuts=True),
+    Kind("gpt2-pointer", "GPT2 pointer", 2026, "memory", p.PointerParams, REMEMBERS,
+         f"{MODELS}.pointer.lm", also=GPT2, cuts=True),
+    Kind("gpt2e", "GPT2E", 2020, "memory", p.GPT2EParams, REMEMBERS, f"{MODELS}.gpt2e.lm",
+         also=GPT2, cuts=True),
+    Kind("gpt2e-pointer", "GPT2E pointer", 2026, "memory", p.GPT2EPointerParams, REMEMBERS,
+         f"{MODELS}.pointer.with_attention", also=GPT2 | {"gpt2e"}, cuts=True),
+    Kind("lstm", "LSTM", 2014, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm"),
+    Kind("taglm", "TagLM", 2017, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.taglm",
+         also=frozenset({"elmo"}), predicts="forward half"),
+    Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,
+         ATTENDS | {"state"}, f"{MODELS}.transformer_xl"),
+    Kind("word2vec", "word2vec", 2013, params=p.Word2VecParams, home=f"{MODELS}.static.word2vec",
+         library=GENSIM, **STATIC),
+    Kind("xlnet", "XLNet", 2019, "transformer", p.XLNetParams, CARRIES, f"{MODELS}.xlnet",
+         predicts="from left to right"),
+)}
+# fmt: on
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One named entry of section ``models``, complete."""
+
+    name: str
+    kind: Kind
+    role: Role
+    labels: str  # the layer of entity labels that it is given in training and evaluation
+    lm: Any  # typed parameters of its kind
+    extra: int = 0  # numbers per layer beyond its kind's own, to match another entry
+
+    @property
+    def label(self) -> str:
+        """How tables write it: the kind's name, then what the entry's name adds to it."""
+        rest = self.name.removeprefix(self.kind.name).strip("-")
+        return f"{self.kind.label} {rest}".strip()
+
+    @property
+    def initial_weights(self) -> str | None:
+        """The weights that it starts from; None for random ones, or where its kind knows none."""
+        found: str | None = getattr(self.lm, "initial_weights", None)
+        return found
+
+    @property
+    def lags(self) -> bool:
+        """Does the model itself hold labels back until their mentions have ended?"""
+        return hasattr(self.lm, "entity_lag")
+
+    def can(self, needs: frozenset[str] | set[str]) -> bool:
+        """Does its kind have all these capabilities?"""
+        return self.kind.can.issuperset(needs)
+
+
+class KindError(ValueError):
+    """An entry of ``models`` that can't be: the message names entry, key and value."""
+
+
+def resolve(
+    name: str,
+    models: Mapping[str, Mapping[str, Any]],
+    lm: Mapping[str, Any],
+    of_kind: Mapping[str, Mapping[str, Any]],
+    kinds: Mapping[str, Kind],
+) -> ModelEntry:
+    """Entry ``name`` with its own values over its kind's over those of section ``lm`` that its kind
+    has. Anything wrong raises KindError, whose message begins with the keys in question.
+    """
+    entry, here = dict(models[name]), f"models.{name}"
+    found, role = entry.pop("kind", None), entry.pop("role", "other")
+    labels = entry.pop("labels", "none")
+    if not isinstance(found, str) or found not in kinds:
+        raise KindError(f"{here}.kind: {found!r}, expected one of {', '.join(kinds)}")
+    if role not in ROLES:
+        raise KindError(f"{here}.role: {role!r}, expected one of {', '.join(ROLES)}")
+    if not is_layer(labels):
+        raise KindError(f"{here}.labels: {labels!r}, expected one of {', '.join(EXPECTED)}")
+    kind, own = kinds[found], of_kind.get(found, {})
+    shared = {key: value for key, value in lm.items() if key in kind.params.model_fields}
+    try:
+        params = kind.params.model_validate({**shared, **own, **entry})
+    except ValidationError as error:
+        raise KindError(_explain(error, name, kind, entry, own)) from None
+    if "matched_to" in own:
+        raise KindError(
+            f"kinds.{found}.matched_to: {own['matched_to']!r}, but only an entry of models can be"
+            f" matched: give it in {here}"
+        )
+    (change, base), wrong = split_layer(labels), ""
+    if labels != "none" and not kind.can & {"entities", "guided"}:
+        wrong = f"{labels!r}, but kind {found} reads no entities: leave it out"
+    elif change == "lagged" and hasattr(params, "entity_lag"):
+        wrong = f"{labels!r}, but kind {found} lags its labels itself: give {base}"
+    elif labels == "none" and "guided" in kind.can:
+        wrong = f"none, but kind {found} learns from labels: give them, or take the kind without"
+    if wrong:
+        raise KindError(f"{here}.labels: {wrong}")
+    matched = getattr(params, "matched_to", None)
+    if matched is None:
+        return ModelEntry(name, kind, role, labels, params)
+    free = [other for other in models if models[other].get("matched_to") is None]
+    if matched not in free:
+        raise KindError(
+            f"{here}.matched_to: {matched!r}, expected an entry without matched_to:"
+            f" {', '.join(free) or 'there is none'}"
+        )
+    extra = resolve(matched, models, lm, of_kind, kinds).lm.count_extra()
+    return ModelEntry(name, kind, role, labels, params, extra)
+
+
+def _explain(
+    error: ValidationError, name: str, kind: Kind, entry: Mapping[str, Any], own: Mapping[str, Any]
+) -> str:
+    """One line per wrong key, each named where it stands in params.yaml."""
+    lines = []
+    for problem in error.errors():
+        key = str(problem["loc"][0]) if problem["loc"] else ""
+        place = f"lm.{key} (for models.{name})"
+        if key in entry or not key:
+            place = f"models.{name}.{key}".rstrip(".")
+        elif key in own:
+            place = f"kinds.{kind.name}.{key}"
+        shown = "" if problem["type"] == "value_error" else f" (value: {problem['input']!r})"
+        why = f"{problem['msg']}{shown}"
+        if problem["type"] == "extra_forbidden":
+            known = ", ".join(kind.params.model_fields)
+            why = f"kind {kind.name} has no such key; it has {known}"
+        elif problem["type"] == "missing":
+            place = f"models.{name}"
+            why = f"{key} is missing: give it in lm, in kinds.{kind.name} or here"
+        lines.append(f"{place}: {why}")
+    return "\n  ".join(lines)
+
+
+def param_keys(
+    name: str, models: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Any]
+) -> list[str]:
+    """The keys of params.yaml that decide entry ``name``: lm, its kind's, its own; matched ones."""
+    keys = ["lm"]
+    for one in (name, str(models[name].get("matched_to"))):
+        if one in models:
+            kind = models[one].get("kind")
+            keys += [f"kinds.{kind}"] if kind in kinds else []
+            keys += [f"models.{one}"]
+    return list(dict.fromkeys(keys))

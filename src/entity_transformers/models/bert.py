@@ -22,9 +22,8 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.bert import KIND
-from entity_transformers.kinds.masked import BertParams
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.kinds.params import BertParams
 from entity_transformers.models.base import CHUNK, IGNORED, Batch, LanguageModel, Nothing
 from entity_transformers.models.folders import read_folder, save_folder, start_from
 from entity_transformers.models.masked import choose, corrupt, pick, see
@@ -36,7 +35,7 @@ class BERT(LanguageModel):
     it.
     """
 
-    kind = KIND
+    kind = KINDS["bert"]
     objective = "masked"
     module: Any
 

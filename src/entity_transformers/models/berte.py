@@ -12,8 +12,7 @@ from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.berte import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch
 from entity_transformers.models.bert import BERT, shape
 from entity_transformers.models.folders import read_folder, start_from
@@ -41,7 +40,7 @@ class BertEForMaskedLM(BertForMaskedLM):
 class BERTE(BERT):
     """A `BertEForMaskedLM` as the steps see it; its state is an `EntityMemory`."""
 
-    kind = KIND
+    kind = KINDS["berte"]
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)

@@ -27,8 +27,8 @@ from transformers import (
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.windows import Window
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.electra import KIND, QUARTER, ElectraParams
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.kinds.params import ElectraParams
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel, Nothing
 from entity_transformers.models.bert import shape
 from entity_transformers.models.folders import read_folder, save_folder, start_from
@@ -64,16 +64,16 @@ class ElectraPair(ElectraPreTrainedModel):
 def shrink(config: ElectraConfig) -> ElectraConfig:
     """The config of the generator of a discriminator."""
     small = deepcopy(config)
-    small.hidden_size //= QUARTER
-    small.intermediate_size //= QUARTER
-    small.num_attention_heads = max(1, small.num_attention_heads // QUARTER)
+    small.hidden_size //= ElectraParams.quarter
+    small.intermediate_size //= ElectraParams.quarter
+    small.num_attention_heads = max(1, small.num_attention_heads // ElectraParams.quarter)
     return small
 
 
 class ELECTRA(LanguageModel):
     """An `ElectraPair` as the steps see it."""
 
-    kind = KIND
+    kind = KINDS["electra"]
     objective = "replaced"
     module: Any
 

@@ -25,8 +25,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from entity_transformers.artifacts import read_json, write_json, write_with
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.elmo import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel, opened
 from entity_transformers.models.lstm import RecurrentState
 
@@ -116,7 +115,7 @@ class Network(nn.Module):
 class ELMo(LanguageModel):
     """A `Network` as the steps see it."""
 
-    kind = KIND
+    kind = KINDS["elmo"]
     context = None
     module: Network
 
@@ -275,7 +274,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int, of: type[ELMo
         with opened(folder):
             shape = _read_shape(folder, of)
             tensors = load_file(folder / "model.safetensors")
-        problem = f"{folder}: not an {KIND.label} checkpoint of this shape: "
+        problem = f"{folder}: not an {KINDS['elmo'].label} checkpoint of this shape: "
         if shape["residual"] != lm.residual:
             raise ValueError(f"{problem}residual {shape['residual']} there, {lm.residual} here")
         try:

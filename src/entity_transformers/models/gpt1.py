@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.gpt1 import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, Nothing
 from entity_transformers.models.folders import read_folder, save_folder, start_from
 
@@ -26,7 +25,7 @@ from entity_transformers.models.folders import read_folder, save_folder, start_f
 class GPT1(LanguageModel):
     """An OpenAIGPTLMHeadModel as the steps see it."""
 
-    kind = KIND
+    kind = KINDS["gpt1"]
     module: Any
 
     def __init__(self, module: Any) -> None:

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.kinds import LmParams, ModelEntry
-from entity_transformers.kinds.gpt2 import KIND
+from entity_transformers.kinds import KINDS, LmParams, ModelEntry
 from entity_transformers.models import packed
 from entity_transformers.models.base import Batch, LanguageModel, Nothing
 from entity_transformers.models.folders import read_folder, save_folder, start_from
@@ -20,7 +19,7 @@ from entity_transformers.models.folders import read_folder, save_folder, start_f
 class GPT2(LanguageModel):
     """A GPT-2 of transformers."""
 
-    kind = KIND
+    kind = KINDS["gpt2"]
     module: Any
 
     def __init__(self, module: Any) -> None:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from transformers import GPT2LMHeadModel
 
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.gpt2_antecedent import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models import gpt2
 from entity_transformers.models.base import Batch, Nothing
 from entity_transformers.models.folders import read_folder
@@ -42,7 +41,7 @@ class GPT2Antecedent(gpt2.GPT2):
     in training, with ``weight``.
     """
 
-    kind = KIND
+    kind = KINDS["gpt2-antecedent"]
 
     def __init__(self, module: Any, weight: float = 0.0, layer: int = 0, head: int = 0) -> None:
         super().__init__(module)

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from entity_transformers.artifacts import read_json, write_json, write_with
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.lstm import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.awd_lstm import (
     NO_MASKS,
     Layers,
@@ -127,7 +126,7 @@ class Network(nn.Module):
 class LSTM(LanguageModel):
     """A `Network` as the steps see it."""
 
-    kind = KIND
+    kind = KINDS["lstm"]
     context = None
     module: Network
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.taglm import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models import elmo
 
 
 class TagLM(elmo.ELMo):
     """An ELMo whose `split_layers` differ: with the same values and seed its weights are ELMo's."""
 
-    kind = KIND
+    kind = KINDS["taglm"]
 
     @property
     def word_layers(self) -> tuple[int, ...]:

@@ -20,8 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers import XLNetConfig, XLNetLMHeadModel
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.transformer_xl import KIND, TransformerXLParams
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.kinds.params import TransformerXLParams
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import read_folder, save_folder, start_from
 
@@ -79,7 +79,7 @@ class Weights(nn.Module):
 class TransformerXL(LanguageModel):
     """An XLNetLMHeadModel that reads from left to right, as the steps see it."""
 
-    kind = KIND
+    kind = KINDS["transformer-xl"]
     context = None
     module: Any
 

@@ -10,8 +10,7 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from entity_transformers.kinds.gpt2 import KIND as PLAIN
-from entity_transformers.kinds.gpt2e import KIND as WITH_ENTITIES
+from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, Nothing
 from entity_transformers.models.folders import save_folder
 from entity_transformers.models.gpt2 import inputs
@@ -51,7 +50,7 @@ class Wrapped(LanguageModel):
         self.module, self.width = module, config.hidden_size
         self.context = getattr(config, "max_position_embeddings", None)
         adapted = isinstance(module, Adapted) and getattr(module.config, KEY, None)
-        self.kind = WITH_ENTITIES if adapted else PLAIN  # type: ignore[misc]
+        self.kind = KINDS["gpt2e"] if adapted else KINDS["gpt2"]  # type: ignore[misc]
 
     def start(self, rows: int, entities: int = 0) -> Any:
         if not self.can("entities"):

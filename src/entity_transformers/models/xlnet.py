@@ -24,8 +24,8 @@ from torch.utils.checkpoint import checkpoint
 from transformers import XLNetConfig
 
 from entity_transformers.corpus.windows import Window
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.xlnet import KIND, XLNetParams
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.kinds.params import XLNetParams
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.transformer_xl import (
     SegmentMemory,
@@ -55,7 +55,7 @@ class XLNet(TransformerXL):
     sides.
     """
 
-    kind = KIND
+    kind = KINDS["xlnet"]
     objective = "permuted"
 
     def __init__(self, module: Any) -> None:

@@ -12,6 +12,7 @@ import ast
 import atexit
 import contextlib
 import hashlib
+import inspect
 import json
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import write_text
+from entity_transformers.study.sections import Section
 
 PACKAGE = Path(__file__).resolve().parents[1]
 NAME = PACKAGE.name
@@ -28,10 +30,10 @@ OUTSIDE = (
     "",
     "__main__",
     "cli",  # the parser; the commands of its modules are where steps start
-    "kinds",  # the registry; a kind's own module counts for the models of that kind
+    "kinds",  # the registry; a kind's parameters count for the models of that kind
     "cli.flags",
     "digests",
-    "kinds.base",
+    "kinds.params",
     "logs",
     "provenance",
     "resolve.registry",  # likewise
@@ -44,15 +46,25 @@ SHOWN = ("Pivot", "Paired", "Figure", "replace")
 """What a step shows: values of these classes are no part of its code."""
 
 
-def digest_modules(start: Iterable[str], files: Iterable[str] = ()) -> str:
-    """Digest of the modules that those of ``start`` reach, themselves included, and of the data
-    files that match the patterns ``files`` below the package.
+def digest_modules(
+    start: Iterable[str], files: Iterable[str] = (), params: Iterable[type] = ()
+) -> str:
+    """Digest of the modules that those of ``start`` reach, themselves included, of the data files
+    that match the patterns ``files`` below the package, and of a kind's ``params`` with the classes
+    that it extends.
     """
     names = sorted(reach(start))
     texts = [f"{name} {_summary(name)['digest']}" for name in names]
     for path in sorted(path for pattern in files for path in PACKAGE.glob(pattern)):
         texts.append(f"{path.relative_to(PACKAGE)} {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    for one in (base for kind in params for base in kind.__mro__):
+        texts += [_dump_class(one)] if issubclass(one, Section) and one is not Section else []
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+@cache
+def _dump_class(one: type) -> str:
+    return json.dumps(dump(_Plain().visit(ast.parse(inspect.getsource(one)))))
 
 
 def digest_package() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from entity_transformers.kinds.library import Library
+from entity_transformers.kinds import Library
 
 EXTRAS = {
     "accelerate": "pipeline",

@@ -230,8 +230,9 @@ def loads_models(name: str) -> bool:
 @cache
 def find_code(name: str, kinds: tuple[str, ...] = ()) -> str:
     """The digest of the code of a step, and of the kinds whose models it builds or loads."""
-    modules = [part for kind in kinds for part in KINDS[kind].modules]
-    return digest_modules([f"steps.{name}", *modules], STEPS[name].data)
+    homes = [KINDS[kind].home.partition(".")[2] for kind in kinds]
+    params = [KINDS[kind].params for kind in kinds]
+    return digest_modules([f"steps.{name}", *homes], STEPS[name].data, params)
 
 
 def _take(values: Any, key: str) -> Any:

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.kinds import LmParams, ModelEntry
-from entity_transformers.kinds.gpt2e import KIND
+from entity_transformers.kinds import KINDS, LmParams, ModelEntry
 from entity_transformers.models.base import Batch
 from entity_transformers.models.folders import read_folder, start_from
 from entity_transformers.models.gpt2 import GPT2, inputs, shape
@@ -32,7 +31,7 @@ SWITCHES = (
 class GPT2E(GPT2):
     """A GPT2E; its state is an `EntityMemory`."""
 
-    kind = KIND
+    kind = KINDS["gpt2e"]
 
     def __init__(self, module: GPT2EForCausalLM) -> None:
         super().__init__(module)

@@ -17,8 +17,7 @@ from transformers import GPT2LMHeadModel
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.gpt2_pointer import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.folders import read_folder, start_from
 from entity_transformers.models.gpt2 import GPT2, shape
@@ -58,7 +57,7 @@ class GPT2Pointer(GPT2):
     (``entity_output: none``) it is a GPT-2.
     """
 
-    kind = KIND
+    kind = KINDS["gpt2-pointer"]
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.gpt2e_pointer import KIND
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import read_folder, start_from
 from entity_transformers.models.gpt2 import inputs, shape
@@ -37,7 +36,7 @@ class GPT2EPointer(GPT2Pointer, gpt2e.GPT2E):
     ``entity_input: given`` as the paper has it.
     """
 
-    kind = KIND
+    kind = KINDS["gpt2e-pointer"]
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
@@ -121,7 +120,7 @@ def _find_type(folder: Path) -> str:
     """The type of the saved model, if this kind can start from it."""
     path = folder / "config.json"
     found = read_json(path).get("model_type") if path.is_file() else None
-    return found if found in KIND.also else "gpt2e"
+    return found if found in KINDS["gpt2e-pointer"].also else "gpt2e"
 
 
 def load(folder: Path) -> GPT2EPointer:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from entity_transformers.kinds.fasttext import KIND, FastTextParams
+from entity_transformers.kinds import KINDS
+from entity_transformers.kinds.params import FastTextParams
 from entity_transformers.models.static.skipgram import fit, shared_settings, take
 from entity_transformers.models.static.vectors import Note, Trained, WordVectors, read_folder
 
@@ -65,5 +66,5 @@ def train(texts: Sequence[Sequence[str]], params: FastTextParams, seed: int, not
 
 def load(folder: Path) -> SubwordVectors:
     """Saved vectors; none saved there: FileNotFoundError."""
-    shape, fields = read_folder(folder, KIND.name)
+    shape, fields = read_folder(folder, KINDS["fasttext"].name)
     return SubwordVectors(**fields, shortest=shape["shortest"], longest=shape["longest"])

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from entity_transformers.kinds.glove import KIND, GloVeParams
+from entity_transformers.kinds import KINDS
+from entity_transformers.kinds.params import GloVeParams
 from entity_transformers.models.static.vectors import (
     Note,
     Trained,
@@ -151,4 +152,4 @@ def train(texts: Sequence[Sequence[str]], params: GloVeParams, seed: int, note: 
 
 def load(folder: Path) -> WordVectors:
     """Saved vectors; none saved there: FileNotFoundError."""
-    return WordVectors(**read_folder(folder, KIND.name)[1])
+    return WordVectors(**read_folder(folder, KINDS["glove"].name)[1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_transformers.kinds.word2vec import Word2VecParams
+from entity_transformers.kinds.params import Word2VecParams
 from entity_transformers.models.static.vectors import Note, count_words, split_texts
 
 logging.getLogger("gensim").setLevel(logging.WARNING)  # it tells of every job that it hands out

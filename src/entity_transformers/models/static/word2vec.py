@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from entity_transformers.kinds.word2vec import KIND, Word2VecParams
+from entity_transformers.kinds import KINDS
+from entity_transformers.kinds.params import Word2VecParams
 from entity_transformers.models.static.skipgram import fit, shared_settings, take
 from entity_transformers.models.static.vectors import Note, Trained, WordVectors, read_folder
 
@@ -24,4 +25,4 @@ def train(texts: Sequence[Sequence[str]], params: Word2VecParams, seed: int, not
 
 def load(folder: Path) -> WordVectors:
     """Saved vectors; none saved there: FileNotFoundError."""
-    return WordVectors(**read_folder(folder, KIND.name)[1])
+    return WordVectors(**read_folder(folder, KINDS["word2vec"].name)[1])

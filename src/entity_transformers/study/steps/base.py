@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from entity_transformers.corpus.document import SPLITS
-from entity_transformers.kinds.base import CAPABILITIES
-from entity_transformers.kinds.library import Library
+from entity_transformers.kinds import CAPABILITIES, Library
 
 DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)  # one that the corpus lacks is empty
 TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
-from entity_transformers.kinds.base import ModelEntry
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
     Fraction,

@@ -1,0 +1,438 @@
+"""The typed parameters of each kind of model: of those in section lm, and its own.
+
+The text below a parameter describes it in the documentation and on the command line.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+
+from entity_transformers.study.origin import check_weights
+from entity_transformers.study.sections import (
+    Fraction,
+    Integer,
+    NonNegative,
+    Number,
+    PositiveInt,
+    Section,
+    Size,
+)
+
+Weights = Annotated[str | None, AfterValidator(check_weights)]
+Positive = Annotated[Number, Field(gt=0)]
+Rate = Annotated[Number, Field(ge=0, lt=1)]
+Count = Annotated[Integer, Field(ge=0)]
+Windows = Annotated[Integer, Field(ge=0, le=10**6)]
+Pattern = Annotated[str, Field(min_length=1)]
+EntityValues = Literal["hidden", "entity", "both"]
+
+
+class LmParams(Section):
+    """What every kind of language model has: its shape and its training (sections 3 and 4.1)."""
+
+    sdpa_alone: ClassVar[str] = ""  # what has no attention but sdpa
+
+    initial_weights: Weights
+    """weights to start from: a folder, study:NAME/MODEL/SEED or hub:NAME[@COMMIT]; null: random"""
+    layers: Size
+    """layers, in a transformer its blocks"""
+    heads: Size
+    """attention heads of a layer that has any"""
+    width: Size
+    """hidden units"""
+    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    """tokens of one forward pass, also the number of positions"""
+    dropout: Rate
+    """dropout of embeddings, attention and residuals"""
+    memory_gradient_windows: Windows
+    """earlier windows that the gradient reaches through a model's memory or state; 0: the paper"""
+    steps: PositiveInt
+    """optimizer steps"""
+    documents_per_step: Size
+    """documents side by side, each with its own memory"""
+    accumulation: Size
+    """forward passes that a process's share of documents_per_step is divided into"""
+    learning_rate: Positive
+    """peak learning rate of AdamW"""
+    schedule: Literal["constant", "cosine"]
+    """learning rate after the warm-up"""
+    warmup_steps: Count
+    """steps of linear warm-up"""
+    weight_decay: NonNegative
+    """AdamW weight decay, on matrices only"""
+    clip_norm: NonNegative
+    """largest gradient norm; 0: no clipping"""
+    final_weights: Literal["last", "best"]
+    """weights that the study goes on with: of the last step or of the lowest dev loss"""
+    validate_every: PositiveInt
+    """steps between validations"""
+    validation_documents: PositiveInt | None
+    """first documents of dev used in validation; null: all"""
+    precision: Literal["float32", "bfloat16"]
+    """bfloat16: autocast of the forward pass"""
+    compile: Annotated[
+        Literal["off", "default", "reduce-overhead"],
+        # YAML 1.1 reads a bare off as false
+        BeforeValidator(lambda value: "off" if value is False else value),
+    ]
+    """torch.compile's mode; reduce-overhead: CUDA graphs, for few documents per step"""
+    attention: Literal["sdpa", "flex"]
+    """on a GPU, for windows in which documents begin: flex needs no mask, but dropout 0"""
+    gradient_checkpointing: StrictBool
+    """recompute activations in the backward pass"""
+    train_documents: Annotated[tuple[Pattern, ...] | None, Field(min_length=1)]
+    """glob patterns of the documents of train that are learnt from; null: all"""
+
+    @model_validator(mode="after")
+    def _possible(self) -> LmParams:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
+        if self.documents_per_step % self.accumulation:
+            raise ValueError(
+                f"documents_per_step {self.documents_per_step} is not divisible by accumulation"
+                f" {self.accumulation}"
+            )
+        graphs = self.compile == "reduce-overhead"
+        if graphs and self.accumulation > 1:
+            raise ValueError(
+                "compile reduce-overhead loses gradients with accumulation"
+                f" {self.accumulation}: set it to default, or accumulation to 1"
+            )
+        if graphs and self.gradient_checkpointing and self.memory_gradient_windows:
+            raise ValueError(
+                "compile reduce-overhead loses gradients where windows are recomputed"
+                " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
+                " gradient_checkpointing to false"
+            )
+        if self.attention != "sdpa" and self.sdpa_alone:
+            raise ValueError(
+                f"attention {self.attention} is not to be had with {self.sdpa_alone}: set it to"
+                " sdpa"
+            )
+        if self.attention == "flex" and self.dropout > 0:
+            raise ValueError(
+                f"attention flex has no dropout of weights, but dropout is {self.dropout}: set it"
+                " to 0, or attention to sdpa"
+            )
+        if self.warmup_steps > self.steps:
+            raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
+        return self
+
+    def count_extra(self) -> int:
+        """Numbers per layer beyond GPT-2's: what a parameter-matched GPT-2 gets."""
+        return 0
+
+
+class GPT1Params(LmParams):
+    """GPT-1 (Radford et al., 2018) as transformers has it: layer norms after the sums."""
+
+    sdpa_alone = "gpt1"
+
+
+class GPT2Params(LmParams):
+    """GPT-2 as transformers has it: the baseline."""
+
+    matched_to: str | None = None
+    """entry of models whose number of parameters it gets by wider feed-forward layers"""
+
+
+class GPT2AntecedentParams(LmParams):
+    """GPT-2 with a head that learns to look back at antecedents (after Cheng and Erk, 2020)."""
+
+    antecedent_weight: NonNegative = 1.0
+    """weight of the head's loss, in nats per token; 0: a plain GPT-2"""
+    antecedent_layer: PositiveInt | None = None
+    """layer of the head, from 1; null: the middle one"""
+    antecedent_head: PositiveInt = 1
+    """the head in its layer, from 1"""
+
+    @model_validator(mode="after")
+    def _has_the_head(self) -> GPT2AntecedentParams:
+        for name, one, most in (
+            ("layer", self.antecedent_layer or 1, self.layers),
+            ("head", self.antecedent_head, self.heads),
+        ):
+            if one > most:
+                raise ValueError(f"antecedent_{name} {one} is more than {name}s {most}")
+        return self
+
+
+class GPT2EParams(LmParams):
+    """GPT2E (section 3): GPT-2 with attention over a memory of entities (docs/switches.md)."""
+
+    entity_residual: StrictBool
+    """residual connection around entity attention"""
+    entity_layer_norm: StrictBool
+    """layer norm before entity attention"""
+    entity_gate: Literal["none", "zero"]
+    """zero: a learnt gate that starts at 0"""
+    entity_values: EntityValues
+    """where the values of entity attention come from"""
+    memory_write: Literal["last", "mean"]
+    """state written to the memory: last token or mean of the latest mention"""
+    memory_life: Literal["document", "epochs"]
+    """epochs: a training document's entities come back as its last reading left them"""
+    entity_rate: Positive = 1.0
+    """how much faster entity attention learns than learning_rate says"""
+
+    @model_validator(mode="after")
+    def _learns(self) -> GPT2EParams:
+        if self.entity_gate == "zero" and not self.entity_residual:
+            raise ValueError(
+                "entity_gate zero without entity_residual would give a constant output"
+            )
+        return self
+
+    def count_extra(self) -> int:
+        """4 projections of width² + width numbers, 5 if values come from hidden states and
+        entities, and where switched on a layer norm of 2 width and a gate of 1.
+        """
+        projections = 5 if self.entity_values == "both" else 4
+        numbers = projections * self.width * (self.width + 1)
+        numbers += 2 * self.width * self.entity_layer_norm + (self.entity_gate == "zero")
+        return numbers + super().count_extra()
+
+
+class PointerParams(LmParams):
+    """GPT-2 with an entity pointer at its output, which copies forms (ours, docs/memory.md)."""
+
+    entity_output: Literal["pointer", "none"] = "pointer"
+    """pointer: may copy forms of known entities; none: the model without it"""
+    entity_lag: Annotated[Integer, Field(ge=1, le=1024)] = 16
+    """tokens after a mention's end that are read before its label is used: over two words'"""
+    pointer_width: PositiveInt = 64
+    """width of its queries and keys"""
+    pointer_forms: PositiveInt = 4
+    """latest different forms that are kept of an entity"""
+    pointer_tokens: PositiveInt = 8
+    """tokens of the longest mention that is kept"""
+    pointer_rate: Positive = 30.0
+    """how much faster the pointer learns than learning_rate says"""
+    pointer_alone: StrictBool = False
+    """the pointer alone learns; the model under it stays as it is"""
+
+    @model_validator(mode="after")
+    def _has_learnt(self) -> PointerParams:
+        if self.pointer_alone and (self.entity_output == "none" or self.initial_weights is None):
+            raise ValueError(
+                "pointer_alone wants a pointer (entity_output: pointer) and a model under it that"
+                " has learnt (initial_weights)"
+            )
+        return self
+
+    def count_extra(self) -> int:
+        """Numbers of the pointer, over all layers, rounded up."""
+        numbers = (2 * self.pointer_width + 1) * self.width + 1 + 14 + 8 + self.pointer_forms + 3
+        own = 0 if self.entity_output == "none" else -(-numbers // self.layers)
+        return own + super().count_extra()
+
+
+class GPT2EPointerParams(PointerParams, GPT2EParams):
+    """GPT2E with an entity pointer at its output: entities at both sides."""
+
+    entity_input: Literal["lagged", "given"] = "lagged"
+    """labels that entity attention reads: lagged as the pointer's, or as given (the paper's)"""
+
+    @model_validator(mode="after")
+    def _forgets(self) -> GPT2EPointerParams:
+        if self.memory_life == "epochs" and self.entity_output == "pointer":
+            raise ValueError("memory_life epochs keeps no forms to copy: set it to document")
+        return self
+
+
+class MaskedParams(LmParams):
+    """What the kinds that learn from hidden tokens share."""
+
+    sdpa_alone = "a kind that sees later tokens"
+
+    mask_rate: Annotated[Number, Field(gt=0, lt=1)] = 0.15
+    """share of a window's text that is to be predicted"""
+
+
+class BertParams(MaskedParams):
+    """BERT: what stands in the place of hidden tokens (Devlin et al., 2019, section 3.1)."""
+
+    mask_share: Fraction = 0.8
+    """of the tokens to be predicted, how many the mask stands for"""
+    random_share: Fraction = 0.1
+    """and how many a random token; the others are left as they are"""
+
+    @model_validator(mode="after")
+    def _has_shares(self) -> BertParams:
+        if self.mask_share + self.random_share > 1 + 1e-9:
+            raise ValueError(
+                f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1"
+                " together"
+            )
+        return self
+
+
+class BertEParams(BertParams):
+    """BERT whose blocks also attend over a memory of the text's entities, as GPT2E's do."""
+
+    entity_layer_norm: StrictBool = False
+    """layer norm before entity attention"""
+    entity_gate: Literal["none", "zero"] = "none"
+    """zero: a learnt gate that starts at 0"""
+    entity_values: EntityValues = "hidden"
+    """where the values of entity attention come from"""
+    memory_write: Literal["last", "mean"] = "last"
+    """state written to the memory: last token or mean of the latest mention"""
+
+
+class ElectraParams(MaskedParams):
+    """ELECTRA (Clark et al., 2020): which tokens are not the text's, but a small generator's?"""
+
+    quarter: ClassVar[int] = 4  # the generator's width and heads are so many times smaller
+
+    discriminator_weight: NonNegative = 50.0
+    """lambda: of the discriminator's loss beside the generator's"""
+
+    @model_validator(mode="after")
+    def _has_a_quarter(self) -> ElectraParams:
+        width, heads = self.width // self.quarter, max(1, self.heads // self.quarter)
+        if self.width % self.quarter or width % heads:
+            raise ValueError(
+                f"width {self.width} and heads {self.heads}: a generator a quarter as wide, of"
+                f" {heads} heads, is not possible: give a width that {self.quarter * heads} divides"
+            )
+        return self
+
+
+class TransformerXLParams(LmParams):
+    """Transformer-XL (Dai et al., 2019): a window also reads hidden states of earlier tokens."""
+
+    sdpa_alone = "relative positions"
+
+    memory_tokens: Count | None = None
+    """earlier tokens of the document that are attended to; null: as many as the window"""
+
+    @model_validator(mode="after")
+    def _has_places(self) -> TransformerXLParams:
+        if self.width % 2:
+            raise ValueError(f"width {self.width} is odd, but distances are sines and cosines")
+        return self
+
+
+class XLNetParams(TransformerXLParams):
+    """XLNet (Yang et al., 2019): tokens are predicted in random orders (sections 2.3 and 3.1)."""
+
+    partial_prediction: Annotated[Number, Field(ge=1, le=1000)] = 6.0
+    """K: one token in K is predicted, the last of the order"""
+    longest_span: Size = 5
+    """tokens of the longest span that is predicted together"""
+
+
+class LSTMParams(LmParams):
+    """LSTM (Zaremba et al., 2014), what has a default is AWD-LSTM's (Merity et al., 2018)."""
+
+    hidden: PositiveInt | None = None
+    """units of all layers but the last, which has the width; null: the width"""
+    weight_drop: Rate = 0.0
+    """dropout of hidden-to-hidden weights, one mask per window"""
+    embedding_dropout: Rate = 0.0
+    """dropout of whole words of the vocabulary, one mask per window"""
+    input_dropout: Rate = 0.0
+    """dropout of embeddings, one mask per window and stream"""
+    hidden_dropout: Rate = 0.0
+    """dropout between layers, one mask per window and stream"""
+    output_dropout: Rate = 0.0
+    """dropout after the last layer, one mask per window and stream"""
+    activation_penalty: NonNegative = 0.0
+    """alpha: weight of the mean square of dropped outputs (AR)"""
+    temporal_penalty: NonNegative = 0.0
+    """beta: weight of the mean square of an output's change in time (TAR)"""
+    optimizer: Literal["adamw", "asgd"] = "adamw"
+    """asgd: gradient descent, averaged once a validation is worse than the best before"""
+    nonmonotone_interval: Count = 5
+    """latest validations that asgd leaves out of comparison"""
+
+    @model_validator(mode="after")
+    def _has_places(self) -> LSTMParams:
+        for name in ("input_dropout", "hidden_dropout", "output_dropout"):
+            if self.dropout > 0 and (rate := getattr(self, name)) > 0:
+                raise ValueError(
+                    f"{name} {rate} falls where dropout {self.dropout} does: set one of them to 0"
+                )
+        if self.layers == 1 and self.hidden not in (None, self.width):
+            raise ValueError(
+                f"hidden {self.hidden} is of all layers but the last, and layers is 1: leave it out"
+            )
+        if self.layers == 1 and self.hidden_dropout > 0:
+            raise ValueError(
+                f"hidden_dropout {self.hidden_dropout} falls between layers, and layers is 1: set"
+                " it to 0"
+            )
+        return self
+
+
+class ELMoParams(LmParams):
+    """ELMo (Peters et al., 2018) and TagLM (2017): a forward and a backward LSTM, no heads."""
+
+    hidden: PositiveInt | None = None
+    """units of each LSTM, projected to the width; null: the width, and no projection"""
+    residual: StrictBool = True
+    """from the second layer on a layer's inputs are added to its outputs"""
+
+    @model_validator(mode="after")
+    def _projects_down(self) -> ELMoParams:
+        if self.hidden is not None and self.hidden <= self.width:
+            raise ValueError(
+                f"hidden {self.hidden} is projected to width {self.width}, which must be smaller:"
+                " raise hidden, or leave it out"
+            )
+        return self
+
+
+class StaticParams(Section):
+    """Static word vectors are no language models: of section lm only the width is theirs."""
+
+    initial_weights: Weights = None
+    """vectors to take as they are, named as in lm; null: they are learnt"""
+    width: PositiveInt
+    """numbers of a vector; by default lm.width"""
+    epochs: PositiveInt
+    """passes over the text, or over its counts"""
+    context: PositiveInt
+    """words on either side that are a word's context, at most"""
+    min_count: PositiveInt
+    """times that a word occurs in train; rarer ones are left out"""
+    rate: Positive
+    """learning rate at the start"""
+
+
+class Word2VecParams(StaticParams):
+    """word2vec: skip-gram with negative sampling (Mikolov et al., 2013)."""
+
+    negatives: PositiveInt
+    """words drawn at random against each word of the context"""
+    sample: Fraction
+    """share of the text from which a word on is left out at random; 0: none"""
+
+
+class FastTextParams(Word2VecParams):
+    """fastText: skip-gram over words and their character n-grams (Bojanowski et al., 2017)."""
+
+    shortest: PositiveInt
+    """characters of the shortest n-grams"""
+    longest: PositiveInt
+    """characters of the longest n-grams"""
+    buckets: PositiveInt
+    """vectors that all n-grams share, by their hash"""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> FastTextParams:
+        if self.shortest > self.longest:
+            raise ValueError(f"shortest {self.shortest} is more than longest {self.longest}")
+        return self
+
+
+class GloVeParams(StaticParams):
+    """GloVe: least squares on logarithms of co-occurrence counts (Pennington et al., 2014)."""
+
+    x_max: Positive
+    """count from which on the weight is 1"""
+    exponent: Positive
+    """below it the weight is (count / x_max) ** exponent"""
