@@ -23,14 +23,12 @@ from entity_transformers.study.origin import Origin, read_origin, read_tokenizer
 from entity_transformers.study.sections import RunParams, Section, StudyParams
 from entity_transformers.study.steps import STEPS
 from entity_transformers.study.steps.analogies import AnalogiesParams
-from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.capacity import CapacityParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
 from entity_transformers.study.steps.decisions import DecisionsParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
 from entity_transformers.study.steps.examples import ExamplesParams
-from entity_transformers.study.steps.memory import MemoryParams
 from entity_transformers.study.steps.mentions import MentionsParams
 from entity_transformers.study.steps.ner import NerParams
 from entity_transformers.study.steps.passages import LambadaParams
@@ -39,12 +37,10 @@ from entity_transformers.study.steps.probe import ProbeParams
 from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityParams
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
-from entity_transformers.study.steps.search import SearchParams
 from entity_transformers.study.steps.setlm import SetlmParams
 from entity_transformers.study.steps.short_windows import ShortWindowsParams
 from entity_transformers.study.steps.similarity import SimilarityParams
 from entity_transformers.study.steps.transfer import TransferParams
-from entity_transformers.study.steps.zero_shot import ZeroShotParams
 from entity_transformers.study.values import Absent, ParamsError, read_values
 
 ALWAYS = ("root", "study", "run", "corpus", "tokenizer", "lm", "kinds", "models")
@@ -68,7 +64,6 @@ class Params(Section):
     tokenizer: TokenizerParams
     lambada: LambadaParams
     lm: LmParams
-    search: SearchParams
     kinds: Annotated[
         dict[str, dict[str, Any]],
         Field(description="values that only one kind of model has, or that differ for it"),
@@ -85,7 +80,6 @@ class Params(Section):
     ner: NerParams
     analogies: AnalogiesParams
     cache: CacheParams
-    memory: MemoryParams
     mentions: MentionsParams
     short_windows: ShortWindowsParams
     capacity: CapacityParams
@@ -93,8 +87,6 @@ class Params(Section):
     setlm: SetlmParams
     examples: ExamplesParams
     transfer: TransferParams
-    zero_shot: ZeroShotParams
-    anomalies: AnomaliesParams
     recall: RecallParams
     report: ReportParams
 
@@ -182,7 +174,7 @@ class Params(Section):
         for entry in self.entries():
             key = f"models.{entry.name}.labels"
             check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
-        for section in filter(self.has, ("memory", "mentions", "decisions", "setlm")):
+        for section in filter(self.has, ("mentions", "decisions", "setlm")):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
         splits: set[str] = set()
         for section, keys in _SPLIT_KEYS.items():
@@ -204,20 +196,18 @@ class Params(Section):
                 f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
                 " reads no file: name the file's format, or set path to null"
             )
-        for section, key in (("memory", "windows"), ("short_windows", "sizes")):
-            read = section in self.study.steps
-            longest = max((0, *(getattr(getattr(self, section), key) if read else ())))
+        if "short_windows" in self.study.steps:
+            longest = max(self.short_windows.sizes)
             if short := [one for one in self.entries("causal") if one.lm.window < longest]:
                 raise ValueError(
-                    f"{section}.{key} {longest} is more than models.{short[0].name}'s window,"
+                    f"short_windows.sizes {longest} is more than models.{short[0].name}'s window,"
                     f" {short[0].lm.window}"
                 )
-        for section in filter(self.study.steps.__contains__, ("zero_shot", "transfer")):
-            if lacking := {*getattr(self, section).named}.difference(self.examples.tasks):
-                raise ValueError(
-                    f"{section}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
-                )
         if "transfer" in self.study.steps:
+            if lacking := {*self.transfer.named}.difference(self.examples.tasks):
+                raise ValueError(
+                    f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
+                )
             self.transfer.check_study(self.models, self.study.seeds)
         reads = any("perplexity" in STEPS[step].sections for step in self.study.steps)
         if reads and self.perplexity.stride > self.lm.window:
@@ -230,9 +220,7 @@ class Params(Section):
 
 _SPLIT_KEYS = {
     **dict.fromkeys(("perplexity", "pseudo_perplexity", "embeddings"), ("splits",)),
-    **dict.fromkeys(
-        ("probe", "cache", "memory", "mentions", "decisions", "setlm"), ("choose", "report")
-    ),
+    **dict.fromkeys(("probe", "cache", "mentions", "decisions", "setlm"), ("choose", "report")),
 }
 
 

@@ -119,15 +119,12 @@ class Plan:
         entries: Mapping[str, Mapping[str, Any]] = owner.models
         return entries
 
-    def digest(self, step: Step, model: str | None = None, without: Collection[str] = ()) -> str:
-        """All that a step, or a run of it, depends on besides other steps' files, as one text.
-
-        ``without``: keys of its section that only say which jobs there are. Snakemake compares
-        params sorted and without their names, so several would let a swap of two values go unseen.
+    def digest(self, step: Step, model: str | None = None) -> str:
+        """All that a step, or a run of it, depends on besides other steps' files, as one text:
+        Snakemake compares params sorted and without their names, so several would let a swap of two
+        values go unseen.
         """
         values = {key: self._value(key) for key in self.value_keys(step, model)}
-        if without:
-            values[step.name] = _leave_out(values[step.name], without)
         return self._text(self.code_keys(step, model), values)
 
     def recorded(self) -> dict[str, str]:
