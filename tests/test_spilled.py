@@ -14,7 +14,7 @@ from resident import resident
 
 from entity_transformers.artifacts import read_arrays, write_arrays
 from entity_transformers.freed import drop_pages, give_back
-from entity_transformers.spilled import Lazy, OnDemand, Scores, Spilled
+from entity_transformers.spilled import Spilled
 
 
 def spill(rows: torch.Tensor) -> Spilled:
@@ -32,11 +32,6 @@ def test_they_are_the_rows() -> None:
     first = kept[:2]
     first += 1  # a copy
     assert torch.equal(kept[:2], rows[:2])
-    some = kept.part(100, 200)
-    assert len(some) == 100
-    for where in (slice(3, 9), slice(None, None, 7), torch.tensor([99, 0])):
-        assert torch.equal(some[where], rows[100:200][where])
-    assert some.part(50, 60).shape == (10, 7)
 
 
 def test_numbers_are_put_anywhere() -> None:
@@ -63,35 +58,6 @@ def test_a_full_disk_is_an_error_and_no_crash() -> None:
     with contextlib.suppress(OSError):  # what is left unwritten
         kept._file.close()
     os.close(full)
-
-
-def test_scores_are_told_by_document() -> None:
-    lengths = np.array([3, 0, 4])
-    scores, parts = Scores(lengths), [np.arange(3.0), np.zeros(0), np.arange(4.0) + 9]
-    for d in (2, 0, 1):
-        scores.put(d, parts[d])
-    for one, part in zip(scores, parts, strict=True):
-        np.testing.assert_array_equal(one, part)
-    np.testing.assert_array_equal(scores.together(), np.concatenate(parts))
-    np.testing.assert_array_equal(scores[-1], parts[-1])
-
-
-def test_things_are_made_when_they_are_asked_for() -> None:
-    asked: list[int] = []
-
-    def make(d: int) -> int:
-        asked.append(d)
-        return d * d
-
-    squares = OnDemand(make, np.zeros(4))
-    assert (len(squares), squares[-1], squares[1:3], list(squares)) == (4, 9, [1, 4], [0, 1, 4, 9])
-    assert asked == [3, 1, 2, 0, 1, 2, 3]
-    with pytest.raises(IndexError):
-        squares[4]
-    later = Lazy(lambda: [make(d) for d in (7, 8)])
-    assert asked[-1] == 3
-    assert (len(later), later[1], list(later), later[:1]) == (2, 64, [49, 64], [49])
-    assert asked[-2:] == [7, 8]
 
 
 def test_they_cost_no_memory_before_or_after_they_are_read() -> None:

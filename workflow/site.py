@@ -44,7 +44,7 @@ MODULES = {
     "tasks.similarity": "Similarity of mentions",
     "tasks.ner.crf": "The tagger's CRF",
     "tasks.cache": "The continuous cache",
-    "tasks.memory.pointer": "The pointer that copies from a memory",
+    "models.pointer.pointer": "The pointer that copies from a memory",
     "tasks.decisions.decider": "Entity decisions",
     "report.bootstrap": "Intervals",
     "corpus.document": "Documents",

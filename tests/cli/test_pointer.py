@@ -174,7 +174,7 @@ def test_of_a_large_split_decisions_read_every_kth_document(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["perplexity", "calibration", "excerpts"])
+@pytest.mark.parametrize("step", ["perplexity", "excerpts"])
 def test_the_stride_is_the_window_of_an_entry_that_has_a_shorter_one(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

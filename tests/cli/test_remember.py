@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from tiny import lively_model
 
-from entity_transformers.artifacts import write_arrays
 from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.tasks.memory.pointer import Pointer
 
 TEXT = """Mr. Darcy saw Elizabeth at Netherfield, and Elizabeth saw Mr. Darcy. Jane was there.
 
@@ -22,21 +19,17 @@ Nobody spoke to Jane that day, so Jane went home with Elizabeth. It was a long w
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A book, and the results of a study with step memory."""
+    """A book, and the results of a study with a pointer and a plain GPT2."""
     folder = tmp_path_factory.mktemp("remember")
     (folder / "book.txt").write_text(TEXT * 3)
     words = tuple(TEXT.split())
     tokenizer = learn_tokenizer([Document("d", 0, "train", "", words, (0,))] * 2, 320, "natural")
     results = folder / "results"
-    for part in ("corpus", "memory/gpt2/1"):
-        (results / part).mkdir(parents=True)
+    (results / "corpus").mkdir(parents=True)
     tokenizer.save(str(results / "corpus" / "tokenizer.json"))
-    model = lively_model("gpt2", vocabulary=tokenizer.get_vocab_size(), window=32)
-    model.save(results / "lm" / "gpt2" / "1")
-    torch.manual_seed(0)
-    arrays = {name: tensor.numpy() for name, tensor in Pointer(model.width, 4).state_dict().items()}
-    facts = {"kind": "gpt2", "policy": "half-entities", "size": 40, "forms": 2, "window": 32}
-    write_arrays(results / "memory" / "gpt2" / "1" / "pointer.safetensors", arrays, facts)
+    for kind in ("gpt2", "gpt2-pointer"):
+        model = lively_model(kind, vocabulary=tokenizer.get_vocab_size(), window=32)
+        model.save(results / "lm" / kind / "1")
     return folder
 
 
@@ -45,12 +38,10 @@ def remember(home: Path, *flags: str) -> None:
 
 
 def test_who_is_known_and_what_comes_next(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    remember(home, "--model", "gpt2", "--write", "12", "--known", "3")
+    remember(home, "--write", "12", "--known", "3")
     whole = capsys.readouterr().out
     printed = whole.splitlines()
-    assert (
-        "words read; 4 entities, 4 of them in the memory (40 entries, half-entities)" in printed[0]
-    )
+    assert "words read; 4 entities, 4 of them in the memory (4 forms each)" in printed[0]
     known = printed[3:6]
     assert [line.split()[0] for line in known] == ["Elizabeth", "Jane", "Mr."]
     assert [int(line.split()[-3]) for line in known] == [9, 9, 6]
@@ -63,7 +54,7 @@ def test_who_is_known_and_what_comes_next(home: Path, capsys: pytest.CaptureFixt
 
 
 def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    remember(home, "--model", "gpt2", "--write", "0", "--words", "9")
+    remember(home, "--write", "0", "--words", "9")
     printed = capsys.readouterr().out
     assert printed.startswith("book#0: 9 words read; 3 entities")
     assert "Jane" not in printed
@@ -71,10 +62,9 @@ def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture
 
 def test_what_is_missing_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        remember(home, "--model", "gpt2e")
+        remember(home, "--model", "gpt2")
     error = capsys.readouterr().err
-    assert "memory/gpt2e/1" in error
-    assert "step memory" in error
+    assert "lm/gpt2/1: no model with an entity pointer there" in error
     with pytest.raises(SystemExit):
-        remember(home, "--model", "gpt2", "--resolver", "names")
+        remember(home, "--resolver", "names")
     assert "reads on before it decides" in capsys.readouterr().err

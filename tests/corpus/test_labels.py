@@ -23,7 +23,7 @@ from entity_transformers.corpus.labels import (
     shuffle_labels,
 )
 from entity_transformers.corpus.layers import CHANGES, LABELS
-from entity_transformers.tasks.memory.entries import NEVER, find_mentions, name_by_form
+from entity_transformers.tasks.groups import NEVER, find_mentions
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
 
@@ -225,17 +225,17 @@ def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) 
 
 @CORPORA
 def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) -> None:
-    """Document by document as step memory's control has it, numbered by first appearance."""
+    """Document by document, numbered by first appearance."""
     given = give(corpus, "surface").given
     assert given is not None
     np.testing.assert_array_equal(given > 0, corpus.gold > 0)
     for d in range(len(corpus)):
         part = slice(corpus.document(d).start + 1, corpus.document(d).stop)
         columns = (corpus.gold, corpus.mentions, corpus.words, corpus.tokens)
-        found = name_by_form(find_mentions(*(column[part] for column in columns)))
-        expected = np.zeros(part.stop - part.start, int)
-        for mention in found:
-            expected[mention.start : mention.end] = mention.entity + 1
+        expected, numbers = np.zeros(part.stop - part.start, int), dict[tuple[int, ...], int]()
+        for mention in find_mentions(*(column[part] for column in columns)):
+            number = numbers.setdefault(mention.form, len(numbers) + 1)
+            expected[mention.start : mention.end] = number
         np.testing.assert_array_equal(given[part], expected)
 
 

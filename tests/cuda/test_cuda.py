@@ -22,7 +22,6 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.held_out import mean_objective
-from entity_transformers.tasks.memory.training import read_texts
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.train.loop import TrainingStopped
 
@@ -196,16 +195,3 @@ def test_tiny_models_fit_where_they_are_put() -> None:
     model = tiny_model("gpt2e").to(DEVICE)
     assert model.device.type == torch.device(DEVICE).type
     assert all(tensor.device == model.device for tensor in model.start(2, 3).tensors().values())
-
-
-def test_a_document_is_read_for_a_memory_as_on_the_cpu() -> None:
-    """What a pointer gets lies on the CPU, wherever the model is."""
-    corpus = tiny_corpus(3, seed=3)
-    ours, theirs = (
-        read_texts(lively_model("gpt2").to(device), corpus, "gold", window=8)
-        for device in (DEVICE, "cpu")
-    )
-    for one, other in zip(ours, theirs, strict=True):
-        every = slice(None)
-        assert one.states[every].device.type == one.plain[every].device.type == "cpu"
-        torch.testing.assert_close(one.plain[every], other.plain[every], **CLOSE)

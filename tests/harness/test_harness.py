@@ -13,22 +13,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from tiny import lively_model
 from tokenizers import Tokenizer
 
+from entity_transformers import harness
 from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
-from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sample import generate_passages
-from entity_transformers.corpus.tasks import find_task
+from entity_transformers.corpus.tasks import Example
+from entity_transformers.corpus.tasks.example import to_row
 from entity_transformers.harness.scoring import Pair, Score, score_pairs
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import encode_passages, score_passages, summarise_passages
-from entity_transformers.tasks.zero_shot.requests import list_rules
-from entity_transformers.tasks.zero_shot.scoring import encode_requests, score_requests
 
 pytest.importorskip("lm_eval", reason="lm-evaluation-harness is not installed: extra lm-eval")
 pytest.importorskip("accelerate")
@@ -178,50 +178,50 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     assert cut == also == found[0][: found[0].index(stop["until"][0])]
 
 
-def test_winogrande_and_wsc273_are_those_of_step_zero_shot(
-    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, shared_data: Path, tmp_path: Path
+def score_plainly(model: LanguageModel, tokenizer: Tokenizer, given: str, wanted: str) -> float:
+    """The log-probability of a continuation by one pass over transformers' own model."""
+    spaces = len(given) - len(given.rstrip())
+    given, wanted = given.rstrip(), given[len(given) - spaces :] + wanted
+    whole, before = tokenizer.encode(given + wanted).ids, tokenizer.encode(given).ids
+    target = whole[len(before) :]
+    with torch.no_grad():
+        logits = model.module(torch.tensor([whole[-(WINDOW + 1) : -1]])).logits[0].double()
+    rows = torch.log_softmax(logits, -1)[-len(target) :]
+    return float(rows[torch.arange(len(target)), torch.tensor(target)].sum())
+
+
+def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
+    exported: Path,
+    trained: LanguageModel,
+    tokenizer: Tokenizer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its own tasks on real examples; step zero_shot's rule for them is called harness."""
-    ours = make("entity-transformers", exported, entities="off")
-    examples = {
-        name: list(find_task(name).read(shared_data / find_task(name).dataset.folder, Ledger()))
-        for name in ("winogrande", "wsc273")
-    }
-    lines = (shared_data / "winogrande" / "dev.jsonl").read_text().splitlines()[:30]
-    rows = [json.loads(line) for line in lines]
-    by_name = {example.name: example for example in examples["winogrande"]}
-    chosen = {
-        "winogrande": [by_name[row["qID"]] for row in rows],
-        "wsc273": examples["wsc273"][:30],
-    }
-    schemas = [
-        {
-            "text": one.texts[0],
-            "pronoun": "[MASK]",  # which the file has in its place
-            "pronoun_loc": one.blank[0],
-            "options": list(one.options),
-            "label": one.label,
-        }
-        for one in chosen["wsc273"]
-        if one.blank is not None
+    """The package's own tasks on lines of examples.jsonl."""
+    sentence = "Anna asked the farmer because {} knew the way home."
+    rows = [
+        Example(f"{name}-{her}", "test", (sentence.format(her),), label, ("Anna", name), (26, end))
+        for name, label in (("the farmer", 1), ("Bob", 0), ("the old clerk", 1))
+        for her, end in (("She", 29), ("he", 28))
     ]
-    tasks = {
-        "winogrande": localise(
-            "winogrande_here", tmp_path, "validation", rows, "winogrande/default.yaml"
-        ),
-        "wsc273": localise("wsc273_here", tmp_path, "test", schemas, "wsc273/default.yaml"),
-    }
-    for name, task in tasks.items():
-        rule = list_rules(find_task(name))["harness"]
-        requests = [request for example in chosen[name] for request in rule(example)]
-        nats = score_requests(trained, encode_requests(requests, tokenizer), None, batch=8).nats
-        found, answers = evaluate(ours, tmp_path, task)
-        given = [float(answer[0]) for answer in answers]
-        assert given == pytest.approx((-nats).tolist(), rel=1e-5)
-        right = [
-            (a > b) == (example.label == 0)
-            for a, b, example in zip(given[::2], given[1::2], chosen[name], strict=True)
-        ]
+    lines = "".join(json.dumps({"task": "winobias"} | to_row(row)) + "\n" for row in rows)
+    (tmp_path / "pronouns.jsonl").write_text(lines)
+    monkeypatch.chdir(tmp_path)
+    folder = Path(harness.__file__).parent / "tasks"
+    ours = make("entity-transformers", exported, entities="off")
+    for task in ("pronoun_partial", "pronoun_refers"):
+        found, answers = evaluate(ours, folder, task)
+        expected = []
+        for row in rows:
+            text, (start, end) = row.texts[0], row.blank or (0, 0)
+            for option in row.options:
+                asked = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
+                if task == "pronoun_partial":
+                    asked = text[:start] + option, text[end:]
+                expected.append(score_plainly(trained, tokenizer, *asked))
+        assert [float(answer[0]) for answer in answers] == pytest.approx(expected, rel=1e-5)
+        pairs = zip(expected[::2], expected[1::2], rows, strict=True)
+        right = [(one >= other) == (row.label == 0) for one, other, row in pairs]
         assert found["acc,none"] == pytest.approx(sum(right) / len(right))
 
 

@@ -1,5 +1,5 @@
-"""Continuations scored with and without a memory, against zero-shot scores, the document reader,
-and one forward pass per token.
+"""Continuations scored with and without a memory, against the document reader and one forward pass
+per token.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.__main__ import main
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.tasks.zero_shot.scoring import Encoded, score_requests
 
 WINDOW = 12
 
@@ -33,20 +32,6 @@ def make_pair(length: int, wanted: int, seed: int, reads: bool) -> Pair:
     return Pair(tokens[:length], tokens[length:], known if reads else [0] * length)
 
 
-def encode(pairs: list[Pair]) -> tuple[Encoded, np.ndarray]:
-    """The same as zero-shot requests, which score with what was named before the last given
-    token.
-    """
-    lengths = [len(pair.given) + len(pair.wanted) for pair in pairs]
-    given = np.array([len(pair.given) for pair in pairs])
-    tokens = np.concatenate([[*pair.given, *pair.wanted] for pair in pairs]).astype(np.int32)
-    labels = np.concatenate([[*pair.entities, *(0 for _ in pair.wanted)] for pair in pairs])
-    offsets = np.cumsum([0, *lengths])
-    return Encoded(tokens, np.zeros_like(tokens), offsets, given, given - 1), labels.astype(
-        np.int32
-    )
-
-
 def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, memory: object):
     """Logits after a window of tokens, from one pass over them."""
     known = None if labels is None else torch.tensor([labels])
@@ -55,14 +40,24 @@ def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, m
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_pair_that_fits_is_scored_as_a_zero_shot_request(reads: bool) -> None:
+def test_a_pair_that_fits_is_scored_in_one_window(reads: bool) -> None:
+    """One forward pass per token, with the memory of what is given."""
     model = lively_model("gpt2e", window=WINDOW)
     shapes = [(4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (3, 2), (6, 4)]
     pairs = [make_pair(*shape, seed=i, reads=reads) for i, shape in enumerate(shapes)]
-    encoded, labels = encode(pairs)
-    nats = score_requests(model, encoded, labels if reads else None, batch=3).nats
     found = score_pairs(model, pairs, window=WINDOW, batch=4)
-    assert [one.log_probability for one in found] == pytest.approx((-nats).tolist(), rel=1e-5)
+    for pair, score in zip(pairs, found, strict=True):
+        tokens, labels, total = list(pair.given), list(pair.entities), 0.0
+        with torch.no_grad():
+            memory = model.start(1, max(labels))
+            if reads:
+                given = torch.tensor([tokens]), torch.tensor([labels])
+                _, memory = model.encode(Batch(*given), memory)
+            for token in pair.wanted:
+                logits = predict(model, tokens, labels if reads else None, memory)
+                total += float(torch.log_softmax(logits.double(), -1)[token])
+                tokens, labels = [*tokens, token], [*labels, 0]
+        assert score.log_probability == pytest.approx(total, rel=1e-5)
 
 
 @pytest.mark.parametrize("reads", [True, False])

@@ -39,9 +39,7 @@ lm:
   validate_every: 3
   warmup_steps: 1
 perplexity: {{stride: 32}}
-memory: {{sizes: [4, 8], width: 8, steps: 2, joint_size: 8, joint_steps: 1}}
 ner: {{hidden: 8, epochs: 1}}
-anomalies: {{steps: 2, documents: 2, passes: 2}}
 recall: {{documents: 128, distinct_documents: 128, test_documents: 20, width: 16}}
 report: {{bootstrap_samples: 100}}
 """

@@ -387,50 +387,6 @@ def make_tags() -> dict[str, Any]:
     }
 
 
-def make_anomalies() -> dict[str, Any]:
-    """The candidates of anomalies.json."""
-
-    def padded(share: float) -> dict[str, Any]:
-        score = {
-            "padded": 6.0 * share + 0.1 * (1 - share),
-            "real": 6.0,
-            "pad": 0.1,
-            "real_share": share,
-        }
-        shares = {"512": share / 2, "1024": share / 4}
-        return {
-            "dev": score,
-            "train": score | {"real": 5.0},
-            "train_running": 3.0,
-            "mean_length": 480.0,
-            "real_share": shares,
-        }
-
-    def passes(*losses: float) -> list[dict[str, Any]]:
-        return [
-            {"number": i, "train_loss": loss + 0.5, "dev_loss": loss}
-            for i, loss in enumerate(losses, start=1)
-        ]
-
-    trained = {"gpt2": (5.7, 0.9), "gpt2e": (5.68, 0.92), "gpt2e-literal": (6.8, 0.001)}
-    models = {
-        name: {"train_loss": loss, "dev_loss": loss, "context_gain": gain}
-        for name, (loss, gain) in trained.items()
-    }
-    anomalies = {
-        "padding": {"documents": padded(0.8), "sentences": padded(0.05)},
-        "validation-trains": {
-            "train_loss": 6.0,
-            "dev_loss": 6.2,
-            "passes": passes(4.0, 2.0, 0.7, 0.5),
-        },
-        "validation-seen": {"held_out": 6.9, "passes": passes(4.0, 1.5)},
-        "literal-block": {"unigram_entropy": 6.1, "models": models},
-    }
-    settings = {"documents": 4, "passes": 100, "seed": 1, "steps": 160, "window": 256}
-    return {name: {"settings": settings, **found} for name, found in anomalies.items()}
-
-
 def make_document() -> Document:
     """A document of three sentences with a nested mention and characters that HTML must escape."""
     text = """Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her the clockwork swan .
@@ -518,7 +474,6 @@ def make_files() -> dict[str, Any]:
         "corpus/alignment.json": make_alignment(),
         "passages/lambada_statistics.json": {"passages": 5153, "bad": {}},
         "passages/lambada_tags.json": make_tags(),
-        "anomalies/anomalies.json": {"candidates": make_anomalies()},
     }
 
 

@@ -111,8 +111,8 @@ def test_a_model_is_measured_where_it_has_rows(full: Results) -> None:
 
 
 def test_a_step_s_own_models_are_not_the_study_s(empty: Study) -> None:
-    """A row of anomalies is called gpt2 as well, and is another model."""
-    row = Row("anomalies", "loss", 1.0, "dev", model="gpt2", seed=1)
+    """A row of recall is called gpt2 as well, and is another model."""
+    row = Row("recall", "accuracy", 1.0, "dev", model="gpt2", seed=1)
     assert replace(empty(), frame=Frame([row])).trained == ()
 
 

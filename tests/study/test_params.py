@@ -146,9 +146,6 @@ def test_the_paper_is_the_root_study() -> None:
         ("recall", "heads", 3, "width 64 is not divisible by heads 3"),
         ("recall", "windows", 1, r"recall\.windows: .* \(value: 1\)"),
         ("corpus", "format", "conll", r"corpus\.format: .*'conll'"),
-        ("anomalies", "candidates", ["magic"], r"anomalies\.candidates\.0: .*'magic'"),
-        ("anomalies", "candidates", ["padding", "padding"], "candidates must not repeat"),
-        ("anomalies", "passes", 0, r"anomalies\.passes: .* \(value: 0\)"),
     ],
 )
 def test_a_bad_value_names_file_key_and_value(
@@ -201,7 +198,7 @@ def test_a_section_that_no_step_reads_may_be_left_out(values: dict[str, Any]) ->
     values["study"]["steps"] = ["corpus", "lm", "perplexity", "report"]
     del values["recall"], values["ner"], values["lambada"]
     params = parse(values, "x")
-    assert params.has("anomalies")
+    assert params.has("probe")
     assert not params.has("recall")
     assert "recall" not in params.model_dump()
     with pytest.raises(ParamsError, match=r"recall\.seeds is asked for, but the study has no"):

@@ -261,7 +261,7 @@ def test_a_changed_file_of_the_users_changes_the_digest(tmp_path: Path) -> None:
 def test_a_step_that_is_not_named_is_not_planned() -> None:
     values = read_study()
     values["study"]["steps"] = ["corpus", "lm", "perplexity"]
-    for section in ("lambada", "recall", "anomalies", "ner", "probe", "embeddings", "report"):
+    for section in ("lambada", "recall", "ner", "probe", "embeddings", "report"):
         del values[section]
     params = parse(values, "x")
     per_run = {

@@ -126,7 +126,7 @@ BAD = [
     ("lm: {heads: 5}", r"width 768 is not divisible by heads 5"),
     (
         "study: {steps: [corpus, lm, rumour]}",
-        r"study\.steps: 'rumour', expected steps of analogies, anomalies",
+        r"study\.steps: 'rumour', expected steps of analogies, cache",
     ),
     ("root: .", r"root: '\.', but it comes from base: leave it out"),
 ]

@@ -70,7 +70,7 @@ def test_every_data_file_of_the_package_is_named_by_a_step() -> None:
     others = {
         path
         for path in PACKAGE.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc") and path.name != "py.typed"
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".yaml") and path.name != "py.typed"
     }
     assert others == named
 
@@ -87,7 +87,6 @@ def test_every_number_s_code_is_of_some_step() -> None:
         "encode.document",
         "encode.watched",
         "tasks.demo",
-        "tasks.memory.entity_reader",
-        "tasks.memory.remember",
+        "tasks.remember",
         "train.trainer",
     }

@@ -14,8 +14,7 @@ from tiny import lively_model, tiny_corpus, tiny_entry
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.tasks import cache
-from entity_transformers.tasks.memory.entries import Text
-from entity_transformers.tasks.memory.groups import group_tokens
+from entity_transformers.tasks.groups import Text, group_tokens
 from entity_transformers.tasks.mentions import (
     FAR,
     Scored,

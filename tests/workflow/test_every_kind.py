@@ -20,9 +20,9 @@ from entity_transformers.study.steps import STEPS as PLANNED
 
 pytestmark = pytest.mark.slow
 STEPS = (
-    "corpus", "passages", "search", "lm", "perplexity", "pseudo_perplexity", "lambada", "cache",
-    "lambada_cache", "mentions", "short_windows", "capacity", "analogies", "excerpts",
-    "embeddings", "similarity", "probe", "calibration", "ner", "report",
+    "corpus", "passages", "lm", "perplexity", "pseudo_perplexity", "lambada", "cache",
+    "mentions", "short_windows", "capacity", "analogies", "excerpts",
+    "embeddings", "similarity", "probe", "ner", "report",
 )  # fmt: skip
 TINY = {
     "corpus": {"sample_words": 12000},
@@ -42,7 +42,6 @@ TINY = {
         "fasttext": {"epochs": 1, "buckets": 1000},
         "glove": {"epochs": 2},
     },
-    "search": {"factors": [0.5, 1.0], "steps": 2},
     "perplexity": {"stride": 32},
     "mentions": {"caches": [4, 8], "tokens": 200},
     "short_windows": {"sizes": [16, 32], "caches": [8]},

@@ -127,8 +127,8 @@ def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
         ("run.max_minutes", 5.0, ""),
         ("corpus.nested_mentions", "innermost", "corpus"),
         ("lambada.path", "x", "passages lambada"),
-        ("lm.learning_rate", "3e-3", "lm anomalies"),
-        ("kinds.gpt2e.memory_write", "mean", "lm@gpt2e-1 anomalies recall"),
+        ("lm.learning_rate", "3e-3", "lm"),
+        ("kinds.gpt2e.memory_write", "mean", "lm@gpt2e-1 recall"),
         ("models.gpt2e.memory_gradient_windows", 1, "lm@gpt2e-1 report"),
         ("similarity.groups", {"nouns": ["NN"]}, "perplexity embeddings similarity"),
         ("ner.hidden", 9, "ner"),
@@ -178,14 +178,6 @@ def test_other_rows_of_recall_retrain_none_of_the_old_ones(study: Path, changed:
     changed("recall.models", rows | {"keys-gradient": {"kind": "gpt2e", "labels": "gold"}})
     trained = {job for job in planned(study) if job.startswith("train_recall")}
     assert trained == {"train_recall keys-gradient-1"}
-
-
-@pytest.mark.parametrize("candidates", [[], ["validation-seen", "padding"]])
-def test_another_list_of_candidates_retrains_none_of_the_old_ones(
-    study: Path, changed: Change, candidates: list[str]
-) -> None:
-    changed("anomalies.candidates", candidates)
-    assert rules(planned(study)) == {"gather_anomalies"} | rules_of("report")
 
 
 def test_a_bad_value_stops_before_any_rule(study: Path, changed: Change) -> None:
@@ -392,8 +384,8 @@ def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) 
 
 READS_WORDS = """
 study:
-  steps: [corpus, passages, lm, perplexity, lambada, embeddings, similarity, probe, calibration,
-    cache, memory, ner, report]
+  steps: [corpus, passages, lm, perplexity, lambada, embeddings, similarity, probe, cache, ner,
+    report]
 models: {gpt2: null, lstm: null}
 """
 HOSTILE = (

@@ -1,4 +1,4 @@
-"""Step examples: labelled examples of the tasks that zero_shot and transfer read.
+"""Step examples: labelled examples of the tasks that transfer reads.
 
 in:  the tasks' files, local or downloaded
 out: results/examples/: examples.jsonl, counts

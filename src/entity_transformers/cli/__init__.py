@@ -67,7 +67,7 @@ TOOLS = {
         "resolve", "find coreference chains in a text, and write it for a study", group=_CORPORA
     ),
     "fetch-tasks": Command(
-        "examples", "download the files of tasks for zero_shot and transfer", group=_CORPORA
+        "examples", "download the files of tasks for transfer", group=_CORPORA
     ),
     "inspect-overlap": Command(
         "corpus",

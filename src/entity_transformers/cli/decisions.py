@@ -15,7 +15,7 @@ from entity_transformers.tasks.decisions.training import (
     name_labels,
     read_stories,
 )
-from entity_transformers.tasks.memory.training import cut_documents
+from entity_transformers.tasks.groups import cut_documents
 
 
 def score_decisions(

@@ -12,8 +12,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.freed import give_back
 from entity_transformers.study.params import Params
 from entity_transformers.tasks.cache import choose_all
-from entity_transformers.tasks.memory.groups import group_tokens
-from entity_transformers.tasks.memory.training import cut_documents
+from entity_transformers.tasks.groups import cut_documents, group_tokens
 from entity_transformers.tasks.mentions import (
     Scored,
     count_entities,

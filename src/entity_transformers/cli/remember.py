@@ -11,7 +11,7 @@ from typing import Annotated, cast
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from entity_transformers import runtime
-from entity_transformers.artifacts import read_arrays, read_json, read_tokenizer
+from entity_transformers.artifacts import read_json, read_tokenizer
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.pieces import join_parts, slice_document
@@ -19,10 +19,8 @@ from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.registry import load_model
-from entity_transformers.resolve.base import Resolver
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.tasks.memory.entity_reader import EntityReader
-from entity_transformers.tasks.memory.remember import RememberingReader, TrainedPointer
+from entity_transformers.tasks.remember import EntityReader
 
 SAMPLE = Path("studies/sample/results")
 SHOWN = 8
@@ -33,9 +31,9 @@ WIDTH = 60
 def remember(
     book: Annotated[Path, Flag("a text, or a corpus in any format", "FILE", positional=True)],
     results: Annotated[
-        Path, Flag("of a study with a memory; left out: the sample's", "FOLDER")
+        Path, Flag("of a study whose models have a pointer; left out: the sample's", "FOLDER")
     ] = SAMPLE,
-    model: Annotated[str, Flag("of that study, left out: its GPT2", "NAME")] = "gpt2",
+    model: Annotated[str, Flag("of that study, of a kind with a pointer")] = "gpt2-pointer",
     seed: int = 1,
     words: Annotated[
         PositiveInt | None, Flag("read so many words of its first document; left out: all")
@@ -45,13 +43,27 @@ def remember(
     temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.8,
     resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
 ) -> None:
-    """Read a text with a model and its memory, the model's own (kind gpt2-pointer or gpt2e-pointer)
-    or one that step memory trained for it: who is known, when last seen, what may come next, and a
-    text that goes on.
+    """Read a text with a model that has an entity pointer (kind gpt2-pointer or gpt2e-pointer): who
+    is known, when last seen, what may come next, and a text that goes on.
     """
     document = _read(book, words)
-    reader, memory = _make_reader(results, model, seed, make_resolver(resolver), document)
-    _show_known(reader, document, memory, known)
+    lm = results / "lm" / model / str(seed)
+    config = read_json(lm / "config.json") if (lm / "config.json").is_file() else {}
+    if config.get("entity_output") != "pointer":
+        raise FileNotFoundError(
+            f"{lm}: no model with an entity pointer there: run a study that has one"
+            " (studies/pointer), or name another --results, --model or --seed"
+        )
+    loaded = load_model(lm, KINDS[config["model_type"]], runtime.start("auto", 1, seed))
+    tokenizer = read_tokenizer(results / "corpus" / "tokenizer.json")
+    reader = EntityReader(
+        cast(GPT2Pointer, loaded),
+        tokenizer,
+        make_resolver(resolver),
+        document,
+        config["n_positions"],
+    )
+    _show_known(reader, document, f"{config['pointer_forms']} forms each", known)
     print("\nnext       with memory  without")
     for guess in reader.guess(SHOWN):
         print(f"{guess.text!r:10} {100 * guess.p:10.2f} % {100 * guess.alone:6.2f} %")
@@ -63,39 +75,7 @@ def remember(
     sys.stdout.flush()
 
 
-def _make_reader(
-    results: Path, model: str, seed: int, resolver: Resolver, document: Document
-) -> tuple[RememberingReader, str]:
-    """The reader of the document, and its memory in words."""
-    device = runtime.start("auto", 1, seed)
-    lm = results / "lm" / model / str(seed)
-    config = read_json(lm / "config.json") if (lm / "config.json").is_file() else {}
-    kind, tokenizer = config.get("model_type"), results / "corpus" / "tokenizer.json"
-    if config.get("entity_output") == "pointer":
-        loaded = load_model(lm, KINDS[str(kind)], device)
-        own = EntityReader(
-            cast(GPT2Pointer, loaded),
-            read_tokenizer(tokenizer),
-            resolver,
-            document,
-            config["n_positions"],
-        )
-        return own, f"{config['pointer_forms']} forms each"
-    pointer = results / "memory" / model / str(seed) / "pointer.safetensors"
-    if not pointer.is_file():
-        raise FileNotFoundError(
-            f"{pointer}: no memory there: make sample, or run a study with step memory"
-            " (studies/memory-gold) or a model with a pointer (studies/pointer), or name another"
-            " --results, --model or --seed"
-        )
-    arrays, facts = read_arrays(pointer)
-    kept = TrainedPointer.of(arrays, facts)
-    plain = load_model(lm, KINDS[facts["kind"]], device)
-    reader = RememberingReader(plain, kept, read_tokenizer(tokenizer), resolver, document)
-    return reader, f"{facts['size']:,} entries, {facts['policy']}"
-
-
-def _show_known(reader: RememberingReader, document: Document, memory: str, most: int) -> None:
+def _show_known(reader: EntityReader, document: Document, memory: str, most: int) -> None:
     """Counts in a line, then the ``most`` entities that were mentioned last."""
     entities = reader.known()
     print(

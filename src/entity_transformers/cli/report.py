@@ -172,7 +172,6 @@ def gather(params: Params, results: Path) -> Results:
         recall=_complete_recall(params) if "recall" in steps else {},
         groups=params.similarity.groups if "similarity" in steps else {},
         nesting=params.corpus.nested_mentions,
-        chains=params.memory.labels if "memory" in steps else "gold",
         passages=params.lambada.text if "passages" in params.study.steps else "original",
         pictures=parse_pictures(read_json(pictures), str(pictures)),
         manifest=_manifest(params, results),

@@ -26,7 +26,7 @@ from entity_transformers.tasks.decisions.training import (
     score_shift,
     shift_loss,
 )
-from entity_transformers.tasks.memory.training import cut_documents
+from entity_transformers.tasks.groups import cut_documents
 
 WHOLE = 10**6
 """Longer than any mention: SetLM knows no lengths."""

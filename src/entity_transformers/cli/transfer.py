@@ -33,14 +33,14 @@ from entity_transformers.study.steps.transfer import Recipe, TransferParams, fit
 from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import Finetuned, keep_layers
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs
+from entity_transformers.tasks.transfer.judging import GROUPED, Decisions, pair_versions
+from entity_transformers.tasks.transfer.judging import judge as judge_groups
 from entity_transformers.tasks.transfer.training import (
     Finetuning,
     judge,
     measure_loss,
     predict,
 )
-from entity_transformers.tasks.zero_shot.judging import GROUPED, Decisions, pair_versions
-from entity_transformers.tasks.zero_shot.judging import judge as judge_groups
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import TrainingStopped, caught_signals

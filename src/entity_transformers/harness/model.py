@@ -23,8 +23,7 @@ from entity_transformers.corpus.encoding import spelled_out
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.resolve.registry import check_causal, make_resolver
-from entity_transformers.tasks.zero_shot.requests import Request
-from entity_transformers.tasks.zero_shot.scoring import encode_requests, find_labels
+from entity_transformers.tasks.transfer.chains import find_chains
 
 NAME = "entity-transformers"
 MODES = ("on", "off", "shuffled")
@@ -209,16 +208,11 @@ class EntityTransformer(TemplateLM):
         asked = [text for text in dict.fromkeys(texts) if text.strip()]
         if self.entities == "off" or not asked:
             return {}
-        requests = [Request(text, 0) for text in asked]
-        encoded = encode_requests(requests, self._encoder)
-        labels, shuffled = find_labels(requests, encoded, self.resolver, SEED)
-        chosen = shuffled if self.entities == "shuffled" else labels
-        # each begins with <|endoftext|>, which the harness does not put before a text
-        parts = zip(encoded.offsets[:-1] + 1, encoded.offsets[1:], strict=True)
-        return {
-            text: chosen[start:end].tolist()
-            for text, (start, end) in zip(asked, parts, strict=True)
-        }
+        with spelled_out(self._encoder):
+            encoded = self._encoder.encode_batch(asked, add_special_tokens=False)
+        ends = [[end for _, end in one.offsets] for one in encoded]
+        chains = find_chains(self.resolver, self.entities == "shuffled", SEED)
+        return dict(zip(asked, chains(asked, ends), strict=True))
 
 
 def _stop_at(stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> Callable[..., Tensor]:

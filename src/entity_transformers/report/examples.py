@@ -45,7 +45,7 @@ def build_examples(results: Results) -> Table:
         title="The tasks' examples",
         columns=("Task", "Shape", "train", "dev", "test", "Left out", "Licence"),
         rows=tuple(map(row, conditions)),
-        measures="Tasks with labels: what fine-tuning and zero-shot heuristics are tried on.",
+        measures="Tasks with labels: what fine-tuning is tried on.",
         note=(
             "Splits are ours where the authors publish no labels of their test, or no split at all:"
             " docs/transfer.md. Left out: could not be read."

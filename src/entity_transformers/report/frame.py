@@ -3,8 +3,8 @@
     step,model,seed,split,condition,measure,value,count
 
 step, model, seed   what was run; model and seed are empty where a number belongs to the whole study
-                    (statistics of the corpus, LAMBADA's target words). In steps recall and
-                    anomalies a model is an entry of the step's own section of params.yaml
+                    (statistics of the corpus, LAMBADA's target words). In step recall a
+                    model is an entry of the step's own section of params.yaml
 split               the text that was scored: train, dev, test, test2; ``total`` is all of a corpus;
                     ``lambada`` the passages of that step; empty where no split was read
 condition           what a number is further about: ``key=value`` pairs joined by "/", the keys in

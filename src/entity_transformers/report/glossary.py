@@ -19,10 +19,6 @@ QUESTION = (
     "The question is whether the memory makes a better language model, and whether the entities are"
     f" the reason. {_LOSS}"
 )
-SIZES = (
-    "The question is what a memory of so many earlier tokens should keep to predict the next one:"
-    f" the latest, or what is named; and whether it must know who is who. {_LOSS}"
-)
 ROLES = {
     "proposed": "the model under test",
     "baseline": "what it is compared with",
@@ -52,7 +48,7 @@ def write_about(results: Results) -> tuple[str, ...]:
     kinds = {entry.kind.name for entry in results.entries}
     if "gpt2e" in kinds:
         return GPT2E, QUESTION
-    return (SIZES if "memory" in results.steps else _LOSS,)
+    return (_LOSS,)
 
 
 def write_glossary(results: Results) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,6 @@ from entity_transformers.report.capacity import say_capacity
 from entity_transformers.report.cells import Number
 from entity_transformers.report.decisions import say_decisions
 from entity_transformers.report.differences import compare, judged_split
-from entity_transformers.report.memory_headline import say_best
 from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
 from entity_transformers.report.setlm import say_setlm
@@ -26,7 +25,6 @@ def write_headline(results: Results) -> tuple[str, ...]:
     if not results.tests_a_model:
         said = (
             *_say_range(results),
-            *say_best(results),
             *say_tasks(results),
             *say_decisions(results),
             *say_setlm(results),

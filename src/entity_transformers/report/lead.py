@@ -12,7 +12,6 @@ from entity_transformers.report.results import Results, has_entities, write_labe
 
 LEADS = (
     "differences",
-    "memory",
     "mentions",
     "transfer_scores",
     "scaling",

@@ -169,7 +169,7 @@ def build_models(results: Results) -> Table:
         rows=tuple(row(model) for model in results.measured(STEP)),
         measures=(
             "Labels: the layer of entity labels that the model is trained on, and that it reads in"
-            " table 2, the probe and the calibration where entities are on; in table 4 every model"
+            " table 2 and the probe where entities are on; in table 4 every model"
             " reads the gold layer, in tables 3 and 5 none."
             " Controls are GPT2E trained without labels (unlabelled), with labels permuted among a"
             " document's mentions (shuffled) or without a label on first mentions (first-only), and"

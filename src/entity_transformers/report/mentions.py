@@ -32,6 +32,7 @@ GROUPS = {
     ("sort", "pronoun"): "Later: pronouns",
     ("sort", "description"): "Later: descriptions",
 }
+DISTANCES = tuple(str(2**power) for power in range(18))
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
 
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.colours import INK, PALETTE, choose_colours
-from entity_transformers.report.memory_figures import DISTANCES, FEWEST
 from entity_transformers.report.mentions import (
+    DISTANCES,
     LABELS,
     STEP,
     Place,
@@ -25,6 +25,9 @@ from entity_transformers.report.mentions import (
     list_readings,
 )
 from entity_transformers.report.results import Results, write_label
+
+FEWEST = 100
+"""Tokens below which a distance is not drawn."""
 
 
 def draw_sizes(results: Results) -> Figure | None:

@@ -34,7 +34,6 @@ PARAMETERS = 117_000_000  # section 4.1, GPT2-small
 VOCABULARY = 50_257  # of GPT2's byte-pair encoder, which section 4.1 takes; not printed
 
 WORDS = {"train": 1_300_000, "test": 170_000}  # section 4.2: "over 1.3 million" and "170 thousand"
-CONLL_DOCUMENTS = 2_802  # of the training split; CoNLL-2012's own count, the paper prints none
 CHAINS = {
     "train": 35_143,
     "test": 4_532,

@@ -67,7 +67,6 @@ class Results:
     recall    section recall.models: the rows of synthetic recall, as params.yaml has them
     groups    section similarity.groups: the tags of each part of speech
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
-    chains    the layer of labels that step memory's chains are of (memory.labels)
     passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
     pictures  pictures.json
     paper     do the paper's numbers stand beside ours?
@@ -83,7 +82,6 @@ class Results:
     recall: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nesting: str = "outermost"
-    chains: str = "gold"
     passages: str = "original"
     pictures: Pictures = field(default_factory=Pictures)
     manifest: Mapping[str, Any] = field(default_factory=dict)

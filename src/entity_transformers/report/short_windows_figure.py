@@ -6,8 +6,8 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.colours import INK, PALETTE
-from entity_transformers.report.memory_figures import DISTANCES, FEWEST
-from entity_transformers.report.mentions import Place, list_gains
+from entity_transformers.report.mentions import DISTANCES, Place, list_gains
+from entity_transformers.report.mentions_figure import FEWEST
 from entity_transformers.report.results import Results
 from entity_transformers.report.short_windows import Reading, at, list_readings
 

@@ -38,7 +38,6 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
     "controls": ("Against", "Entities", "Difference", "Verdict"),
     "overview": ("System", "Year", "Parameters", "Bits per byte", "NER F1"),
     "scaling": ("Model", "Parameters", "Tokens", "Bits per byte", "LAMBADA accuracy"),
-    "memory": ("Model", "Window", "Entries", "What they are", "Loss", "Against recent"),
     "table2": ("Process", "Model", "Entities", "PPL", "Paper PPL", "Loss"),
     "table3": ("Model", "Paper PPL", "Last word PPL", "Last word accuracy"),
 }

@@ -123,7 +123,7 @@ def _explain(chains: bool, tagged: bool, named: bool) -> Iterator[str]:
     if not named:
         yield "No table 5: some split has no named_entities."
     yield "No table 3: LAMBADA is a text of its own (steps passages and lambada)."
-    yield "No recall, no anomalies: they are not about this text (steps recall and anomalies)."
+    yield "No recall: it is not about this text (step recall)."
 
 
 def _doubt(tested: int, usual: int, window: int) -> Iterator[str]:

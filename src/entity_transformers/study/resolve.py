@@ -30,7 +30,6 @@ NAMED = (
     "models",
     "kinds",
     "recall.models",
-    "anomalies.models",
     "transfer.variants",
     "similarity.groups",
     "probe.groups",

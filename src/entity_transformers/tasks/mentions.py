@@ -25,9 +25,14 @@ from entity_transformers.freed import drop_pages, give_back
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import THETAS, CacheScores, Choice, mix, recall_targets
-from entity_transformers.tasks.memory.entries import Text, find_mentions
-from entity_transformers.tasks.memory.groups import PLACES, Groups, average_groups
-from entity_transformers.tasks.memory.training import find_layer
+from entity_transformers.tasks.groups import (
+    PLACES,
+    Groups,
+    Text,
+    average_groups,
+    find_layer,
+    find_mentions,
+)
 
 FAR = "far"
 """The tokens of later mentions whose entity was last mentioned more than a window before."""

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
+from torch.nn import functional
 from trainings import gradients, make_training, weights
 from transformers import AutoModelForCausalLM
 
@@ -23,6 +24,7 @@ from entity_transformers.models.base import Batch
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.pointer.loss import sum_mixture
 from entity_transformers.models.pointer.pointer import (
+    AGES,
     COUNTS,
     NOTHING,
     Copies,
@@ -32,7 +34,6 @@ from entity_transformers.models.pointer.pointer import (
     mix_all,
     unpack,
 )
-from entity_transformers.tasks.memory.pointer import Facts, Pointer
 from entity_transformers.tasks.perplexity import score_corpus
 
 KINDS = ("gpt2-pointer", "gpt2e-pointer")
@@ -235,19 +236,12 @@ def test_the_loss_in_strips_is_that_of_the_logits() -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_gate_and_attention_are_those_of_step_memorys_pointer() -> None:
+def test_gate_and_attention_are_those_of_the_formula() -> None:
     """With one form of one token for each entity and nothing read of any."""
     torch.manual_seed(1)
-    step, states = Pointer(16, 8), torch.randn(5, 16)
-    for parameter in step.parameters():
+    own, states = EntityPointer(16, 8, 1, rate=1.0), torch.randn(5, 16)
+    for parameter in own.parameters():
         torch.nn.init.normal_(parameter)
-    own = EntityPointer(16, 8, 1, rate=1.0)
-    with torch.no_grad():
-        for name in ("query.weight", "key.weight", "model.weight", "model.bias", "seen", "count"):
-            own.get_parameter(name).copy_(step.get_parameter(name))
-        own.rank.zero_()
-        step.match.zero_()
-        step.age.zero_()
     model = lively(pointer_forms=1)
     memory = model.start(1, 3)
     memory.keys.normal_()
@@ -256,12 +250,14 @@ def test_gate_and_attention_are_those_of_step_memorys_pointer() -> None:
     memory.read[0] = 100
     memory.forms[0, 1:, 0, 0] = torch.tensor([7, 8, 9])
     copies = own(states[None], torch.full((1, 8), 30), memory)
-    age = (100 - memory.seen[0, 1:]).int().expand(5, 3)
-    there, none = torch.ones(5, 3, dtype=torch.bool), torch.zeros(5, 3, dtype=torch.int32)
-    facts = Facts(there, none, age, memory.count[0, 1:], none)
-    share, shares = step(states, memory.keys[0, 1:], facts)
-    torch.testing.assert_close(copies.share[0], share)
-    torch.testing.assert_close(copies.shares[0], shares)
+    like, keys = (functional.layer_norm(x, (16,)) for x in (states, memory.keys[0, 1:]))
+    scores = (like @ own.query.weight.T) @ (keys @ own.key.weight.T).T / 8**0.5
+    scores = scores + own.seen[bucket(100 - memory.seen[0, 1:], AGES)]
+    scores = scores + own.count[bucket(memory.count[0, 1:], COUNTS)] + own.rank
+    alone = own.model(like)
+    expected = torch.cat([alone, scores], 1).log_softmax(1)
+    torch.testing.assert_close(copies.share[0], expected[:, 0])
+    torch.testing.assert_close(copies.shares[0], expected[:, 1:])
     assert copies.tokens[0].tolist() == [[7, 8, 9]] * 5
 
 

@@ -1,4 +1,4 @@
-"""Tasks of examples with labels (transfer and zero-shot): each module here that has ``TASKS`` reads
+"""Tasks of examples with labels (step transfer): each module here that has ``TASKS`` reads
 some. Like a corpus' format a task is found by lying here; nothing else lists it.
 """
 

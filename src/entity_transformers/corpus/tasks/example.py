@@ -1,6 +1,6 @@
-"""What every reader of a task returns and the steps zero_shot and transfer read: one example.
+"""What every reader of a task returns and step transfer reads: one example.
 
-Five shapes, those of GPT-1's figure 1 and of its zero-shot heuristics:
+Five shapes, those of GPT-1's figure 1, and that of a pronoun:
 
 classification  one text, a label
 entailment      premise and hypothesis, a label

@@ -56,8 +56,8 @@ class Copies(NamedTuple):
 
 
 class EntityPointer(nn.Module):
-    """Q, K, u, v, b, c, r, d: all that is learnt, or by the names of step memory's pointer: query,
-    key, model, seen, count, rank, match.
+    """Q, K, u, v, b, c, r, d: all that is learnt, by its names query, key, model, seen, count, rank
+    and match.
 
     ``rate``: all are so many times what the optimizer sees, and so learn as much faster than the
     model's weights, whose rate is theirs.

@@ -9,7 +9,7 @@ from entity_transformers.study.steps.base import Step
 
 __all__ = ["METHOD", "STEPS", "Step"]
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
-LAST = ("ner", "recall", "anomalies", "report")  # any others stand between
+LAST = ("ner", "recall", "report")  # any others stand between
 METHOD = (*FIRST, *LAST)
 """The steps of the method: the report of a study tells which of these it leaves out."""
 

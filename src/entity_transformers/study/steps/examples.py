@@ -1,5 +1,5 @@
-"""Step examples (beyond the paper): the examples of the tasks that steps zero_shot and transfer
-read, as GPT-1's paper has them.
+"""Step examples (beyond the paper): the examples of the tasks that step transfer reads, as GPT-1's paper
+has them.
 """
 
 from __future__ import annotations

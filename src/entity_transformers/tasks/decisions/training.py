@@ -26,7 +26,13 @@ from entity_transformers.resolve.registry import follow_from_text
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.decisions.decider import Decider, Parts, normalise
 from entity_transformers.tasks.decisions.story import Layout, Story, lay_out, tell_story
-from entity_transformers.tasks.memory.training import PARTS, ROWS, WARMUP, find_layer
+from entity_transformers.tasks.groups import find_layer
+
+ROWS = 256
+"""Predictions that are made at once."""
+PARTS = 4
+"""Parts of so many predictions, of any documents, in a training step."""
+WARMUP = 0.1
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from entity_transformers.corpus.tasks import Task
 from entity_transformers.study.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs
-from entity_transformers.tasks.zero_shot.judging import correlate
+from entity_transformers.tasks.transfer.judging import correlate
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,

@@ -1,4 +1,4 @@
-"""From scores to decisions, and what these are worth: accuracy, Matthews' correlation, GAP's F1."""
+"""What decisions are worth: accuracy, Matthews' correlation, GAP's F1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 @dataclass(frozen=True)
 class Decisions:
-    """Of E examples by one rule: which option was chosen, int64 [E], is it right, bool [E]."""
+    """Of E examples: which option was chosen, int64 [E], is it right, bool [E]."""
 
     examples: Sequence[Example]
     chosen: np.ndarray
@@ -30,34 +30,6 @@ class Decisions:
         return np.array(
             [e.label == c for e, c in zip(self.examples, self.chosen.tolist(), strict=True)], bool
         )
-
-
-def choose_options(examples: Sequence[Example], scores: np.ndarray) -> Decisions:
-    """The option with the highest score; ``scores`` are those of all options of all examples, one
-    after the other. Of equal ones the first.
-    """
-    counts = np.array([max(2, len(example.options)) for example in examples])
-    ends = np.cumsum(counts)
-    chosen = [
-        int(scores[end - count : end].argmax()) for end, count in zip(ends, counts, strict=True)
-    ]
-    return Decisions(examples, np.array(chosen, np.int64))
-
-
-def find_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
-    """The threshold above which calling an example 1 gives the highest Matthews correlation; of
-    equal ones the lowest. Half-way between two neighbouring scores.
-    """
-    order = np.argsort(scores, kind="stable")
-    ranked, truth = scores[order], labels[order].astype(np.float64)
-    middle = (ranked[1:] + ranked[:-1]) / 2
-    hits = truth.sum() - np.cumsum(truth)[:-1]
-    false = (1 - truth).sum() - np.cumsum(1 - truth)[:-1]
-    found = correlate(hits, false, truth.sum() - hits, (1 - truth).sum() - false)
-    usable = ranked[1:] > ranked[:-1]
-    if not usable.any():
-        raise ValueError("all scores are equal: no threshold tells the examples apart")
-    return float(middle[np.where(usable, found, -np.inf).argmax()])
 
 
 def correlate(

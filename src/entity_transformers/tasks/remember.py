@@ -1,14 +1,14 @@
-"""A text goes in, its entities are found as it is read, and a model that remembers them writes on.
+"""A text goes in, its entities are found as it is read, and a model with an entity pointer of its
+own (kinds gpt2-pointer and gpt2e-pointer) writes on.
 
-The pointer is one of step memory, which was trained with a memory of some policy and size. What is
-written is read like the rest: its words go through the resolver, and a mention enters the memory
-once it is known (`entries.find_mentions`). A new token is predicted from the last window of tokens.
-Dimensions: T tokens read so far, W the model's width, V the vocabulary.
+What is written is read like the rest: its words go through the resolver, and a mention enters the
+memory once it is known, as late as the model's labels lag.
+Dimensions: N tokens read so far, <|endoftext|> first, V the vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -22,39 +22,13 @@ from entity_transformers.corpus.alignment import align_split, word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.splitting import WordSplitter
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.base import Batch
+from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.resolve.base import Resolver, resolve
-from entity_transformers.tasks.cache import read_documents
-from entity_transformers.tasks.memory.entries import (
-    KEPT,
-    POLICIES,
-    Entries,
-    Mention,
-    Text,
-    find_mentions,
-)
-from entity_transformers.tasks.memory.pointer import Pointer
-from entity_transformers.tasks.memory.training import find_facts
+from entity_transformers.tasks.groups import Mention, find_mentions
 
-
-@dataclass(frozen=True)
-class TrainedPointer:
-    """A pointer and the memory that it was trained with; ``window``: of the model's reading."""
-
-    pointer: Pointer
-    policy: str
-    size: int
-    forms: int
-    window: int
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> TrainedPointer:
-        """What step memory kept: the pointer's weights, and what it says of its memory."""
-        size, width = arrays["query.weight"].shape
-        pointer = Pointer(width, size)
-        pointer.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
-        about = (facts[name] for name in ("policy", "size", "forms", "window"))
-        return cls(pointer.eval().requires_grad_(False), *about)
+ROOM = 256
+"""Entities that the memory has room for at first, and by how many it grows."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +52,25 @@ class Guess:
     alone: float
 
 
-class RememberingReader:
-    """A model, a pointer and a causal resolver in the course of one document.
+class EntityReader:
+    """The model and a causal resolver in the course of one document, in windows of ``window``
+    tokens. Where the resolver has thought better of a mention, the windows from there on are read
+    again.
 
-    A resolver that reads on, or a document without words, raises ValueError.
+    A model without a pointer, a resolver that reads on, or a document without words raises
+    ValueError.
     """
 
     def __init__(
         self,
-        model: LanguageModel,
-        trained: TrainedPointer,
+        model: GPT2Pointer,
         tokenizer: Tokenizer,
         resolver: Resolver,
         document: Document,
+        window: int,
     ) -> None:
+        if getattr(model, "pointer", None) is None:
+            raise ValueError(f"{type(model).__name__} has no entity pointer: name another model")
         if not resolver.causal:
             raise ValueError(
                 f"resolver {resolver.name} reads on before it decides, which writing can't: take"
@@ -99,20 +78,16 @@ class RememberingReader:
             )
         if not document.words:
             raise ValueError(f"{document.id}: no words to read")
-        self.model, self.trained, self.resolver = model, trained, resolver
+        self.model, self.resolver, self.window = model, resolver, window
         self.tokenizer, self.splitter = tokenizer, WordSplitter()
         self.document = document
         corpus = align_split(
             [document], tokenizer, split="train", policy="outermost", spacing="natural"
         )
-        self.inputs = corpus.tokens.astype(np.int64)  # <|endoftext|> and the T tokens
+        self.inputs = corpus.tokens.astype(np.int64)
         self.words = corpus.words[1:].astype(np.int64)
         self.read = len(self.words)
-        reads = {"window": trained.window, "stride": trained.window, "batch": 1}
-        with torch.inference_mode():
-            states, _ = next(read_documents(model, corpus, **reads))
-        self.states = states.half().cpu()
-        self.last = self._encode_last()
+        self.windows: list[tuple[np.ndarray, Any]] = []  # labels read, and the state after them
         self.mentions = self._find_mentions()
 
     def known(self) -> list[Known]:
@@ -134,32 +109,51 @@ class RememberingReader:
         ]
 
     def _held(self) -> set[int]:
-        """The tokens that the memory holds for what is named, recent ones among them."""
-        kept, now = self.trained, len(self.words)
-        name = kept.policy.removeprefix("half-")
-        if name not in KEPT:
-            return set()
-        size = kept.size // 2 if name != kept.policy else kept.size
-        return set(
-            KEPT[name](self._text(), size, kept.forms, 0).between(now, now + 1).where.tolist()
-        )
+        """The first tokens of the mentions that the memory holds: all that have been known for as
+        long as the model's labels lag, and are short enough to be kept.
+        """
+        config, now = self.model.module.config, len(self.inputs)
+        return {
+            m.start
+            for m in self.mentions
+            if m.end + 1 + config.entity_lag <= now and m.end - m.start <= config.pointer_tokens
+        }
+
+    def labels(self) -> np.ndarray:
+        """The entity of each token, int64 [N]; 0: none."""
+        found = np.zeros(len(self.inputs), np.int64)
+        for mention in self.mentions:
+            found[mention.start + 1 : mention.end + 1] = mention.entity
+        return found
 
     @torch.inference_mode()
     def predict(self) -> tuple[Tensor, Tensor]:
         """Probabilities of every token to come next, with the memory and without: float32 [V]
         each.
         """
-        weight = self.model.output_weight
-        alone = torch.softmax(self.last.to(weight.device) @ weight.T, -1).float().cpu()
-        now = len(self.words)
-        entries = self._memory().between(now, now + 1)
-        where, tokens = torch.from_numpy(entries.where), torch.from_numpy(self.inputs[1:])
-        facts = find_facts(tokens, entries, now, now + 1)
-        state, kept = self.last.half().float(), self.states[where].float()
-        share, shares = self.trained.pointer(state[None], kept, facts)
-        mixed = share.exp() * alone
-        mixed.index_add_(0, tokens[where], shares[0].exp())
-        return mixed, alone
+        labels, size = self.labels(), self.window
+        room = int(labels.max(initial=0)) // ROOM * ROOM + ROOM
+        last = (len(labels) - 1) // size * size
+        state = self.model.start(1, room)
+        for index, start in enumerate(range(0, last, size)):
+            given = labels[start : start + size]
+            if index < len(self.windows) and not np.array_equal(self.windows[index][0], given):
+                del self.windows[index:]
+            if index == len(self.windows):
+                _, left = self.model.encode(self._batch(start, start + size, labels), state)
+                self.windows.append((given, left))
+            state = self.windows[index][1].grow(room)
+        hidden, _ = self.model.encode(self._batch(last, len(labels), labels), state)
+        said = self.model.log_probabilities(hidden[0, -1])
+        alone = hidden[0, -1, : self.model.width] @ self.model.output_weight.T
+        return said.exp().float().cpu(), alone.float().softmax(-1).cpu()
+
+    def _batch(self, start: int, end: int, labels: np.ndarray) -> Batch:
+        tokens, given = (
+            torch.from_numpy(array[start:end])[None].to(self.model.device)
+            for array in (self.inputs, labels)
+        )
+        return Batch(tokens, given)
 
     def guess(self, most: int) -> list[Guess]:
         """The likeliest next tokens."""
@@ -195,8 +189,6 @@ class RememberingReader:
         self.inputs = np.append(self.inputs, token)
         before = int(self.words[-1])
         self._split_words()
-        self.states = torch.cat([self.states, self.last.half()[None]])
-        self.last = self._encode_last()
         if self.words[-1] != before:  # else the resolver would be asked the same
             self.mentions = self._find_mentions()
 
@@ -217,13 +209,6 @@ class RememberingReader:
             old, words=(*old.words[:count], *words), space_after=flags, tags=None, mentions=()
         )
 
-    def _encode_last(self) -> Tensor:
-        """The state before the token to come, float32 [W], from the last window of tokens."""
-        tokens = torch.from_numpy(self.inputs[-self.trained.window :])[None].to(self.model.device)
-        with torch.inference_mode():
-            hidden, _ = self.model.encode(Batch(tokens), self.model.start(1))
-        return hidden[0, -1].float().cpu()
-
     def _find_mentions(self) -> list[Mention]:
         resolved = resolve(self.resolver, self.document, "outermost").document
         labels, spans = word_labels(resolved, "outermost")
@@ -231,13 +216,6 @@ class RememberingReader:
         labels, spans = np.append(labels, 0), np.append(spans, -1)
         words = self.words
         return find_mentions(labels[words], spans[words], words, self.inputs[1:])
-
-    def _text(self) -> Text:
-        return Text(self.mentions, self.words, self.inputs[1:])
-
-    def _memory(self) -> Entries:
-        kept = self.trained
-        return POLICIES[kept.policy](self._text(), kept.size, kept.forms, 0)
 
     def _write(self, tokens: Sequence[int] | np.ndarray) -> str:
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False)

@@ -1,1 +1,0 @@
-"""Anomalies of the paper: short trainings that try what could have given its printed numbers."""
