@@ -199,10 +199,10 @@ class Params(Section):
                 f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
                 " or folder"
             )
-        if reader.generate and self.corpus.path is not None:
+        if reader.provide and self.corpus.path is not None:
             raise ValueError(
-                f"corpus.path names {self.corpus.path}, but format {reader.name} is generated and"
-                " reads no file: name the file's format, or set path to null"
+                f"corpus.path names {self.corpus.path}, but format {reader.name} is part of"
+                " the package: name the file's format, or set path to null"
             )
         for section, key in (("memory", "windows"), ("short_windows", "sizes")):
             read = section in self.study.steps
