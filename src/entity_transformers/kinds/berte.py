@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool
 
 from entity_transformers.kinds.base import Kind
 from entity_transformers.kinds.masked import BertParams
@@ -27,15 +27,6 @@ class BertEParams(BertParams):
         Literal["last", "mean"],
         Field(description="state written to the memory: last token or mean of the latest mention"),
     ] = "last"
-
-    @model_validator(mode="after")
-    def _keeps_its_text(self) -> BertEParams:
-        if self.next_sentence:
-            raise ValueError(
-                "next_sentence exchanges text between streams, but entities stay with theirs: set"
-                " it to false"
-            )
-        return self
 
 
 KIND = Kind(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, model_validator
 
 from entity_transformers.kinds.base import LmParams
 from entity_transformers.study.sections import Fraction, Number
@@ -36,18 +36,9 @@ class BertParams(MaskedParams):
     random_share: Annotated[
         Fraction, Field(description="and how many a random token; the others are left as they are")
     ] = 0.1
-    next_sentence: Annotated[
-        StrictBool,
-        Field(description="also tell whether a window's second half goes on with its first"),
-    ] = False
 
     @model_validator(mode="after")
     def _has_shares(self) -> BertParams:
-        if self.next_sentence and (self.documents_per_step < 2 or self.window < 6):
-            raise ValueError(
-                f"next_sentence takes other second halves from other streams: window {self.window}"
-                f" must be at least 6 and documents_per_step {self.documents_per_step} at least 2"
-            )
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise ValueError(
                 f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1"
