@@ -218,9 +218,7 @@ def test_commands_leave_the_examples_that_the_readers_read(tmp_path: Path, root:
     pairs = load_examples(tmp_path / "out", ("snli",))["snli"]
     names = find_task("snli").labels
     assert counted["snli"]["labels"] == Counter(names[int(e.label or 0)] for e in pairs)
-    with pytest.raises(
-        ValueError, match=r"no example of task stories: add it to examples.tasks"
-    ):
+    with pytest.raises(ValueError, match=r"no example of task stories: add it to examples.tasks"):
         load_examples(tmp_path / "out", ("stories",))
     (data / "wsc273" / "wsc273.txt").write_text("changed")
     with pytest.raises(SystemExit):
