@@ -18,7 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from entity_transformers.artifacts import write_json
+from entity_transformers.artifacts import write_json, write_text
+from entity_transformers.corpus.readers.sample import provide
 from entity_transformers.provenance import git_commit
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,6 +64,19 @@ def interleave(
             seconds[name].wall.append((time.perf_counter() - wall) / calls)
             seconds[name].cpu.append((cpu_clock() - cpu) / calls)
     return seconds
+
+
+def write_sample(folder: Path, words: int) -> None:
+    """The sample corpus or copies of it under other names, about so many words."""
+    copy = 0
+    while words > 0:
+        for name, text in provide(min(words, 60_000)).items():
+            write_text(
+                folder / name.replace("/sample/", f"/copy{copy}/"),
+                text.replace("/sample/", f"/copy{copy}/"),
+            )
+        words -= 60_000
+        copy += 1
 
 
 def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:

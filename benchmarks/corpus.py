@@ -1,11 +1,11 @@
 """Reading, checking and aligning a corpus of CoNLL-2012's size, against reading it as one Python
 object per row.
 
-Makes 1.6 million words with the sample generator, writes them in the official layout, and gives
+Writes copies of the sample corpus, 1.6 million words, in the official layout, and gives
 seconds, peak memory and ratios to three peers: rows as bare objects; what the reader of HF's
 conll2012_ontonotesv5 makes of a sentence (words, lemmas, senses, speakers, the tree as text, every
 predicate's labels, chains); and AllenNLP's, which builds the tree too. Below them stands the floor
-of any reader in Python: every line read and split, nothing made of it. The generated trees are flat
+of any reader in Python: every line read and split, nothing made of it. The sample's trees are flat
 and a predicate's labels are (V*) alone, which favours the peers: real trees and frames cost them
 more, and us only their width.
 """
@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from common import Column, Report, interleave, make_parser, ratios
+from common import Column, Report, interleave, make_parser, ratios, write_sample
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.sample import generate_corpus
 
 COLUMNS = {
     "time": Column("time", "s"),
@@ -239,14 +238,6 @@ def split_lines(folder: Path) -> int:
     return fields
 
 
-def write_files(folder: Path, words: int) -> None:
-    """The generated corpus below ``folder``."""
-    for name, text in generate_corpus(words, 1).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
 def read_ours(folder: Path) -> int:
     """Words read and checked."""
     return sum(len(document.words) for document in read_corpus("ontonotes", folder))
@@ -289,8 +280,8 @@ def main() -> None:
     report = Report(__doc__, COLUMNS, options, packages=("tokenizers", "numpy"))
     with tempfile.TemporaryDirectory() as name:
         whole, quarter = Path(name) / "whole", Path(name) / "quarter"
-        write_files(whole, options.words)
-        write_files(quarter, options.words // 4)
+        write_sample(whole, options.words)
+        write_sample(quarter, options.words // 4)
         sides = {label: partial(action, whole) for label, action in READERS.items()}
         sides[QUARTER] = partial(read_ours, quarter)
         times = interleave(sides, options.rounds, warm_up=False)

@@ -18,14 +18,12 @@ from statistics import mean, stdev
 
 import numpy as np
 import torch
-from common import Column, Report, make_parser
+from common import Column, Report, make_parser, write_sample
 from training import SAMPLE, resize
 
-from entity_transformers.artifacts import write_text
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.sample import generate_corpus
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params
@@ -45,11 +43,8 @@ COLUMNS = {
 
 
 def make_corpora(params: Params, folder: Path) -> dict[str, AlignedCorpus]:
-    """The study's generated text, train and dev, as tokens."""
-    for path, text in generate_corpus(
-        params.corpus.sample_words, params.corpus.sample_seed
-    ).items():
-        write_text(folder / path, text)
+    """The sample corpus, train and dev, as tokens."""
+    write_sample(folder, params.corpus.sample_words)
     documents = list(read_corpus("ontonotes", folder))
     splits = {
         split: [document for document in documents if document.split == split]

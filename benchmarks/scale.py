@@ -1,10 +1,10 @@
 """What each step of a study costs as words, chains, width and window grow: CPU seconds and peak
 memory of its command.
 
-A generated corpus at four sizes of each, the others as they are at the least. Seconds and megabytes
-per million words are the slopes of straight lines; the ratios are of seconds at the largest to the
-least size. The commands are the study's own. Each runs in a fork of a process that has imported
-what they import and done nothing else: this, which costs the same at any size, is no part of the
+Copies of the sample corpus at four sizes of each, the others as they are at the least. Seconds and
+megabytes per million words are the slopes of straight lines; the ratios are of seconds at the
+largest to the least size. The commands are the study's own. Each runs in a fork of a process that
+has imported what they import and done nothing else: this, which costs the same at any size, is no part of the
 seconds, and no memory that another command has freed is there to be used again. Memory is what the
 fork has at most beyond one that does nothing.
 """
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from common import ROOT, Column, Report, make_parser
+from common import ROOT, Column, Report, make_parser, write_sample
 
 from entity_transformers import cli
 from entity_transformers.artifacts import write_json_lines
@@ -37,7 +37,6 @@ from entity_transformers.cli.study import write_study
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.rows import to_row
-from entity_transformers.corpus.sample import generate_corpus
 
 sys.path.insert(0, str(ROOT / "workflow"))
 from commands import list_jobs
@@ -81,10 +80,7 @@ def write_size(folder: Path, size: Size, steps: Sequence[str], models: Sequence[
     """The study and its corpus."""
     folder.mkdir()
     text = folder / "text"
-    for name, lines in generate_corpus(size.words, 1).items():
-        path = text / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(lines, encoding="utf-8")
+    write_sample(text, size.words)
     kept = [keep_chains(document, size.eighths) for document in read_corpus("ontonotes", text)]
     for split in ("train", "dev", "test"):
         rows = (to_row(document) for document in kept if document.split == split)

@@ -14,8 +14,7 @@ import pytest
 from entity_transformers.corpus import download
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import VARIABLE, data_folder, locate
-from entity_transformers.corpus.sources import Dataset, RemoteFile, Source
-from entity_transformers.corpus.transfer import DownloadError
+from entity_transformers.corpus.sources import Dataset, DownloadError, RemoteFile, Source
 
 FILES = {"rows/a.txt": b"first\n" * 50, "rows/b.txt": b"second\n" * 50, "LICENCE": b"free\n"}
 

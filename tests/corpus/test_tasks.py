@@ -181,81 +181,6 @@ def test_a_bad_line_is_named_or_left_out(
     assert whole - 1 <= len(examples) <= whole
 
 
-GLUE = {
-    "cola": ("CoLA/train.tsv", "CoLA/dev.tsv", "", "gj04\t1\t\tIt runs .", "gj04\t2\t\tIt runs ."),
-    "sst-2": ("SST-2/train.tsv", "SST-2/dev.tsv", "sentence\tlabel", "it is fun\t1", "dull\tx"),
-    "mrpc": (
-        "msr_paraphrase_train.txt",
-        "msr_paraphrase_test.txt",
-        "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String",
-        '1\t7\t8\tHe said "no .\tNo , he said .',
-        "5\t7\t8\ta\tb",
-    ),
-    "sts-b": (
-        "STS-B/train.tsv",
-        "STS-B/dev.tsv",
-        "index\tgenre\tsentence1\tsentence2\tscore",
-        "0\tm\tA plane .\tAn air plane .\t4.2",
-        "0\tm\ta\tb\t5.1",
-    ),
-    "rte": (
-        "RTE/train.tsv",
-        "RTE/dev.tsv",
-        "index\tsentence1\tsentence2\tlabel",
-        "0\tIt rains .\tIt is wet .\tentailment",
-        "0\ta\tb\tmaybe",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", GLUE)
-def test_glue_s_tables(name: str, tmp_path: Path) -> None:
-    train, test, header, good, bad = GLUE[name]
-    for file in (train, test):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        lines = ([header] if header else []) + [good] * 10
-        (tmp_path / file).write_text("\n".join(lines) + "\n")
-    examples, _ = read(name, tmp_path)
-    assert Counter(e.split for e in examples) == {"train": 9, "dev": 1, "test": 10}
-    assert examples[0].label in (0, 1, 4.2)
-    with (tmp_path / test).open("a") as file:
-        file.write(bad + "\n")
-    with pytest.raises(CorpusError, match=rf"line {12 if header else 11}, "):
-        read(name, tmp_path)
-    assert len(read(name, tmp_path, "skip")[0]) == 20
-
-
-def test_race_s_passages(tmp_path: Path) -> None:
-    passage = {
-        "article": "A dog ran.",
-        "questions": ["Who ran?", "The dog _ ."],
-        "options": [["a", "b", "c", "d"]] * 2,
-        "answers": ["A", "D"],
-    }
-    for split in ("train", "dev", "test"):
-        for level in ("middle", "high"):
-            (tmp_path / split / level).mkdir(parents=True)
-            (tmp_path / split / level / "1.txt").write_text(json.dumps(passage))
-    examples, _ = read("race", tmp_path)
-    assert [example.label for example in examples[:2]] == [0, 3]
-    assert examples[0].texts == ("A dog ran. Who ran?",)
-    bad = tmp_path / "dev" / "high" / "1.txt"
-    bad.write_text(json.dumps(passage | {"answers": ["A", "E"]}))
-    with pytest.raises(CorpusError, match=r"1.txt, question 2, answer: 'E', expected one of 'A'"):
-        read("race", tmp_path)
-    assert len(read("race", tmp_path, "skip")[0]) == 10
-
-
-def test_snli_s_archive_leaves_out_what_has_no_majority(tmp_path: Path) -> None:
-    row = {"gold_label": "neutral", "sentence1": "A man runs.", "sentence2": "He is late."}
-    for split in ("train", "dev", "test"):
-        lines = [json.dumps(row), json.dumps(row | {"gold_label": "-"})]
-        (tmp_path / f"snli_1.0_{split}.jsonl").write_text("\n".join(lines) + "\n")
-    examples, ledger = read("snli-full", tmp_path)
-    assert [example.label for example in examples] == [1, 1, 1]
-    assert ledger.counts["pairs_without_a_majority"] == 3
-
-
 def test_premises_of_snli_s_dev_are_not_in_its_train(shared_data: Path) -> None:
     examples, _ = read("snli", shared_data / "snli")
     premises = {s: {e.texts[0] for e in examples if e.split == s} for s in ("train", "dev")}
@@ -293,8 +218,8 @@ def test_commands_leave_the_examples_that_the_readers_read(tmp_path: Path, root:
     pairs = load_examples(tmp_path / "out", ("snli",))["snli"]
     names = find_task("snli").labels
     assert counted["snli"]["labels"] == Counter(names[int(e.label or 0)] for e in pairs)
-    with pytest.raises(ValueError, match=r"no example of task race: add it to examples.tasks"):
-        load_examples(tmp_path / "out", ("race",))
+    with pytest.raises(ValueError, match=r"no example of task stories: add it to examples.tasks"):
+        load_examples(tmp_path / "out", ("stories",))
     (data / "wsc273" / "wsc273.txt").write_text("changed")
     with pytest.raises(SystemExit):
         main(["prepare-examples", *flags, *listed])
@@ -305,5 +230,5 @@ def test_an_unknown_task_is_refused(root: Path, tmp_path: Path) -> None:
 
     text = (root / "params.yaml").read_text()
     (tmp_path / "params.yaml").write_text(text.replace("tasks: [wsc273,", "tasks: [wsc274,"))
-    with pytest.raises(ParamsError, match=r"examples.tasks: 'wsc274', expected tasks of cola"):
+    with pytest.raises(ParamsError, match=r"examples.tasks: 'wsc274', expected tasks of gap"):
         load(tmp_path / "params.yaml")

@@ -23,7 +23,7 @@ from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
-from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.corpus.tasks.example import to_row
 from entity_transformers.harness.scoring import Pair, Score, score_pairs
@@ -34,13 +34,13 @@ pytest.importorskip("lm_eval", reason="lm-evaluation-harness is not installed: e
 pytest.importorskip("accelerate")
 
 WINDOW = 64
-PASSAGES = generate_passages(30, 1)
+PASSAGES = read_passages()[:30]
 pytestmark = pytest.mark.filterwarnings("default")
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    words = " ".join(generate_passages(200, 2)).split()
+    words = " ".join(read_passages()[200:]).split()
     found = learn_tokenizer([Document("a", 0, "train", "", tuple(words), (0,))], 700, "natural")
     assert found.token_to_id(END) == 0  # the tiny models' own
     return found

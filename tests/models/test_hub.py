@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tiny import tiny_model
 
-from entity_transformers.corpus.transfer import DownloadError
+from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.models.base import list_weights
 from entity_transformers.models.hub import find_weights
 

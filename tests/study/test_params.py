@@ -157,7 +157,7 @@ def test_a_bad_value_names_file_key_and_value(
     assert str(error.value).startswith("studies/mine/params.yaml: ")
 
 
-def test_a_path_that_a_generated_corpus_would_not_read_is_refused(values: dict[str, Any]) -> None:
+def test_a_path_that_the_sample_would_not_read_is_refused(values: dict[str, Any]) -> None:
     values["corpus"] |= {"format": "sample", "path": "my-corpus"}
     with pytest.raises(ParamsError, match=r"corpus\.path names my-corpus, but format sample is"):
         parse(values, "params.yaml")

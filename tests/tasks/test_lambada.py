@@ -20,7 +20,7 @@ from entity_transformers import artifacts
 from entity_transformers.corpus.alignment import learn_tokenizer, load_gpt2_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
-from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import (
     Passage,
@@ -41,8 +41,8 @@ def material(request) -> tuple[Tokenizer, list[str]]:
     """
     if request.param == "sample":
         return learn_tokenizer(
-            map(make_document, generate_passages(400, 1)), 2000, "every_word"
-        ), generate_passages(40, 1)
+            map(make_document, read_passages()), 2000, "every_word"
+        ), read_passages()[:40]
     folder = request.getfixturevalue("shared_data")
     return load_gpt2_tokenizer(folder / "gpt2-bpe"), read_texts(folder / "lambada", request.param)
 

@@ -28,7 +28,7 @@ MODELS = {
     "random": {"kind": "gpt2", "initial_weights": None},
 }
 CHANGES = {
-    "corpus": {"sample_seed": 2},
+    "corpus": {"sample_words": 7000},
     "tokenizer": {"kind": "study", "path": "study:first"},
     "lm": {"initial_weights": "study:first/gpt2/1"},
 }

@@ -1,6 +1,7 @@
 """Step corpus (section 4.2).
 
-in:  a licensed, downloaded, local or generated corpus with chains; GPT-2's byte-pair encoder or none
+in:  the sample, or a licensed, downloaded or local corpus with chains; GPT-2's byte-pair encoder or
+     none
 out: results/corpus/: {split}.jsonl (documents), {split}.safetensors (tokens with entity ids),
      tokenizer.json, counts
 """

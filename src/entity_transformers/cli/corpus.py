@@ -60,11 +60,11 @@ log = logging.getLogger(__name__)
 def download_corpus(
     params: Params, cache: Path, output: Annotated[Path, Flag("the list (JSON)", "FILE")]
 ) -> None:
-    """The corpus' files, and those it must not hold text of: on disk, downloaded, or generated."""
+    """The files of the corpus, and of what it must not hold text of, each with its checksum."""
     section, reader = params.corpus, find_reader(params.corpus.format)
-    if reader.generate:
-        files = reader.generate(section.sample_words, section.sample_seed)
-        listed = write_sample(files, cache, f"{section.sample_words}-{section.sample_seed}")
+    if reader.provide:
+        files = reader.provide(section.sample_words)
+        listed = write_sample(files, cache, str(section.sample_words))
     else:
         path = user_path(section.path)
         listed = locate(section.format, path, cache, revision=section.revision)

@@ -166,10 +166,10 @@ def _open_weights(folder: Path) -> None:
 
 
 def _find_licence(params: Params) -> str:
-    """That of the corpus, where it is one that the project downloads or generates."""
+    """That of the corpus, where it is one that the project downloads or holds."""
     reader = find_reader(params.corpus.format)
-    if reader.generate is not None:
-        return "generated from a grammar, they hold nothing of anybody's"
+    if reader.provide is not None:
+        return "made by a grammar, they hold nothing of anybody's"
     if params.corpus.path is None:
         for dataset in reader.data:
             if dataset.source is not None:

@@ -15,28 +15,20 @@ from entity_transformers.corpus.download import locate
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers.lambada import Text, parse_passages
-from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.corpus.readers.sample import PASSAGES, read_passages
 from entity_transformers.corpus.tagging import tag_targets
 from entity_transformers.study.params import Params
 
 log = logging.getLogger(__name__)
-SAMPLE_PASSAGES = 400
 
 
 def download_lambada(
     params: Params, cache: Path, output: Annotated[Path, Flag("the list (JSON)", "FILE")]
 ) -> None:
-    """The file of passages: on disk, downloaded, or generated."""
+    """The file of passages: on disk, downloaded, or the package's own."""
     if params.lambada.text == "sample":
-        passages = generate_passages(SAMPLE_PASSAGES, params.corpus.sample_seed)
-        write_json(
-            output,
-            write_sample(
-                {"passages.txt": "\n".join(passages) + "\n"},
-                cache,
-                f"passages-{params.corpus.sample_seed}",
-            ),
-        )
+        text = "\n".join(read_passages()) + "\n"
+        write_json(output, write_sample({PASSAGES: text}, cache, "passages"))
     else:
         write_json(
             output, locate(f"lambada-{params.lambada.text}", user_path(params.lambada.path), cache)

@@ -279,14 +279,13 @@ class _Job:
             return None
         found = predict(model, inputs, batch=self.recipe.batch)
         labels = np.array([one.label for one in inputs])
-        scores = judge(task, labels, found) | {"cut": sum(one.cut for one in inputs)}
-        if not model.is_number:
-            scores["right"] = "".join("01"[right] for right in (labels == found).tolist())
-            decisions = Decisions(own, found)
-            if task.name in GROUPED:
-                scores["groups"] = judge_groups(task.name, decisions)
-            if task.name == "winobias":
-                scores["pairs"] = pair_versions(decisions)
+        scores = judge(labels, found) | {"cut": sum(one.cut for one in inputs)}
+        scores["right"] = "".join("01"[right] for right in (labels == found).tolist())
+        decisions = Decisions(own, found)
+        if task.name in GROUPED:
+            scores["groups"] = judge_groups(task.name, decisions)
+        if task.name == "winobias":
+            scores["pairs"] = pair_versions(decisions)
         if self.recipe.entities != "off":
             scores["recalls"] = sum(one.recalls for one in inputs)
         if self.recipe.entities == "shuffled":

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.lines import shown
@@ -32,8 +33,14 @@ _DAMAGED = (
 _OURS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)  # of the disk it is unpacked on
 _CHUNK = 1 << 20
 
-Member = tuple[str, int, Callable[[], object]]
-"""Name, size in bytes once unpacked, and what unpacks it."""
+
+class Member(NamedTuple):
+    """Of an archive: name, size once unpacked, whether it is a plain file, and its bytes."""
+
+    name: str
+    size: int
+    plain: bool
+    open: Callable[[], IO[bytes] | None]
 
 
 def is_archive(path: Path) -> bool:
@@ -56,18 +63,19 @@ def extract(
     """Unpack a zip or tar archive below ``target``; CorpusError, before anything is written for it,
     at a bad member.
     """
-    members = _zip_members if zipfile.is_zipfile(archive) else _tar_members
     total = count = 0
     try:
-        for name, size, unpack in members(archive, target):
-            total, count = total + size, count + 1
+        for member in _members(archive):
+            total, count = total + member.size, count + 1
             if total > most_bytes or count > most_files:
                 limit = f"more than {most_bytes} bytes or {most_files} files"
                 raise CorpusError(
                     f"{archive}: {limit} once unpacked: unpack it yourself and give the folder"
                 )
-            _check_name(name, archive)
-            unpack()
+            path = target / _check_member(member, archive)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with member.open() as content, path.open("wb") as file:  # type: ignore[union-attr]
+                shutil.copyfileobj(content, file, _CHUNK)
     except _DAMAGED as error:
         if isinstance(error, OSError) and error.errno in _OURS:
             error.filename = error.filename or str(target)
@@ -78,54 +86,36 @@ def extract(
     return target
 
 
-def _check_name(name: str, archive: Path) -> None:
-    """Refuse what the libraries would rename and unpack: nobody packs that in good faith."""
-    parts = PurePosixPath(name.replace("\\", "/")).parts
-    if not parts or parts[0].startswith("/") or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise CorpusError(
-            f"{archive}: member {shown(name)} would leave the folder it is unpacked in: do not use"
-            " this archive"
-        )
-
-
-def _not_a_file(name: str, archive: Path) -> CorpusError:
-    return CorpusError(
-        f"{archive}: member {shown(name)} is a link or device, expected files: do not use this"
-        " archive"
-    )
-
-
-def _zip_members(archive: Path, target: Path) -> Iterator[Member]:
-    with zipfile.ZipFile(archive) as file:
-        for info in file.infolist():
-            if info.external_attr >> 28 not in (0, 0o4, 0o10):
-                raise _not_a_file(info.filename, archive)
-            info.filename = info.filename.replace("\\", "/")
-            if not info.is_dir():
-                yield info.filename, info.file_size, partial(file.extract, info, target)
-
-
-def _tar_members(archive: Path, target: Path) -> Iterator[Member]:
-    with tarfile.open(archive) as file:
-        for info in file:
-            # tarfile's own filter lets a link within the folder pass; by several of them Pythons
-            # before 3.11.13 and 3.12.11 can be led out of it (CVE-2025-4517), and 3.11.2 has none
-            if not info.isfile() and not info.isdir():
-                raise _not_a_file(info.name, archive)
-            if info.isfile():
-                yield info.name, info.size, partial(_write, file, info, target / info.name)
-        if file.fileobj:
-            # to the end, where the checksum of a compressed archive stands
-            file.fileobj.read(_CHUNK)
-
-
-def _write(archive: tarfile.TarFile, info: tarfile.TarInfo, path: Path) -> None:
-    """Unpack a file to a path, of what the archive says of its rights no more than whether it can
-    be run.
+def _check_member(member: Member, archive: Path) -> str:
+    """Its name with slashes. Links and devices are refused, and names that lead out of the folder,
+    which the libraries would rename: nobody packs those in good faith. So is a link within the
+    folder, since by several of them a tarfile of before 3.11.13 can be led out (CVE-2025-4517).
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = archive.extractfile(info)
-    assert content is not None  # it is a file
-    with content, path.open("wb") as file:
-        shutil.copyfileobj(content, file, _CHUNK)
-    path.chmod(0o755 if info.mode & 0o100 else 0o644)
+    name = member.name.replace("\\", "/")
+    parts = PurePosixPath(name).parts
+    if not parts or parts[0].startswith("/") or ".." in parts or ":" in parts[0] or "\0" in name:
+        fault = "would leave the folder it is unpacked in"
+    elif not member.plain:
+        fault = "is a link or device, expected files"
+    else:
+        return name
+    raise CorpusError(f"{archive}: member {shown(member.name)} {fault}: do not use this archive")
+
+
+def _members(archive: Path) -> Iterator[Member]:
+    """All but the folders of a zip or tar archive."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for info in packed.infolist():
+                if not info.is_dir():
+                    plain = info.external_attr >> 28 in (0, 0o10)
+                    yield Member(info.filename, info.file_size, plain, partial(packed.open, info))
+        return
+    with tarfile.open(archive) as tape:
+        for entry in tape:
+            if not entry.isdir():
+                yield Member(
+                    entry.name, entry.size, entry.isfile(), partial(tape.extractfile, entry)
+                )
+        if tape.fileobj:  # to the end, where the checksum of a compressed archive stands
+            tape.fileobj.read(_CHUNK)

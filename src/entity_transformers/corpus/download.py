@@ -1,5 +1,5 @@
 """Where a data set lies: at a path that is given, in this machine's folder of data sets, or among
-the downloads, where pinned files are fetched once. In each case with checksums.
+the downloads, where pooch fetches pinned files once. In each case with checksums.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import logging
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,14 +19,20 @@ from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import find_files, find_root
 from entity_transformers.corpus.readers import registry
-from entity_transformers.corpus.sources import GPT2_BPE, Dataset, RemoteFile, Source
-from entity_transformers.corpus.transfer import fetch
+from entity_transformers.corpus.sources import (
+    GPT2_BPE,
+    Dataset,
+    DownloadError,
+    RemoteFile,
+    Source,
+)
 from entity_transformers.digests import file_digests
 
 log = logging.getLogger(__name__)
 VARIABLE = "ENTITY_TRANSFORMERS_DATA"
 LOCAL = Path(__file__).resolve().parents[3] / "local.yaml"
 """Of the checkout, not tracked: ``data: FOLDER`` names this machine's folder of data sets."""
+RETRIES = 3
 _TRUE = ("1", "ON", "YES", "TRUE")
 """What switches HF_HUB_OFFLINE on, in any case: the hub library's own list."""
 
@@ -37,7 +44,6 @@ def locate(
     *,
     revision: str | None = None,
     offline: bool | None = None,
-    **settings: Any,
 ) -> dict[str, Any]:
     """Manifest {"root", "origin", "files": [{"path", "bytes", "sha256"}]} of a corpus, LAMBADA or
     GPT-2's byte-pair encoding.
@@ -46,7 +52,7 @@ def locate(
     archive of them; None: the data set's folder below `data_folder`, where there is one, else a
     download into ``cache``. ``root`` is what the readers take; file paths are relative to it (``.``
     where it is a file itself). ``revision``: commit of the hub's copy of CoNLL-2012, None for its
-    newest. ``offline`` None: what HF_HUB_OFFLINE says. ``settings`` go to `fetch`.
+    newest. ``offline`` None: what HF_HUB_OFFLINE says.
 
     A path without such files raises CorpusError, and so does a folder of this machine where the
     bytes of pinned files are others than a download's: without a path they are the same everywhere.
@@ -56,9 +62,10 @@ def locate(
         return _local(dataset, path, cache)
     source = dataset.source() if dataset.source else None
     if folder := _find_here(dataset, cache):
-        known = _verify(dataset, source, folder, cache) if source else {}
-        origin = source.origin if source else "local"
-        return _manifest(dataset, _root_of(source, folder), origin, cache, known)
+        if source is None:
+            return _manifest(dataset, folder, "local", cache)
+        _verify(dataset, source, folder, cache)
+        return _manifest(dataset, _root_of(source, folder), source.origin, cache)
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in _TRUE if offline is None else offline
     if dataset.fetch:
         folder, origin = dataset.fetch(cache, revision=revision, offline=offline)
@@ -68,9 +75,8 @@ def locate(
         raise CorpusError(
             f"{dataset.name}: nothing to download, expected one of {able}: give a local path"
         )
-    folder = fetch_source(source, cache / dataset.folder, offline=offline, **settings)
-    known = {folder / file.path: file.sha256 for file in source.files}
-    return _manifest(dataset, _root_of(source, folder), source.origin, cache, known)
+    folder = fetch_source(source, cache / dataset.folder, offline=offline)
+    return _manifest(dataset, _root_of(source, folder), source.origin, cache)
 
 
 def datasets() -> dict[str, Dataset]:
@@ -140,34 +146,26 @@ def _find_here(dataset: Dataset, cache: Path) -> Path | None:
     return None
 
 
-def _verify(dataset: Dataset, source: Source, folder: Path, cache: Path) -> dict[Path, str]:
-    """Refuse a folder whose files, unpacked where they end in .gz, are not the pinned ones; the
-    sha256 of those that are not packed.
-    """
+def _verify(dataset: Dataset, source: Source, folder: Path, cache: Path) -> None:
+    """Refuse a folder whose files, unpacked where they end in .gz, are not the pinned ones."""
     found = {path.relative_to(folder).as_posix(): path for path in dataset.find_files(folder)}
     wanted = [
         file
         for file in source.files
         if any(PurePosixPath(file.path).match(pattern) for pattern in dataset.patterns)
     ]
-    plain = [found[file.path] for file in wanted if file.path in found]
-    known = dict(zip(plain, file_digests(plain, cache), strict=True))
-    wrong = []
+    plain = [file for file in wanted if file.path in found]
+    digests = file_digests([found[file.path] for file in plain], cache)
+    right = {file: digest == file.sha256 for file, digest in zip(plain, digests, strict=True)}
     for file in wanted:
-        copies = [found[name] for name in (file.path, f"{file.path}.gz") if name in found]
-        right = [
-            known[path] == file.sha256 if path in known else _is_pinned(path, file)
-            for path in copies
-        ]
-        if not copies or not all(right):
-            wrong.append(file.path)
-    if wrong:
+        if packed := found.get(f"{file.path}.gz"):
+            right[file] = right.get(file, True) and _is_pinned(packed, file)
+    if wrong := [file.path for file in wanted if not right.get(file)]:
         raise CorpusError(
             f"{folder}: {len(wrong)} of {len(wanted)} files are missing or others than the pinned"
             f" ones of {source.origin}, the first is {wrong[0]}: mend or remove the folder to have"
             " those, or name it by a path in params.yaml to read it as it is"
         )
-    return known
 
 
 def _is_pinned(path: Path, file: RemoteFile) -> bool:
@@ -185,36 +183,52 @@ def _root_of(source: Source | None, folder: Path) -> Path:
     return folder / source.files[0].path if source and len(source.files) == 1 else folder
 
 
-def fetch_source(source: Source, folder: Path, *, offline: bool = False, **settings: Any) -> Path:
-    """Bring every file of a source to its folder, with a progress bar where a person watches."""
+def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> Path:
+    """Bring every file of a source to its folder; whole ones that are there already are kept."""
+    import pooch
     from tqdm import tqdm
 
-    paths = [path for file in source.files if (path := folder / file.path).is_file()]
-    have = dict(zip(paths, file_digests(paths, folder.parent), strict=True))
-    total = sum(file.bytes for file in source.files)
-    with tqdm(
-        total=total,
-        desc=folder.name,
-        unit="B",
-        unit_scale=True,
-        file=sys.stderr,
-        disable=not sys.stderr.isatty(),
-    ) as bar:
-        for file in source.files:
-            path = folder / file.path
-            if have.get(path) == file.sha256:
-                bar.update(file.bytes)
-                continue
-            fetch(
-                file.url,
-                path,
-                size=file.bytes,
-                sha256=file.sha256,
-                offline=offline,
-                advance=bar.update,
-                **settings,
+    pooch.get_logger().setLevel("WARNING")
+    store = pooch.create(
+        folder,
+        base_url="",
+        registry={file.path: file.sha256 for file in source.files},
+        urls={file.path: file.url for file in source.files},
+        retry_if_failed=RETRIES,
+    )
+    there = [path for file in source.files if (path := folder / file.path).is_file()]
+    have = dict(zip(there, file_digests(there, folder.parent), strict=True))
+    missing = [file for file in source.files if have.get(folder / file.path) != file.sha256]
+    hidden = not sys.stderr.isatty()
+    for file in tqdm(missing, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
+        if offline:
+            raise DownloadError(
+                f"{folder / file.path}: not in the cache, and downloads are off: run once with a"
+                f" network, or give a local path ({file.url})"
             )
+        try:
+            store.fetch(file.path, downloader=partial(_download, size=file.bytes))
+        except (OSError, ValueError) as error:  # requests' errors are OSErrors
+            reason = " ".join(str(error).split())
+            raise DownloadError(
+                f"{file.url}: {reason}, after {RETRIES + 1} tries: check the network, or give a"
+                " local path"
+            ) from None
     return folder
+
+
+def _download(url: str, output_file: str, pooch: Any, *, size: int) -> None:
+    """Fetch a file; one of another size raises ValueError, after which pooch tries again."""
+    from pooch import HTTPDownloader
+
+    HTTPDownloader(timeout=30)(url, output_file, pooch)
+    with Path(output_file).open("rb") as file:
+        found, first = os.fstat(file.fileno()).st_size, file.read(40)
+    if found != size:
+        raise ValueError(
+            f"{found} bytes instead of {size}, which begin {first.decode(errors='replace')!r} (a"
+            " login page, or a file that was changed?)"
+        )
 
 
 def _local(dataset: Dataset, path: Path, cache: Path) -> dict[str, Any]:
@@ -240,9 +254,7 @@ def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
     return folder, checksum
 
 
-def _manifest(
-    dataset: Dataset, root: Path, origin: str, cache: Path, known: Mapping[Path, str] | None = None
-) -> dict[str, Any]:
+def _manifest(dataset: Dataset, root: Path, origin: str, cache: Path) -> dict[str, Any]:
     found = [root] if root.is_file() else dataset.find_files(root)
     if not found:
         root = find_root(root)
@@ -252,7 +264,7 @@ def _manifest(
             f"{root}: no file matches {', '.join(dataset.patterns)}: is this the folder of"
             f" {dataset.name}?"
         )
-    return list_files(root, found, origin, cache, known)
+    return list_files(root, found, origin, cache)
 
 
 def list_files(
@@ -260,21 +272,13 @@ def list_files(
     files: Iterable[Path] | None = None,
     origin: str = "local",
     cache: Path | None = None,
-    known: Mapping[Path, str] | None = None,
 ) -> dict[str, Any]:
     """Manifest of some files below a folder, sorted by path; of every file, where none are named.
-    ``cache`` keeps their checksums (`file_digests`); those of ``known`` were computed just now.
+    ``cache`` keeps their checksums (`file_digests`).
     """
     found = sorted(find_files(root, ("*",)) if files is None else files)
-    digests = dict(known or {})
-    others = [file for file in found if file not in digests]
-    digests |= zip(others, file_digests(others, cache), strict=True)
     rows = [
-        {
-            "path": file.relative_to(root).as_posix(),
-            "bytes": file.stat().st_size,
-            "sha256": digests[file],
-        }
-        for file in found
+        {"path": file.relative_to(root).as_posix(), "bytes": file.stat().st_size, "sha256": digest}
+        for file, digest in zip(found, file_digests(found, cache), strict=True)
     ]
     return {"root": str(root), "origin": origin, "files": rows}

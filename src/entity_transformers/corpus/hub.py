@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from entity_transformers.corpus.lines import shown
-from entity_transformers.corpus.transfer import DownloadError
+from entity_transformers.corpus.sources import DownloadError
 
 REPOSITORY = "coref-data/conll2012_raw"
 FOLDER = "english_v4"
@@ -50,40 +50,27 @@ def fetch_conll2012(cache: Path, *, revision: str | None = None, offline: bool =
 
 
 def _reason(error: Exception) -> str:
-    """Why the hub did not give the files; the order goes from the special error classes to the
-    general.
-    """
+    """Why the hub did not give the files, the special error classes before the general ones."""
     from huggingface_hub import errors
 
-    reasons: list[tuple[type[Exception], str]] = [
-        (
-            errors.GatedRepoError,
-            f"the hub gives {REPOSITORY} only to those who agreed to its terms",
+    reasons: dict[type[Exception], str] = {
+        errors.GatedRepoError: f"the hub gives {REPOSITORY} only to those who agreed to its terms",
+        errors.RepositoryNotFoundError: (
+            f"the hub has no {REPOSITORY}, or hides it from you until you log in"
         ),
-        (
-            errors.RepositoryNotFoundError,
-            f"the hub has no {REPOSITORY}, or hides it from you until you log in",
+        errors.RevisionNotFoundError: (
+            f"the hub's {REPOSITORY} does not have the revision that was asked for"
         ),
-        (
-            errors.RevisionNotFoundError,
-            f"the hub's {REPOSITORY} does not have the revision that was asked for",
+        errors.LocalEntryNotFoundError: (
+            "corpus.path is not set, no copy is in the cache, and the hub can't be reached (no"
+            " network, or HF_HUB_OFFLINE)"
         ),
-        (
-            errors.LocalEntryNotFoundError,
-            (
-                "corpus.path is not set, no copy is in the cache, and the hub can't be reached (no"
-                " network, or HF_HUB_OFFLINE)"
-            ),
+        errors.OfflineModeIsEnabled: (
+            "corpus.path is not set, no copy is in the cache, and HF_HUB_OFFLINE forbids the hub"
         ),
-        (
-            errors.OfflineModeIsEnabled,
-            "corpus.path is not set, no copy is in the cache, and HF_HUB_OFFLINE forbids the hub",
-        ),
-        (errors.HfHubHTTPError, "the hub answered with an error"),
-        (ConnectionError, "the hub can't be reached"),
-    ]
+    }
     other = (
         f"the hub can't be used, or the transfer broke off ({type(error).__name__}:"
         f" {shown(str(error))})"
     )
-    return next((reason for kind, reason in reasons if isinstance(error, kind)), other)
+    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), other)

@@ -1,4 +1,4 @@
-"""Lists of a corpus' files: generated ones, and those that a list names."""
+"""Lists of a corpus' files: the package's own, and those that a list names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def user_path(name: str | None) -> Path | None:
 
 
 def write_sample(files: dict[str, str], cache: Path, name: str) -> dict[str, Any]:
-    """Write generated files below a folder named by their content, and list them."""
+    """Write the package's files below a folder named by their content, and list them."""
     root = cache / f"sample-{name}-{digest(*files.values())}"
     for path, text in files.items():
         write_text(root / path, text)

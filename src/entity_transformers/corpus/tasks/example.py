@@ -1,11 +1,9 @@
 """What every reader of a task returns and step transfer reads: one example.
 
-Five shapes, those of GPT-1's figure 1, and that of a pronoun:
+Three shapes, those of GPT-1's figure 1, and that of a pronoun:
 
 classification  one text, a label
 entailment      premise and hypothesis, a label
-similarity      two texts in no order, a label or a number
-choice          a context, and the options one of which is right
 pronoun         a sentence, the place of a pronoun in it, and what may take its place
 """
 
@@ -25,10 +23,8 @@ from entity_transformers.corpus.lines import shown
 from entity_transformers.corpus.sources import Dataset
 
 log = logging.getLogger(__name__)
-Shape = Literal["classification", "entailment", "similarity", "choice", "pronoun"]
-TEXTS: Mapping[Shape, int] = {
-    "classification": 1, "entailment": 2, "similarity": 2, "choice": 1, "pronoun": 1,
-}  # fmt: skip
+Shape = Literal["classification", "entailment", "pronoun"]
+TEXTS: Mapping[Shape, int] = {"classification": 1, "entailment": 2, "pronoun": 1}
 """Texts of an example of each shape."""
 
 
@@ -39,10 +35,8 @@ class Example:
     name     unique within its task
     split    train, dev or test
     texts    as many as its shape has (`TEXTS`)
-    label    index of the right label or option; a number where the task is one of numbers; None:
-             none of the options is right (GAP)
-    options  the answers of a choice, or what may take the pronoun's place; () where labels are
-             those of the task
+    label    index of the right label or option; None: none of the options is right (GAP)
+    options  what may take the pronoun's place; () where labels are those of the task
     blank    characters [start, end) of the text that an option takes the place of; None: no pronoun
     groups   what scores are also told apart by, such as the pronoun's gender
     """
@@ -50,7 +44,7 @@ class Example:
     name: str
     split: str
     texts: tuple[str, ...]
-    label: int | float | None
+    label: int | None
     options: tuple[str, ...] = ()
     blank: tuple[int, int] | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -68,11 +62,8 @@ class Example:
 class Task:
     """A task: its examples' shape, and where they are and how they are read.
 
-    labels   names of the labels, in the order of their indices; () where each example has options,
-             or the label is a number
+    labels   names of the labels, in the order of their indices; () where each example has options
     splits   those that its files fill
-    metric   what it is judged by: accuracy, matthews (Matthews' correlation), f1 (of the last
-             label), pearson
     licence, size   for documents: under which terms, and how many examples by split
     dataset  its files; those of one that is not pinned are the user's own
     read     examples of a path that is there, each checked; what is left out is written down
@@ -86,7 +77,6 @@ class Task:
     dataset: Dataset
     read: Callable[[Path, Ledger], Iterator[Example]]
     labels: tuple[str, ...] = ()
-    metric: Literal["accuracy", "matthews", "f1", "pearson"] = "accuracy"
 
 
 def to_row(example: Example) -> dict[str, Any]:
@@ -148,19 +138,15 @@ def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
 
 
 def count_examples(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
-    """Examples by split, and of each label: its name, the option's index, neither; None where the
-    label is a number.
-    """
+    """Examples by split, and of each label: its name, the option's index, or neither."""
     splits = Counter(example.split for example in examples)
-    labels: Counter[str] | None = None
-    if task.labels or any(example.options for example in examples):
-        names = dict(enumerate(task.labels))
-        labels = Counter(
-            "neither" if e.label is None else names.get(int(e.label), f"option {e.label}")
-            for e in examples
-        )
-    counted = None if labels is None else dict(sorted(labels.items()))
-    return {"shape": task.shape, "splits": dict(sorted(splits.items())), "labels": counted}
+    names = dict(enumerate(task.labels))
+    labels = Counter(
+        "neither" if example.label is None else names.get(example.label, f"option {example.label}")
+        for example in examples
+    )
+    counts = {"splits": splits, "labels": labels}
+    return {"shape": task.shape} | {name: dict(sorted(one.items())) for name, one in counts.items()}
 
 
 def read_all(

@@ -57,23 +57,21 @@ def _unpack(archive: Path, name: str) -> Iterator[str]:
 
 
 def read_table(
-    root: Path, name: str, columns: Sequence[str], ledger: Ledger, header: bool = True
+    root: Path, name: str, columns: Sequence[str], ledger: Ledger
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Rows of a table with tabs between its cells and no quotes, by column, each with its place.
 
     A missing column raises CorpusError under every policy; a row with another number of cells is
-    written down where the ledger skips. Without a ``header`` ``columns`` are all that there are.
+    written down where the ledger skips.
     """
     lines = read_lines(root, name)
-    names = list(columns)
-    if header:
-        where, first = next(lines, (f"{root}, {name}", ""))
-        names = first.split("\t")
-        if missing := [column for column in columns if column not in names]:
-            raise CorpusError(
-                f"{where}: no column {missing[0]!r} in {shown(first)}, expected columns"
-                f" {', '.join(columns)} with tabs between them"
-            )
+    where, first = next(lines, (f"{root}, {name}", ""))
+    names = first.split("\t")
+    if missing := [column for column in columns if column not in names]:
+        raise CorpusError(
+            f"{where}: no column {missing[0]!r} in {shown(first)}, expected columns"
+            f" {', '.join(columns)} with tabs between them"
+        )
     for where, line in lines:
         cells = line.split("\t")
         if len(cells) != len(names):

@@ -1,7 +1,7 @@
 """SNLI (Bowman et al., 2015): does a sentence follow from another, contradict it, or neither?
 
-``snli`` is what can be had in small files, the authors' dev and test; its train and dev are parts
-of their dev. ``snli-full`` is the authors' archive, whose train has 550,000 pairs.
+These are the authors' dev and test, which can be had in small files; train and dev are parts of
+their dev.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, RemoteFile, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
 from entity_transformers.corpus.tasks.example import Example, Task, read_label, read_text
-from entity_transformers.corpus.tasks.files import read_lines, read_objects
+from entity_transformers.corpus.tasks.files import read_lines
 
 _COMMIT = "7b585a3f077fdea899780eb0473940522ae44a2e"
 _PARTS = f"{RAW}/OanaMariaCamburu/e-SNLI/{_COMMIT}/dataset/eSNLI"
-_FULL = "https://nlp.stanford.edu/projects/snli/snli_1.0.zip"
-_PINNED = (94550081, "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e")
 LABELS = ("entailment", "neutral", "contradiction")
 _INDEX = {name: index for index, name in enumerate(LABELS)}
-_NO_MAJORITY = "-"
 
 
-def read_parts(root: Path, ledger: Ledger) -> Iterator[Example]:
+def read(root: Path, ledger: Ledger) -> Iterator[Example]:
     """Line i of three files is one pair. Of the authors' dev a tenth of the premises is dev, the
     rest train.
     """
@@ -49,24 +46,6 @@ def read_parts(root: Path, ledger: Ledger) -> Iterator[Example]:
             yield Example(f"{file}-{number}", split, (premise, hypothesis), label)
 
 
-def read_full(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """The authors' archive; pairs without a majority's label are left out and counted."""
-    keys = ("gold_label", "sentence1", "sentence2")
-    for split in ("train", "dev", "test"):
-        rows = read_objects(root, f"snli_1.0/snli_1.0_{split}.jsonl", keys, ledger)
-        for number, (where, row) in enumerate(rows, 1):
-            if row["gold_label"] == _NO_MAJORITY:
-                ledger.counts["pairs_without_a_majority"] += 1
-                continue
-            try:
-                pair = tuple(read_text(row[key], where, key) for key in keys[1:])
-                label = read_label(row["gold_label"], _INDEX, where, "gold_label")
-            except CorpusError as error:
-                ledger.reject(where, error)
-                continue
-            yield Example(f"{split}-{number}", split, pair, label)
-
-
 TASKS = (
     Task(
         name="snli",
@@ -80,24 +59,7 @@ TASKS = (
             patterns=("s1.*", "s2.*", "labels.*"),
             source=lambda: Source(f"SNLI, {_PARTS}", "CC BY-SA 4.0", pinned_files("snli", _PARTS)),
         ),
-        read=read_parts,
-        labels=LABELS,
-    ),
-    Task(
-        name="snli-full",
-        shape="entailment",
-        splits=("train", "dev", "test"),
-        licence="CC BY-SA 4.0",
-        size={"train": 549367, "dev": 9842, "test": 9824},
-        dataset=Dataset(
-            "snli-full",
-            folder="snli-full",
-            patterns=("snli_1.0.zip", "snli_1.0/*.jsonl", "snli_1.0_*.jsonl"),
-            source=lambda: Source(
-                f"SNLI 1.0, {_FULL}", "CC BY-SA 4.0", (RemoteFile(_FULL, "snli_1.0.zip", *_PINNED),)
-            ),
-        ),
-        read=read_full,
+        read=read,
         labels=LABELS,
     ),
 )

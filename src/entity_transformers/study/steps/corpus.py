@@ -50,7 +50,7 @@ class CorpusParams(Section):
         str,
         AfterValidator(_check_format),
         Field(
-            description="how the corpus is written; sample: generated on the spot",
+            description="how the corpus is written; sample: part of the package",
             json_schema_extra={"enum": list(names())},
         ),
     ]
@@ -103,10 +103,8 @@ class CorpusParams(Section):
         ),
     ]
     sample_words: Annotated[
-        PositiveInt, Field(description="size of the generated corpus in words (format sample)")
-    ]
-    sample_seed: Annotated[
-        Integer, Field(description="seed of the generated corpus (format sample)")
+        PositiveInt,
+        Field(description="about how many words of it, 60000 at most (format sample)", le=60_000),
     ]
 
 
@@ -155,7 +153,7 @@ STEP = Step(
     name="corpus",
     params=("corpus", "tokenizer"),
     start=("cli.corpus", "resolve.names", "resolve.words"),
-    data=("corpus/checksums/*",),
+    data=("corpus/checksums/*", "data/*"),
     rules={
         "download_corpus": "[4.2] fetch the corpus, or find it on disk, and list its files",
         "prepare_corpus": "[4.2] read documents with chains, tags and entities; count them",

@@ -16,9 +16,7 @@ class LambadaParams(Section):
 
     text: Annotated[
         Literal["original", "openai", "sample"],
-        Field(
-            description="original: tokenised, lower case; openai: detokenised; sample: generated"
-        ),
+        Field(description="original: lower case, tokenised; openai: detokenised; sample: our own"),
     ]
     path: Annotated[
         str | None, Field(description="local file, relative to the study; null: download")
@@ -27,9 +25,9 @@ class LambadaParams(Section):
 
 STEP = Step(
     name="passages",
-    params=("lambada", "corpus.bad_documents", "corpus.sample_seed"),
+    params=("lambada", "corpus.bad_documents"),
     start=("cli.passages",),
-    data=("corpus/checksums/*",),
+    data=("corpus/checksums/*", "data/*"),
     rules={
         "download_lambada": "[4.2] fetch the LAMBADA passages, or find them on disk",
         "prepare_lambada": "[4.2] read the passages and find their target words",

@@ -32,8 +32,8 @@ class Losses:
 
 
 class Head(nn.Module):
-    """Dropout, and a linear layer from the state of [extract] to a number for each label; of a
-    choice or a number to one.
+    """Dropout, and a linear layer from the state of [extract] to a number for each label, or to
+    one for a candidate.
     """
 
     def __init__(self, width: int, task: Task, dropout: float) -> None:
@@ -70,7 +70,7 @@ class Finetuned(nn.Module):
         per token of each sequence [S], those after [start], zeros without ``words`` and of a model
         that sees later tokens.
 
-        A choice of which examples have different numbers of answers is padded with -inf.
+        Examples with different numbers of candidates are padded with -inf.
         """
         rows = [torch.tensor(row) for example in examples for row in example.sequences]
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
@@ -84,7 +84,7 @@ class Finetuned(nn.Module):
                 nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
         states = hidden.float()[torch.arange(len(rows), device=tokens.device), lengths - 1]
         parts = states.split([len(example.sequences) for example in examples])
-        if self.task.shape in ("choice", "pronoun"):
+        if self.task.shape == "pronoun":
             scores = [self.head(part)[:, 0] for part in parts]
             said = nn.utils.rnn.pad_sequence(scores, batch_first=True, padding_value=-torch.inf)
         else:
@@ -117,19 +117,10 @@ class Finetuned(nn.Module):
         return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> Losses:
-        """Cross-entropy of the labels (of numbers the squared error), and of the words: 0 where
-        they are not asked for.
-        """
+        """Cross-entropy of the labels, and of the words: 0 where they are not asked for."""
         said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
-        if self.is_number:
-            return Losses(functional.mse_loss(said[:, 0], labels), nats.mean())
-        return Losses(functional.cross_entropy(said, labels.long()), nats.mean())
-
-    @property
-    def is_number(self) -> bool:
-        """Are the labels numbers?"""
-        return self.task.metric == "pearson"
+        return Losses(functional.cross_entropy(said, labels), nats.mean())
 
 
 def find_embeddings(model: LanguageModel) -> Tensor:

@@ -2,9 +2,8 @@
 
 classification  [start] text [extract]
 entailment      [start] premise [delimiter] hypothesis [extract]
-similarity      both orders of [start] one [delimiter] other [extract]; their states are added
-choice          [start] context [delimiter] answer [extract], for each answer
-pronoun         as choice: the sentence before the pronoun, then a candidate and the rest
+pronoun         [start] before the pronoun [delimiter] a candidate and the rest [extract], for each
+                candidate
 
 A text after a delimiter begins with a space, so that its first word is the token that it is inside
 a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
@@ -30,8 +29,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Inputs:
-    """An example: its sequences of tokens, its label (an index, or a number; -1: none is right),
-    and whether something of it was cut.
+    """An example: its sequences of tokens, its label (-1: none is right), and whether something
+    of it was cut.
 
     entities  of each sequence the entity of each token, 0 for none; (): no entities are given
     read      of each sequence the tokens of [start] and the first of two texts, which leave their
@@ -39,7 +38,7 @@ class Inputs:
     """
 
     sequences: tuple[tuple[int, ...], ...]
-    label: float
+    label: int
     cut: bool
     entities: tuple[tuple[int, ...], ...] = ()
     read: tuple[int, ...] = ()
@@ -53,10 +52,6 @@ class Inputs:
 
 def list_parts(example: Example, shape: Shape) -> list[tuple[str, ...]]:
     """The texts of each sequence of an example."""
-    if shape == "similarity":
-        return [example.texts, example.texts[::-1]]
-    if shape == "choice":
-        return [(example.texts[0], option) for option in example.options]
     if shape == "pronoun":
         assert example.blank is not None
         before = example.texts[0][: example.blank[0]].rstrip()
@@ -79,9 +74,9 @@ def make_inputs(
     """The inputs of examples, in sequences of at most ``longest`` tokens (None: any), with entities
     where ``chains`` gives any. ``first``: the id of start, None: the one after the encoder's.
 
-    Of a longer one the context of a choice loses its beginning, then the answer its end; of other
-    sequences the longer text loses its end. An example without a label is refused (ValueError) but
-    where it is ``judged`` alone.
+    Of a longer one with a pronoun what stands before it loses its beginning, then the rest its end;
+    of other sequences the longer text loses its end. An example without a label is refused
+    (ValueError) but where it is ``judged`` alone.
     """
     size = tokenizer.get_vocab_size() if first is None else first
     start, delimiter, extract = range(size, size + NEW)
@@ -104,7 +99,7 @@ def make_inputs(
         for _ in sequences:
             pieces = next(given)
             room = None if longest is None else longest - len(pieces) - 1
-            kept = pieces if room is None else shorten(pieces, room, shape in ("choice", "pronoun"))
+            kept = pieces if room is None else shorten(pieces, room, shape == "pronoun")
             cut |= kept != pieces
             row = [(start, 0), *kept[0]]
             for piece in kept[1:]:
@@ -115,7 +110,7 @@ def make_inputs(
             tuple(tuple(pair[part] for pair in row) for row in rows) for part in (0, 1)
         )
         more = (entities, tuple(read)) if chains is not None else ()
-        label = -1.0 if example.label is None else float(example.label)
+        label = -1 if example.label is None else example.label
         found.append(Inputs(tokens, label, cut, *more))
     return found
 

@@ -10,13 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 
-from entity_transformers.corpus.tasks import Task
 from entity_transformers.study.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs
-from entity_transformers.tasks.transfer.judging import correlate
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,
@@ -157,17 +154,14 @@ class Finetuning:
 
 @torch.inference_mode()
 def predict(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> np.ndarray:
-    """The likeliest label of each example, int64 [E]; where labels are numbers, a number,
-    float64 [E].
-    """
+    """The likeliest label of each example, int64 [E]."""
     model.eval()
     order = np.argsort([max(map(len, one.sequences)) for one in examples], kind="stable")
-    found = np.zeros(len(examples), np.float64 if model.is_number else np.int64)
+    found = np.zeros(len(examples), np.int64)
     for at in range(0, len(order), batch):
         numbers = order[at : at + batch]
         said, _ = model.read([examples[number] for number in numbers], words=False)
-        best = said[:, 0] if model.is_number else said.argmax(1)
-        found[numbers] = best.cpu().numpy()
+        found[numbers] = said.argmax(1).cpu().numpy()
     return found
 
 
@@ -182,26 +176,10 @@ def measure_loss(model: Finetuned, examples: Sequence[Inputs], *, batch: int) ->
     return total / len(examples)
 
 
-def judge(task: Task, labels: np.ndarray, found: np.ndarray) -> dict[str, Any]:
-    """Scores of predictions by the task's metric, and the accuracy where labels are no numbers:
-    Matthews' correlation, F1 of the last label, Pearson's correlation. A correlation with a
-    constant is 0.
-    """
-    if task.metric == "pearson":
-        constant = np.ptp(found) == 0 or np.ptp(labels) == 0
-        value = 0.0 if constant else float(stats.pearsonr(labels, found).statistic)
-        return {"examples": len(labels), "pearson": value}
-    scores: dict[str, Any] = {
+def judge(labels: np.ndarray, found: np.ndarray) -> dict[str, Any]:
+    """Accuracy of predictions, and what always saying the commonest label would have."""
+    return {
         "examples": len(labels),
         "accuracy": float((labels == found).mean()),
         "majority": float(np.unique(labels, return_counts=True)[1].max() / len(labels)),
     }
-    if task.metric != "accuracy":
-        last = len(task.labels) - 1
-        called, true = found == last, labels == last
-        pairs = ((called & true), (called & ~true), (~called & true), (~called & ~true))
-        counts = [np.array(one.sum(), np.float64) for one in pairs]
-        hits, false, missed = map(float, counts[:3])
-        f1 = 2 * hits / (2 * hits + false + missed) if hits else 0.0
-        scores[task.metric] = float(correlate(*counts)) if task.metric == "matthews" else f1
-    return scores
