@@ -113,7 +113,7 @@ def _write_texts(files: Mapping[str, str], output: Path) -> None:
 
 
 def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
-    """Every figure as PNG; returns those that are there then, which pictures.json keeps included."""
+    """Every figure as PNG; those that are there then, the ones that pictures.json keeps too."""
     built = figures.build_all(gathered)
     output.mkdir(parents=True, exist_ok=True)
     drawn = {name: figures.render_png(figure) for name, figure in built.items()}
