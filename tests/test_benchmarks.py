@@ -75,29 +75,16 @@ def test_flop_of_a_token_are_those_of_its_products(
     assert (added > 0) == (name == "gpt2e")
 
 
-def test_flop_of_gpt2_are_the_formula_s() -> None:
-    model = tiny_model("gpt2").module
-    weights = 12 * LAYERS * WIDTH**2 + VOCABULARY * WIDTH
-    assert training.count_flops(model, WINDOW) == (6 * weights + 12 * LAYERS * WIDTH * WINDOW, 0)
-    assert training.count_flops(model, WINDOW, visible=0.5) == (
-        6 * weights + 6 * LAYERS * WIDTH * WINDOW,
-        0,
-    )
-
-
-def run_gpu(output: Path, *flags: str) -> dict[str, Any]:
-    sizes = "--layers 1 --width 16 --window 16 --steps 1 --rounds 1 --threads 1".split()
-    gpu.main(["--device", "cpu", "--tiny", *sizes, "--output", str(output), *flags])
-    return json.loads(output.read_text())
-
-
 def get_values(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     rows = table.pivot(result["figures"])
     return {what: {title: f["value"] for title, f in row.items()} for what, row in rows.items()}
 
 
 def test_the_gpu_benchmark_runs_on_a_cpu(tmp_path: Path) -> None:
-    rows = get_values(run_gpu(tmp_path / "gpu.json", "--peak-tflops", "0.5"))
+    sizes = "--layers 1 --width 16 --window 16 --steps 1 --rounds 1 --threads 1 --peak-tflops 0.5"
+    output = tmp_path / "gpu.json"
+    gpu.main(["--device", "cpu", "--tiny", *sizes.split(), "--output", str(output)])
+    rows = get_values(json.loads(output.read_text()))
     for b in (1, 2):
         gpt2, gpt2e, pair = (
             rows[f"B={b}, compile off, {which}"] for which in ("gpt2", "gpt2e", "gpt2e / gpt2")
