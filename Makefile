@@ -13,10 +13,11 @@ LISTED := --require-hashes --no-deps --no-build-isolation --requirement requirem
 STUDY ?= sample
 CORES ?= 2
 LIMIT ?= 2G
+PAGES := '*.md' docs CITATION.cff LICENSE 'results/*' ':!studies/*/*'
 FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
 
-.PHONY: help sample study report site generate test test-all check docs bench gpu commands requirements lock push pull clean
+.PHONY: help sample study report site generate test test-all check bench gpu commands requirements lock push pull clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -58,8 +59,11 @@ report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from wh
 	$(BIN)/entity-transformers write-index studies
 	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
 
-site: .venv/ready  ## the pages of all studies and index.html, in site/
-	$(BIN)/entity-transformers write-site studies --output site
+site: .venv/ready  ## the documents, and each study's README.md, as pages in site/
+	$(BIN)/python -c 'import material' 2>/dev/null || $(INSTALL) --editable '.[docs]'
+	rm -rf work/pages && mkdir -p work/pages
+	git ls-files $(PAGES) | tar cf - -T - | tar xf - -C work/pages
+	$(BIN)/mkdocs build --quiet
 	@echo "Site: $(CURDIR)/site/index.html"
 
 generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
@@ -79,10 +83,6 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
-
-docs: .venv/ready  ## the documentation as a site below work/site/html, which fetches nothing from elsewhere
-	$(BIN)/python -c 'import mkdocs, material, mkdocstrings' 2>/dev/null || $(INSTALL) --editable '.[docs]'
-	$(BIN)/python workflow/site.py
 
 bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: docs/benchmarks.md
 	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -2,9 +2,6 @@
 needs, reads and writes: src/entity_transformers/study/steps."""
 
 
-report: "workflow/report/workflow.rst"
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/runs.smk"
 include: "workflow/rules/studies.smk"

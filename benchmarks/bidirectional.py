@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
-from common import Column, Report, interleave, make_parser, ratios
+import training
+from common import SPEEDS, Report, Sides, interleave, make_parser
 from torch import Tensor, nn
 from torch.nn import functional
-from training import SAMPLE, draw_lengths, make_corpus, make_training
+from training import draw_lengths, draw_windows, make_corpus, make_training, plain_loop
 
-from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.kinds import KINDS, ModelEntry, resolve
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.train.loss import sum_losses
 
-COLUMNS = {
-    "speed": Column("speed", "tokens/s"),
-    "ratio": Column("ratio", "ratio", spread=True),
-    "cpu": Column("CPU time", "ratio", spread=True),
-}
 ROWS, WINDOW, WIDTH, LAYERS, VOCABULARY = 4, 128, 128, 2, 2000
 STEPS = 2
 TARGET = 0.95
@@ -37,19 +32,8 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def make_entry(hidden: int | None) -> ModelEntry:
     """An ELMo of the size of the comparison."""
-    size = {
-        "layers": LAYERS,
-        "width": WIDTH,
-        "window": WINDOW,
-        "documents_per_step": ROWS,
-        "dropout": 0.1,
-        "steps": 10_000,
-        "warmup_steps": 0,
-        "validate_every": 10_000,
-        "learning_rate": 1e-4,
-    }
-    models = {"elmo": {"kind": "elmo", "hidden": hidden, **size}}
-    return resolve("elmo", models, SAMPLE.lm.model_dump(), {}, KINDS)
+    size = {"layers": LAYERS, "width": WIDTH, "window": WINDOW, "documents_per_step": ROWS}
+    return training.make_entry("elmo", hidden=hidden, dropout=0.1, **size)
 
 
 class Plain(nn.Module):
@@ -92,51 +76,23 @@ def own_loss(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     return sum_losses(states, weight, targets) / len(targets)
 
 
-def plain_step(corpus: AlignedCorpus, hidden: int | None, loss: Loss) -> Callable[[], None]:
-    """A step of the peer, of as many predictions."""
-    model = Plain(hidden).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    generator = np.random.default_rng(1)
-
-    def step() -> None:
-        starts = generator.integers(0, len(corpus.tokens) - WINDOW - 1, ROWS)
-        rows = [corpus.tokens[s : s + WINDOW + 1] for s in starts]
-        model(torch.from_numpy(np.stack(rows).astype(np.int64)), loss).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--rounds", type=int, default=15, help="default %(default)s")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    report = Report(__doc__, COLUMNS, options)
+    options = make_parser(__doc__, __file__, rounds=15).parse_args()
+    report = Report(__doc__, SPEEDS, options)
     corpus = make_corpus(draw_lengths(), VOCABULARY)
     for hidden in (None, 2 * WIDTH):
         name = "elmo" if hidden is None else f"elmo, {hidden} units projected to {WIDTH}"
+        draw, sides = draw_windows(corpus, ROWS, WINDOW + 1), Sides()
         with tempfile.TemporaryDirectory() as folder:
             run = make_training(make_entry(hidden), corpus, Path(folder), VOCABULARY)
-            sides = {
-                "ours": run.train_step,
-                "plain": plain_step(corpus, hidden, torch_loss),
-                "plain, our loss": plain_step(corpus, hidden, own_loss),
-            }
+            sides[name] = run.train_step
+            for peer, loss in (("plain", torch_loss), ("plain with our loss", own_loss)):
+                model = Plain(hidden)
+                sides[f"{peer} {name}"] = plain_loop(model, partial(model, loss=loss), draw)
             times = interleave(sides, options.rounds, calls=STEPS)
-        for side, seconds in times.items():
-            report.row(f"{name}: {side}", speed=[ROWS * WINDOW / t for t in seconds.wall])
-        for peer, target in (("plain", TARGET), ("plain, our loss", None)):
-            report.row(
-                f"{name}: ours / {peer}",
-                ratio=ratios(times[peer].wall, times["ours"].wall),
-                cpu=ratios(times[peer].cpu, times["ours"].cpu),
-                ratio_of=peer,
-                at_least=target,
-            )
+        pairs = zip([name] * 2, [*sides][1:], (TARGET, None), strict=True)
+        report.speeds(times, dict.fromkeys(sides, ROWS * WINDOW), pairs)
     report.write()
 
 

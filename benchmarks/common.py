@@ -25,6 +25,7 @@ from entity_transformers.provenance import git_commit
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 Figure = dict[str, Any]
+Sides = dict[str, Callable[[], object]]
 
 
 @dataclass
@@ -47,9 +48,8 @@ def interleave(
     cpu_clock: Callable[[], float] = time.process_time,
 ) -> dict[str, Seconds]:
     """Seconds of all sides, which take turns of ``calls`` calls each, so that a busy machine slows
-    them alike; ``warm_up``: after one call of each that does not count.
-
-    ``wait`` returns when the device has done all that was asked of it.
+    them alike; ``warm_up``: after one call of each that does not count. ``wait`` returns when the
+    device has done all that was asked of it.
     """
     for side in sides.values() if warm_up else ():
         side()
@@ -84,28 +84,28 @@ def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
+def milliseconds(seconds: Iterable[float]) -> list[float]:
+    """Each in milliseconds."""
+    return [1000 * value for value in seconds]
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a benchmark's table: title, unit, and what its numbers are ratios of, if one
-    thing for all rows. ``middle`` makes one value of several rounds; ``spread``: print the least
-    and the largest of them too.
+    thing for all rows. ``middle`` makes one value of several rounds.
     """
 
     title: str
     unit: str
     ratio_of: str | None = None
     middle: Callable[[Sequence[float]], float] = median
-    spread: bool = False
 
-    @property
-    def width(self) -> int:
-        """Characters of the column where it is printed."""
-        return max(26 if self.spread else 10, len(self.heading)) + 2
 
-    @property
-    def heading(self) -> str:
-        """Title and unit."""
-        return head(self.title, self.unit, self.ratio_of)
+SPEEDS = {
+    "speed": Column("speed", "tokens/s"),
+    "cpu": Column("ratio in CPU time", "ratio"),
+    "ratio": Column("ratio", "ratio"),
+}
 
 
 class Report:
@@ -124,10 +124,15 @@ class Report:
         device: str | None = None,
     ) -> None:
         self.columns, self.output = columns, options.output
+        if "torch" in packages:
+            import torch
+
+            torch.set_num_threads(options.threads)
         own = {"note", "output", "threads"}
+        processor = f"{find_processor()}, {os.cpu_count()} cores, {options.threads} threads"
         self.head: dict[str, Any] = {
             "compares": " ".join(doc.split("\n\n")[0].split()),
-            "machine": describe_machine(options.threads, device),
+            "machine": f"{device}, {processor}" if device else processor,
             "versions": {"python": platform.python_version()}
             | {name: importlib.metadata.version(name) for name in packages},
             "commit": git_commit(),
@@ -141,7 +146,6 @@ class Report:
             },
         }
         self.figures: list[Figure] = []
-        self._begun = False
 
     def row(
         self,
@@ -153,29 +157,17 @@ class Report:
         **values: float | str | Sequence[float],
     ) -> None:
         """Print and keep the figures of one row, by the key of their column; of several rounds
-        their middle, with the least, the median and the largest.
-
-        A target holds for the row's first figure; ``ratio_of`` is of all its ratios.
+        their middle, with the least, the median and the largest. A target holds for the row's
+        first figure; ``ratio_of`` is of all its ratios.
         """
         figures = [self._figure(what, key, value, ratio_of) for key, value in values.items()]
         for bound, limit in (("at most", at_most), ("at least", at_least)):
             if limit is not None:
                 figures[0]["target"] = {"bound": bound, "limit": limit}
-        if not self._begun:
-            self._print("", [column.heading for column in self.columns.values()])
-            self._begun = True
         self.figures += figures
-        cells = {
-            key: show_figure(figure, self.columns[key].spread)
-            for key, figure in zip(values, figures, strict=True)
-        }
-        line = [cells.get(key, "") for key in self.columns]
-        self._print(what, line, show_target(figures))
-
-    def _print(self, what: str, cells: Sequence[str], target: str = "") -> None:
-        widths = [column.width for column in self.columns.values()]
-        padded = [f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)]
-        print(f"{what:56}{''.join(padded)}  {target}".rstrip(), flush=True)
+        titles = (head(one["column"], one["unit"], one.get("ratio_of")) for one in figures)
+        cells = [f"{title} {show_figure(one)}" for title, one in zip(titles, figures, strict=True)]
+        print("  ".join([f"{what}:", *cells, show_target(figures)]).rstrip(), flush=True)
 
     def _figure(
         self, what: str, key: str, value: float | str | Sequence[float], ratio_of: str | None
@@ -191,29 +183,45 @@ class Report:
         spread = {"min": min(value), "median": median(value), "max": max(value)}
         return figure | {"value": column.middle(value)} | spread
 
+    def speeds(
+        self,
+        times: Mapping[str, Seconds],
+        tokens: Mapping[str, int],
+        pairs: Iterable[tuple[str, str, float | None]],
+    ) -> None:
+        """Of `SPEEDS`: tokens per second of each side, then how many times as fast one is as the
+        other, with the least that this should be.
+        """
+        for side, seconds in times.items():
+            self.row(side, speed=[tokens[side] / one for one in seconds.wall])
+        for one, other, target in pairs:
+            more = tokens[one] / tokens[other]
+            found = {
+                "ratio": ratios(times[other].wall, times[one].wall),
+                "cpu": ratios(times[other].cpu, times[one].cpu),
+            }
+            values = {key: [more * ratio for ratio in each] for key, each in found.items()}
+            self.row(f"{one} / {other}", ratio_of=other, at_least=target, **values)
+
     def write(self) -> None:
         """Write the figures so far where ``--output`` says."""
         if self.output is not None:
             write_json(self.output, self.head | {"figures": self.figures})
 
 
-def make_parser(doc: str, file: str) -> argparse.ArgumentParser:
-    """A parser with the options that all benchmarks have; ``file`` is the benchmark's."""
+def make_parser(doc: str, file: str, **numbers: int) -> argparse.ArgumentParser:
+    """A parser with the options that all benchmarks have, and ``numbers`` with their defaults;
+    ``file`` is the benchmark's.
+    """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     output = RESULTS / f"{Path(file).stem}.json"
-    parser.add_argument("--threads", type=int, default=2, help="default %(default)s")
     parser.add_argument("--output", type=Path, default=output, help="JSON file")
     parser.add_argument("--note", default="", help="what a reader of the figures should know")
+    for name, value in ({"threads": 2} | numbers).items():
+        parser.add_argument(f"--{name}", type=int, default=value, help="default %(default)s")
     return parser
-
-
-def describe_machine(threads: int, device: str | None = None) -> str:
-    """Accelerator, processor, cores and threads in words."""
-    counts = [(os.cpu_count() or 1, "core"), (threads, "thread")]
-    words = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in counts]
-    return ", ".join(word for word in (device, find_processor(), *words) if word)
 
 
 def find_processor() -> str:
@@ -231,22 +239,19 @@ def head(title: str, unit: str, ratio_of: str | None) -> str:
     return f"{title}, {unit}{f' of {ratio_of}' if ratio_of else ''}" if unit else title
 
 
-def show_figure(figure: Figure, spread: bool = True) -> str:
+def show_figure(figure: Figure) -> str:
     """The value to three digits or a thousandth, with its least and largest where it has them."""
     text = _show_number(figure["value"])
-    if not spread or "min" not in figure:
+    if "min" not in figure:
         return text
     return f"{text} ({_show_number(figure['min'])} to {_show_number(figure['max'])})"
 
 
 def _show_number(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    if value == 0:
-        return "0"
-    digits = next(
-        (n for n, limit in ((5, 0.01), (4, 0.1), (3, 10), (1, 100)) if abs(value) < limit), 0
-    )
+    if isinstance(value, str) or value == 0:
+        return str(value or 0)
+    limits = ((5, 0.01), (4, 0.1), (3, 10), (1, 100))
+    digits = next((n for n, limit in limits if abs(value) < limit), 0)
     return f"{value:,.{digits}f}"
 
 

@@ -1,13 +1,12 @@
-"""Reading, checking and aligning a corpus of CoNLL-2012's size, against reading it as one Python
-object per row.
+"""Reading, checking and aligning a corpus of CoNLL-2012's size, against the usual readers.
 
-Writes copies of the sample corpus, 1.6 million words, in the official layout, and gives
-seconds, peak memory and ratios to three peers: rows as bare objects; what the reader of HF's
-conll2012_ontonotesv5 makes of a sentence (words, lemmas, senses, speakers, the tree as text, every
-predicate's labels, chains); and AllenNLP's, which builds the tree too. Below them stands the floor
-of any reader in Python: every line read and split, nothing made of it. The sample's trees are flat
-and a predicate's labels are (V*) alone, which favours the peers: real trees and frames cost them
-more, and us only their width.
+Makes 1.6 million words with the sample generator, writes them in the official layout, and gives
+seconds, peak memory and ratios to two peers: what the reader of HF's conll2012_ontonotesv5 makes of
+a sentence (words, lemmas, senses, speakers, the tree as text, every predicate's labels, chains),
+and AllenNLP's, which builds the tree too. Below them stands the floor of any reader in Python:
+every line read and split, nothing made of it. The generated trees are flat and a predicate's labels
+are (V*) alone, which favours the peers: real trees and frames cost them more, and us only their
+width.
 """
 
 from __future__ import annotations
@@ -31,72 +30,6 @@ COLUMNS = {
     "ratio": Column("ratio", "ratio"),
     "memory": Column("memory", "MB"),
 }
-
-
-@dataclass
-class Row:
-    """A token as the usual readers keep it."""
-
-    document: str
-    part: int
-    index: int
-    word: str
-    tag: str
-    parse: str
-    lemma: str
-    speaker: str
-    named_entity: str
-    coreference: str
-
-
-@dataclass
-class Sentence:
-    """A sentence of rows with the spans found in them."""
-
-    rows: list[Row] = field(default_factory=list)
-    coreference: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
-    named_entities: list[str] = field(default_factory=list)
-
-
-def read_rows_as_objects(folder: Path) -> Iterator[Sentence]:
-    """The peer: every row an object, every bracket looked at character by character of its column,
-    as in AllenNLP's style.
-    """
-    for path in sorted(folder.rglob("*_conll")):
-        sentence = Sentence()
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith("#"):
-                continue
-            if not line.strip():
-                yield finish(sentence)
-                sentence = Sentence()
-                continue
-            c = line.split()
-            sentence.rows.append(
-                Row(c[0], int(c[1]), int(c[2]), c[3], c[4], c[5], c[6], c[9], c[10], c[-1])
-            )
-
-
-def finish(sentence: Sentence) -> Sentence:
-    """Spans of a sentence by stacks, and its named entities as IOB tags."""
-    stacks: dict[int, list[int]] = {}
-    inside = None
-    for i, row in enumerate(sentence.rows):
-        for part in row.coreference.split("|") if row.coreference != "-" else []:
-            number = int(part.strip("()"))
-            if part.startswith("("):
-                stacks.setdefault(number, []).append(i)
-            if part.endswith(")"):
-                sentence.coreference.append((number, (stacks[number].pop(), i)))
-        label = row.named_entity.strip("()*")
-        if "(" in row.named_entity:
-            inside = label
-            sentence.named_entities.append(f"B-{label}")
-        else:
-            sentence.named_entities.append(f"I-{inside}" if inside else "O")
-        if ")" in row.named_entity:
-            inside = None
-    return sentence
 
 
 @dataclass
@@ -260,7 +193,6 @@ OURS, QUARTER = "read and check", "read and check a quarter"
 FLOOR = "floor: lines split, nothing kept"
 READERS: dict[str, Callable[[Path], object]] = {
     OURS: read_ours,
-    "bare rows as objects": lambda folder: sum(1 for _ in read_rows_as_objects(folder)),
     "as HF's reader (tree as text)": lambda folder: sum(
         len(part) for part in read_annotated(folder, trees=False)
     ),
@@ -273,10 +205,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--words", type=int, default=1_600_000, help="default %(default)s")
-    parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
-    options = parser.parse_args()
+    options = make_parser(__doc__, __file__, words=1_600_000, rounds=3).parse_args()
     report = Report(__doc__, COLUMNS, options, packages=("tokenizers", "numpy"))
     with tempfile.TemporaryDirectory() as name:
         whole, quarter = Path(name) / "whole", Path(name) / "quarter"

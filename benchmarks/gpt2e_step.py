@@ -1,8 +1,7 @@
 """GPT2E against transformers' GPT2LMHeadModel of the same size: time of a step, peak memory, share
 of the entity memory.
 
-Ratios are given of wall and of CPU time. "Least by arithmetic" is that of the multiply-adds: what
-the others would be if time were arithmetic alone. The proportions are GPT2-small's (width 768,
+Ratios are given of wall and of CPU time. The proportions are GPT2-small's (width 768,
 12 heads; 12 layers to a vocabulary of 50,257), with fewer layers and a smaller vocabulary on a CPU.
 
     python benchmarks/gpt2e_step.py --threads 2
@@ -17,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from common import Column, Report, Seconds, interleave, make_parser, ratios
+from common import Column, Report, Seconds, interleave, make_parser, milliseconds, ratios
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
@@ -36,7 +35,6 @@ COLUMNS = {
     "time": Column("time", "ms"),
     "ratio": Column("time or bytes", "ratio", "GPT2"),
     "cpu": Column("CPU time", "ratio", "GPT2"),
-    "least": Column("least by arithmetic", "ratio", "GPT2"),
     "share": Column("share", "%"),
 }
 
@@ -143,34 +141,10 @@ def count_bytes(model: PreTrainedModel, case: Case, entities: bool, autocast: bo
     return sum(kept.values()) + 16 * sum(parameter.numel() for parameter in model.parameters())
 
 
-def count_multiplications(options: argparse.Namespace, dropout: float) -> dict[str, float]:
-    """Multiply-adds of a token, relative to GPT2's: the least that the ratios can be, if time were
-    arithmetic alone.
-    """
-    width, window, layers = options.width, options.window, options.layers
-    # query times key and weights times value, of which the causal mask hides half
-    attention = window * width
-    gpt2 = layers * (12 * width**2 + attention) + options.vocabulary * width
-    keys = min(options.entities + 1, window) / window * width**2
-    merged = width**2 * min(2.0, 1 + width / (options.batch * window)) + 32 * width
-    plain = 2 * width**2 + attention / 2
-    return {
-        "training, a quarter of the tokens in mentions": (
-            1 + layers * (3 * width**2 + keys + attention) / gpt2
-        ),
-        "training, no entities": 1 + layers * (plain if dropout else merged) / gpt2,
-        "inference, a quarter of the tokens in mentions": (
-            1 + layers * (3 * width**2 + keys + attention) / gpt2
-        ),
-        "inference, no entities": 1 + layers * merged / gpt2,
-    }
-
-
 def run(options: argparse.Namespace, dropout: float, report: Report) -> None:
     """Measure one dropout's rows."""
     case = make_case(options, dropout)
     wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
-    limits = count_multiplications(options, dropout)
     step = Seconds()
     for kind, make in (("training", make_training_step), ("inference", make_inference)):
         mentions, nothing = f"{kind}, a quarter of the tokens in mentions", f"{kind}, no entities"
@@ -188,7 +162,6 @@ def run(options: argparse.Namespace, dropout: float, report: Report) -> None:
                 ratio=ratios(times[name].wall, base.wall),
                 cpu=ratios(times[name].cpu, base.cpu),
                 time=milliseconds(times[name].wall),
-                least=limits[name],
                 at_most=TARGETS.get(name),
             )
     gpt2, gpt2e = (
@@ -214,11 +187,6 @@ def run(options: argparse.Namespace, dropout: float, report: Report) -> None:
     )
 
 
-def milliseconds(seconds: list[float]) -> list[float]:
-    """Each in milliseconds."""
-    return [1000 * value for value in seconds]
-
-
 SIZES = {
     "layers": 3,
     "vocabulary": 12564,
@@ -233,16 +201,13 @@ SIZES = {
 
 def main() -> None:
     """Read the options and measure each dropout."""
-    parser = make_parser(__doc__, __file__)
-    for name, value in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
+    parser = make_parser(__doc__, __file__, **SIZES)
     parser.add_argument(
         "--dropouts", type=float, nargs="+", default=[0.1, 0.0], help="default 0.1 and 0"
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     device = torch.cuda.get_device_name() if options.device == "cuda" else None
     report = Report(__doc__, COLUMNS, options, device=device)
     for dropout in options.dropouts:

@@ -13,7 +13,6 @@ counted in the same way and given apart as well. Peak memory is what the side al
 those of both models for the paper's 100,000 windows and of saving at its rate, without validation.
 
     python benchmarks/gpu.py
-    python benchmarks/gpu.py --batches 8            # one B; the rows of others stay in the file
     python benchmarks/gpu.py --device cpu --tiny    # only to see that it runs; writes nothing
 """
 
@@ -29,10 +28,9 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from common import ROOT, Column, Figure, Report, interleave, make_parser, ratios
+from common import ROOT, Column, Report, interleave, make_parser, ratios
 from training import count_flops, draw_lengths, make_corpus, make_training, measure_peak, resize
 
-from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.runtime import start
 from entity_transformers.study.params import load
@@ -237,7 +235,7 @@ def find_peak(options: argparse.Namespace) -> tuple[float, str]:
 def measure_all(options: argparse.Namespace, report: Report) -> None:
     """B after B; each is printed, and written where ``--output`` says."""
     corpus = make_corpus(draw_lengths(), options.vocabulary)
-    earlier, models = keep_rows(report), list(MODELS)
+    models = list(MODELS)
     for documents in options.batches or (2**i for i in itertools.count()):
         chosen = options.modes if documents == 1 else options.batch_modes
         modes = [mode for mode in chosen if mode in options.modes] or options.modes[:1]
@@ -252,12 +250,9 @@ def measure_all(options: argparse.Namespace, report: Report) -> None:
                 )
 
             measure(sides, make, options.rounds)
-        report.figures = []
         for side in sides:
             describe(side, options.window, 1e12 * options.peak_tflops, report)
         compare_all(sides, report)
-        kept = [figure for figure in earlier if find_batch(figure) != documents]
-        earlier = report.figures = sorted(kept + report.figures, key=find_batch)
         report.write()
         models = [
             model
@@ -268,33 +263,13 @@ def measure_all(options: argparse.Namespace, report: Report) -> None:
             break
 
 
-def find_batch(figure: Figure) -> int:
-    """The B of a figure's row, which begins with it."""
-    return int(figure["what"].split(",")[0].removeprefix("B="))
-
-
-def keep_rows(report: Report) -> list[Figure]:
-    """The figures that an earlier call left if it measured the same: then each B can have a call of
-    its own.
-    """
-    output, head = report.output, report.head
-    earlier = read_json(output) if output is not None and output.exists() else {}
-    same = all(earlier.get(key) == head[key] for key in ("machine", "versions", "commit"))
-    sizes = (*SIZES, "dropout", "peak_tflops")
-    if same and all(earlier["settings"].get(size) == head["settings"][size] for size in sizes):
-        return earlier["figures"]
-    return []
-
-
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; ``--tiny`` only moves the defaults."""
-    parser = make_parser(__doc__, __file__)
+    parser = make_parser(__doc__, __file__, **SIZES, steps=10, rounds=5)
     parser.add_argument(
         "--device", choices=("cuda", "cpu"), help="left out, a machine without a GPU is no error"
     )
     parser.add_argument("--tiny", action="store_true", help="a size that a CPU runs in seconds")
-    for name, value in (SIZES | {"steps": 10, "rounds": 5}).items():
-        parser.add_argument(f"--{name}", type=int, default=value, help="default %(default)s")
     parser.add_argument(
         "--dropout", type=float, default=0.0, help="the paper's is 0.1; default %(default)s"
     )

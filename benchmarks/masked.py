@@ -13,25 +13,25 @@ their windows where documents meet, and attend within them.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from common import Column, Report, interleave, make_parser, ratios
+from common import SPEEDS, Report, Sides, interleave, make_parser
 from torch import Tensor
 from training import (
     GPT2_VOCABULARY,
-    SAMPLE,
     STEPS,
     VOCABULARY,
     WINDOW,
     draw_lengths,
+    draw_windows,
     make_corpus,
+    make_entry,
     make_training,
-    resize,
+    plain_loop,
 )
 from transformers import (
     BertConfig,
@@ -42,38 +42,13 @@ from transformers import (
     XLNetLMHeadModel,
 )
 
-from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import IGNORED
 from entity_transformers.models.bert import shape
 from entity_transformers.models.electra import shrink
 from entity_transformers.models.xlnet import build_config
 
 RATE, LAMBDA = 0.15, 50.0
-COLUMNS = {
-    "speed": Column("speed", "tokens/s"),
-    "cpu": Column("ratio in CPU time", "ratio", spread=True),
-    "ratio": Column("ratio", "ratio", spread=True),
-}
 Losses = Callable[[Tensor], Tensor]
-
-
-def make_entry(kind: str, **changes: Any) -> ModelEntry:
-    """An entry of that kind in the size of the comparison."""
-    found = resolve(kind, {kind: {"kind": kind}}, SAMPLE.lm.model_dump(), SAMPLE.kinds, KINDS)
-    size = {
-        "layers": 4,
-        "heads": 4,
-        "width": 256,
-        "window": WINDOW,
-        "documents_per_step": 8,
-        "dropout": 0.0,
-        "steps": 400,
-        "warmup_steps": 0,
-        "validate_every": 400,
-        "learning_rate": 1e-4,
-    }
-    return resize(found, **(size | changes))
 
 
 def hide(tokens: Tensor, vocabulary: int, mask_share: float) -> tuple[Tensor, Tensor]:
@@ -146,59 +121,24 @@ def plain_xlnet(vocabulary: int) -> tuple[torch.nn.Module, Losses]:
 PLAIN = {"bert": plain_bert, "electra": plain_electra, "xlnet": plain_xlnet}
 
 
-def plain_step(kind: str, corpus: AlignedCorpus, vocabulary: int) -> Callable[[], None]:
-    """A step of the plain loop: AdamW, clipping, whole windows from anywhere."""
-    model, lose = PLAIN[kind](vocabulary)
-    model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    generator = np.random.default_rng(1)
-
-    def step() -> None:
-        starts = generator.integers(0, len(corpus.tokens) - WINDOW, 8)
-        rows = np.stack([corpus.tokens[start : start + WINDOW] for start in starts])
-        lose(torch.from_numpy(rows.astype(np.int64))).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def make_sides(folder: Path, vocabularies: Sequence[int]) -> dict[str, Callable[[], None]]:
-    """One step of every side."""
-    sides = {}
-    for vocabulary in vocabularies:
-        corpus = make_corpus(draw_lengths(), vocabulary)
-        for kind in PLAIN:
-            name = f"{kind} {vocabulary}"
-            run = make_training(make_entry(kind), corpus, folder / name, vocabulary)
-            sides[name] = run.train_step
-            sides[f"plain {name}"] = plain_step(kind, corpus, vocabulary)
-    return sides
-
-
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
-    parser.add_argument("--steps", type=int, default=STEPS, help="of a round; default %(default)s")
+    parser = make_parser(__doc__, __file__, rounds=5, steps=STEPS)
     parser.add_argument(
         "--vocabularies", type=int, nargs="+", default=[VOCABULARY, GPT2_VOCABULARY]
     )
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    report = Report(__doc__, COLUMNS, options)
+    report, sides, pairs = Report(__doc__, SPEEDS, options), Sides(), []
     with tempfile.TemporaryDirectory() as folder:
-        sides = make_sides(Path(folder), options.vocabularies)
+        for vocabulary, kind in itertools.product(options.vocabularies, PLAIN):
+            corpus, name = make_corpus(draw_lengths(), vocabulary), f"{kind} {vocabulary}"
+            run = make_training(make_entry(kind), corpus, Path(folder) / name, vocabulary)
+            draw = draw_windows(corpus, 8, WINDOW)
+            sides[name] = run.train_step
+            sides[f"plain {name}"] = plain_loop(*PLAIN[kind](vocabulary), draw)
+            pairs.append((name, f"plain {name}", 0.95))
         times = interleave(sides, options.rounds, calls=options.steps)
-    speed = {side: [8 * WINDOW / seconds for seconds in times[side].wall] for side in sides}
-    for side, values in speed.items():
-        report.row(side, speed=values)
-    for side in (side for side in sides if not side.startswith("plain")):
-        plain = f"plain {side}"
-        cpu = ratios(times[plain].cpu, times[side].cpu)
-        found = ratios(speed[side], speed[plain])
-        report.row(f"{side} / plain", cpu=cpu, ratio=found, ratio_of=plain, at_least=0.95)
+    report.speeds(times, dict.fromkeys(sides, 8 * WINDOW), pairs)
     report.write()
 
 

@@ -79,10 +79,7 @@ def measure(
 
 def main() -> None:
     """One row per setting, or measure the one that the flags name."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument(
-        "--steps", type=int, default=3, help="steps of each setting (default: %(default)s)"
-    )
+    parser = make_parser(__doc__, __file__, steps=3)
     parser.add_argument(
         "--only",
         nargs=3,

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import torch
 import torchcrf
-from common import Column, Report, Seconds, interleave, make_parser, ratios
+from common import Column, Report, Seconds, interleave, make_parser, milliseconds, ratios
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -28,7 +28,7 @@ LABELS = tuple(f"TYPE{i:02}" for i in range(18))  # OntoNotes has 18
 WIDTH = 768
 COLUMNS = {
     "time": Column("time", "ms"),
-    "ratio": Column("speed", "ratio", "usual", spread=True),
+    "ratio": Column("speed", "ratio", "usual"),
 }
 
 
@@ -73,7 +73,7 @@ def show(what: str, times: dict[str, Seconds], base: str, report: Report) -> Non
     """Milliseconds of each side, and how many times as fast as ``base`` it is."""
     for name, seconds in times.items():
         ratio = {} if name == base else {"ratio": ratios(times[base].wall, seconds.wall)}
-        report.row(f"{what}: {name}", time=[1000 * s for s in seconds.wall], **ratio)
+        report.row(f"{what}: {name}", time=milliseconds(seconds.wall), **ratio)
 
 
 def compare_crfs(batch: int, words: int, rounds: int, device: str, report: Report) -> None:
@@ -142,15 +142,9 @@ def find_wait(device: str) -> Callable[[], object]:
 
 def main() -> None:
     """The CRF in three sizes, then epochs and predictions."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="of the epochs; the CRF takes four times as many"
-    )
-    parser.add_argument("--sentences", type=int, default=512)
-    parser.add_argument("--hidden", type=int, default=512)
+    parser = make_parser(__doc__, __file__, rounds=5, sentences=512, hidden=512)
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     device, gpu = options.device, options.device != "cpu"
     packages = ("torch", "pytorch-crf", "numpy")

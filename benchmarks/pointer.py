@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 import training
-from common import Column, Report, interleave, make_parser, ratios
+from common import Column, Report, interleave, make_parser, milliseconds, ratios
 from torch import Tensor
 
-from entity_transformers.kinds import KINDS, ModelEntry, resolve
+from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.pointer.memory import PointerMemory
@@ -32,16 +32,17 @@ COLUMNS = {
     "cpu": Column("CPU time", "ratio"),
     "ratio": Column("wall time", "ratio"),
 }
+SIZES = {
+    "layers": 4,
+    "width": 256,
+    "window": 256,
+    "vocabulary": 8000,
+    "batch": 4,
+    "entities": 500,
+    "rounds": 7,
+}
 TRAINING, EVALUATION = 1.15, 1.2
 """The most that a step may take of GPT2E's, and that evaluation may take of GPT2's."""
-
-
-def make_entry(kind: str, options: argparse.Namespace) -> ModelEntry:
-    """An entry of a kind in the size of the comparison."""
-    sizes = {name: getattr(options, name) for name in ("layers", "width", "window")}
-    lm = training.make_entry("gpt2", **sizes, documents_per_step=options.batch).lm.model_dump()
-    labels = "none" if kind == "gpt2" else "gold"
-    return resolve(kind, {kind: {"kind": kind, "labels": labels}}, lm, training.SAMPLE.kinds, KINDS)
 
 
 def fill(model: LanguageModel, options: argparse.Namespace) -> Any:
@@ -122,9 +123,11 @@ def run(options: argparse.Namespace, report: Report) -> None:
     """Measure training and evaluation."""
     torch.manual_seed(0)
     batch, targets = draw_batch(options)
+    sizes = {name: getattr(options, name) for name in ("layers", "width", "window")}
+    sizes["documents_per_step"] = options.batch
     kinds = ("gpt2", "gpt2e", "gpt2-pointer", "gpt2e-pointer")
     models = {
-        kind: build_model(make_entry(kind, options), options.vocabulary, 0, seed=1)
+        kind: build_model(training.make_entry(kind, **sizes), options.vocabulary, 0, seed=1)
         for kind in kinds
     }
     states = {kind: fill(model, options) for kind, model in models.items()}
@@ -139,13 +142,13 @@ def run(options: argparse.Namespace, report: Report) -> None:
         }
         times = interleave(sides, options.rounds)
         label = KINDS[peer].label
-        report.row(f"{name}: {label}", time=[1000 * one for one in times[peer].wall])
+        report.row(f"{name}: {label}", time=milliseconds(times[peer].wall))
         for kind in (kind for kind in sides if kind != peer):
             report.row(
                 f"{name}: {KINDS[kind].label}",
                 cpu=ratios(times[kind].cpu, times[peer].cpu),
                 ratio=ratios(times[kind].wall, times[peer].wall),
-                time=[1000 * one for one in times[kind].wall],
+                time=milliseconds(times[kind].wall),
                 ratio_of=label,
                 **({"at_most": limit} if kind == "gpt2-pointer" else {}),
             )
@@ -153,19 +156,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
 
 def main() -> None:
     """Measure and write the figures."""
-    parser = make_parser(__doc__, __file__)
-    for name, value in (
-        ("layers", 4),
-        ("width", 256),
-        ("window", 256),
-        ("vocabulary", 8000),
-        ("batch", 4),
-        ("entities", 500),
-        ("rounds", 7),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = make_parser(__doc__, __file__, **SIZES).parse_args()
     report = Report(__doc__, COLUMNS, options)
     run(options, report)
     report.write()

@@ -17,8 +17,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
-import torch
-from common import Column, Report, make_parser, write_sample
+from common import Column, Report, make_parser
 from training import SAMPLE, resize
 
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
@@ -36,7 +35,7 @@ PRECISIONS = ("float32", "bfloat16")
 # precision and seed: losses in training and on dev
 Curves = dict[tuple[str, int], tuple[np.ndarray, np.ndarray]]
 COLUMNS = {
-    "gap": Column("mean difference", "nats per token", middle=mean, spread=True),
+    "gap": Column("mean difference", "nats per token", middle=mean),
     "loss": Column("mean loss", "nats per token", middle=mean),
     "spread": Column("standard deviation", "nats per token"),
 }
@@ -100,13 +99,11 @@ def compare(curves: Curves, seeds: Iterable[int]) -> dict[str, list[float]]:
 
 def main() -> None:
     """Train, compare and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--seeds", type=int, default=3, help="default %(default)s")
+    parser = make_parser(__doc__, __file__, seeds=3)
     parser.add_argument("--steps", type=int, help="left out: the study's")
     options = parser.parse_args()
     if options.seeds < 2:
         parser.error(f"--seeds {options.seeds}: at least 2, since seeds are the measure of noise")
-    torch.set_num_threads(options.threads)
     report = Report(__doc__, COLUMNS, options)
     steps = options.steps or SAMPLE.lm.steps
     changes = {"steps": steps, "warmup_steps": min(SAMPLE.lm.warmup_steps, steps)}

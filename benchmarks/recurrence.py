@@ -13,6 +13,7 @@ with 256 half of that.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -22,21 +23,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Column, Report, interleave, make_parser, ratios
+from common import SPEEDS, Report, Sides, interleave, make_parser
 from torch import Tensor
 from torch.nn import functional
-from training import SAMPLE, VOCABULARY, draw_lengths, make_corpus, make_training
+from training import (
+    VOCABULARY,
+    draw_lengths,
+    make_corpus,
+    make_entry,
+    make_training,
+    plain_loop,
+)
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.registry import build_model
 
-COLUMNS = {
-    "speed": Column("speed", "tokens/s"),
-    "cpu": Column("ratio in CPU time", "ratio", spread=True),
-    "ratio": Column("ratio", "ratio", spread=True),
-}
 STREAMS, WINDOW, STEPS = 20, 70, 2
 AWD = {
     "layers": 3,
@@ -55,23 +57,6 @@ ROWS, CONTEXT, STRIDES = 8, 256, (1, 16, 256)
 TARGET, TARGET_XL = 0.95, 10.0
 
 
-def make_entry(kind: str, window: int, rows: int, **values: Any) -> ModelEntry:
-    """An entry of that kind in the size of the comparison."""
-    size = {
-        "window": window,
-        "documents_per_step": rows,
-        "dropout": 0.0,
-        "precision": "float32",
-        "steps": 10_000,
-        "warmup_steps": 0,
-        "validate_every": 10_000,
-        "learning_rate": 1e-4,
-    }
-    return resolve(
-        kind, {kind: {"kind": kind, **size, **values}}, SAMPLE.lm.model_dump(), {}, KINDS
-    )
-
-
 def fastai_step(corpus: AlignedCorpus) -> Callable[[], None]:
     """A step of the peer: windows that follow one another in as many streams."""
     awd = import_module("fastai.text.models.awdlstm")
@@ -86,34 +71,29 @@ def fastai_step(corpus: AlignedCorpus) -> Callable[[], None]:
         "hidden_p": AWD["hidden_dropout"],
         "output_p": AWD["output_dropout"],
     }
-    model = core.get_language_model(awd.AWD_LSTM, VOCABULARY, config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    model = core.get_language_model(awd.AWD_LSTM, VOCABULARY, config)
     streams = torch.from_numpy(corpus.tokens.astype(np.int64))
     streams = streams[: len(streams) // STREAMS * STREAMS].view(STREAMS, -1)
-    place = 0
+    places = itertools.cycle(range(0, streams.shape[1] - WINDOW, WINDOW))
 
-    def step() -> None:
-        nonlocal place
-        place = 0 if place + WINDOW + 1 > streams.shape[1] else place
-        tokens = streams[:, place : place + WINDOW + 1]
-        place += WINDOW
+    def draw() -> Tensor:
+        place = next(places)
+        return streams[:, place : place + WINDOW + 1]
+
+    def lose(tokens: Tensor) -> Tensor:
         logits, raw, dropped = model(tokens[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss = loss + AWD["activation_penalty"] * dropped.pow(2).mean()
-        loss = loss + AWD["temporal_penalty"] * (raw[:, 1:] - raw[:, :-1]).pow(2).mean()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        return loss + AWD["temporal_penalty"] * (raw[:, 1:] - raw[:, :-1]).pow(2).mean()
 
-    return step
+    return plain_loop(model, lose, draw)
 
 
 def make_readers(memory: int, size: Mapping[str, Any], vocabulary: int) -> list[LanguageModel]:
     """The same Transformer-XL with so many tokens of memory, and with none."""
     models = []
     for tokens in (memory, 0):
-        entry = make_entry("transformer-xl", memory, 1, memory_tokens=tokens, **size)
+        entry = make_entry("transformer-xl", window=memory, memory_tokens=tokens, **size)
         models.append(build_model(entry, vocabulary, 0, seed=1).eval())
     return models
 
@@ -138,19 +118,12 @@ def compare_lstm(report: Report, rounds: int) -> None:
         print("awd-lstm is left out: fastai is not installed (pip install fastai)")
         return
     corpus = make_corpus(draw_lengths())
+    entry = make_entry("lstm", window=WINDOW, documents_per_step=STREAMS, **AWD)
     with tempfile.TemporaryDirectory() as folder:
-        run = make_training(make_entry("lstm", WINDOW, STREAMS, **AWD), corpus, Path(folder))
-        sides = {"ours": run.train_step, "fastai": fastai_step(corpus)}
+        run = make_training(entry, corpus, Path(folder))
+        sides = {"awd-lstm": run.train_step, "fastai": fastai_step(corpus)}
         times = interleave(sides, rounds, calls=STEPS)
-    for side, seconds in times.items():
-        report.row(f"awd-lstm: {side}", speed=[STREAMS * WINDOW / t for t in seconds.wall])
-    report.row(
-        "awd-lstm: ours / fastai",
-        cpu=ratios(times["fastai"].cpu, times["ours"].cpu),
-        ratio=ratios(times["fastai"].wall, times["ours"].wall),
-        ratio_of="fastai",
-        at_least=TARGET,
-    )
+    report.speeds(times, dict.fromkeys(sides, STREAMS * WINDOW), [("awd-lstm", "fastai", TARGET)])
 
 
 def compare_segments(report: Report, rounds: int) -> None:
@@ -161,32 +134,21 @@ def compare_segments(report: Report, rounds: int) -> None:
     tokens = torch.randint(1, VOCABULARY, (ROWS, 2 * CONTEXT + 1))
     _, state = read_on(with_memory, tokens[:, : CONTEXT + 1], with_memory.start(ROWS))
     window = tokens[:, CONTEXT:]
-    sides = {"memory": lambda: read_on(with_memory, window, state)}
+    name = "transformer-xl"
+    sides: Sides = {name: lambda: read_on(with_memory, window, state)}
     for stride in STRIDES:
         sides[f"anew after {stride}"] = lambda new=stride: read_anew(without, window, new)
     times = interleave(sides, rounds)
-    scored = {"memory": CONTEXT} | {f"anew after {stride}": stride for stride in STRIDES}
-    for side, seconds in times.items():
-        report.row(f"transformer-xl: {side}", speed=[ROWS * scored[side] / t for t in seconds.wall])
-    for side in (side for side in sides if side != "memory"):
-        pace = scored["memory"] / scored[side]
-        report.row(
-            f"transformer-xl: memory / {side}",
-            cpu=[pace * ratio for ratio in ratios(times[side].cpu, times["memory"].cpu)],
-            ratio=[pace * ratio for ratio in ratios(times[side].wall, times["memory"].wall)],
-            ratio_of=side,
-            at_least=TARGET_XL if scored[side] == 1 else None,
-        )
+    scored = {name: ROWS * CONTEXT} | {f"anew after {n}": ROWS * n for n in STRIDES}
+    pairs = [(name, f"anew after {n}", TARGET_XL if n == 1 else None) for n in STRIDES]
+    report.speeds(times, scored, pairs)
 
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--rounds", type=int, default=7, help="default %(default)s")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = make_parser(__doc__, __file__, rounds=7).parse_args()
     packages = ("torch", "transformers", "numpy", *["fastai"] * (find_spec("fastai") is not None))
-    report = Report(__doc__, COLUMNS, options, packages)
+    report = Report(__doc__, SPEEDS, options, packages)
     compare_lstm(report, options.rounds)
     compare_segments(report, options.rounds)
     report.write()

@@ -197,8 +197,7 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--words", type=int, default=50_000, help="the least; default %(default)s")
+    parser = make_parser(__doc__, __file__, words=50_000)
     parser.add_argument("--steps", nargs="+", default=STEPS, help="default %(default)s")
     parser.add_argument("--models", nargs="+", default=["gpt2", "gpt2e"], help="%(default)s")
     parser.add_argument("--only-words", action="store_true", help="no chains, widths and windows")

@@ -11,7 +11,8 @@ rectangles, without padding: with logits for LAMBADA, to hidden states for embed
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -70,52 +71,37 @@ def draw_passages(generator: np.random.Generator, count: int) -> list[Passage]:
     ]
 
 
-def read_barely(
-    model: GPT2, tokens: int, length: int, *, logits: bool
-) -> tuple[Callable[[], None], int]:
-    """A bare forward pass over about ``tokens`` tokens in full batches of sequences of ``length``,
-    and how many tokens it reads.
+def compare(
+    report: Report,
+    rounds: int,
+    what: str,
+    ours: Callable[[], object],
+    bare: Callable[..., object],
+    tokens: int,
+    sequences: int,
+) -> None:
+    """Tokens per second of both sides, and their ratio: ``bare`` reads about as many tokens in full
+    batches of sequences of mean length.
     """
-    ids = torch.randint(0, VOCABULARY, (BATCH, length))
+    ids = torch.randint(0, VOCABULARY, (BATCH, max(1, round(tokens / sequences))))
     passes = max(1, round(tokens / ids.numel()))
 
     @torch.inference_mode()
     def read() -> None:
         for _ in range(passes):
-            (model.module if logits else model.module.transformer)(ids, use_cache=False)
+            bare(ids, use_cache=False)
 
-    return read, passes * ids.numel()
-
-
-def compare(
-    what: str,
-    ours: Callable[[], object],
-    bare: tuple[Callable[[], None], int],
-    tokens: int,
-    rounds: int,
-    report: Report,
-) -> None:
-    """Tokens per second of both sides, and their ratio."""
-    read, barely = bare
     times = interleave({"ours": ours, "bare": read}, rounds)
     speed = [tokens / seconds for seconds in times["ours"].wall]
-    peer = [barely / seconds for seconds in times["bare"].wall]
+    peer = [passes * ids.numel() / seconds for seconds in times["bare"].wall]
     report.row(what, speed=speed, bare=peer, ratio=ratios(speed, peer))
-
-
-def mean_length(lengths: Sequence[int]) -> int:
-    """Mean, rounded."""
-    return max(1, round(float(np.mean(lengths))))
 
 
 def main() -> None:
     """Compare LAMBADA scoring, words alone and words in sentences with bare passes; time similarity
     on 200,000 mentions.
     """
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = make_parser(__doc__, __file__, rounds=3).parse_args()
     report = Report(__doc__, COLUMNS, options)
     generator = np.random.default_rng(0)
     config = GPT2Config(
@@ -129,44 +115,29 @@ def main() -> None:
     )
     model = GPT2(GPT2LMHeadModel(config).eval())
 
+    try_out = partial(compare, report, options.rounds)
+    transformer = model.module.transformer
+
     passages = draw_passages(generator, 512)
-    lengths = [len(p.tokens) - 1 for p in passages]
-    compare(
-        "LAMBADA",
-        lambda: score_passages(model, passages, window=WINDOW, batch=BATCH),
-        read_barely(model, sum(lengths), mean_length(lengths), logits=True),
-        sum(lengths),
-        options.rounds,
-        report,
-    )
+    score = partial(score_passages, model, passages, window=WINDOW, batch=BATCH)
+    read = sum(len(p.tokens) - 1 for p in passages)
+    try_out("LAMBADA", score, model.module, read, len(passages))
 
     documents = write_documents(generator, 20)
     tokenizer = learn_tokenizer(documents, VOCABULARY, "natural")
     words = sorted({word for document in documents for word in document.words})
-    lengths = [len(tokenizer.encode(" " + word).ids) for word in words]
+    read = sum(len(tokenizer.encode(" " + word).ids) for word in words)
     how = {"window": WINDOW, "pooling": "last", "batch": BATCH}
-    compare(
-        "words without context",
-        lambda: embed_words(model, words, tokenizer, **how),
-        read_barely(model, sum(lengths), mean_length(lengths), logits=False),
-        sum(lengths),
-        options.rounds,
-        report,
-    )
+    embed = partial(embed_words, model, words, tokenizer, **how)
+    try_out("words without context", embed, transformer, read, len(words))
 
     corpus = align_split(
         documents, tokenizer, split="train", policy="outermost", spacing="every_word"
     )
-    tokens = len(corpus.tokens) - len(corpus)
+    read = len(corpus.tokens) - len(corpus)
     sentences = sum(len(document.sentence_starts) for document in documents)
-    compare(
-        "words in sentences",
-        lambda: embed_words_in_context(model, documents, corpus, context="sentence", **how),
-        read_barely(model, tokens, round(tokens / sentences), logits=False),
-        tokens,
-        options.rounds,
-        report,
-    )
+    embed = partial(embed_words_in_context, model, documents, corpus, context="sentence", **how)
+    try_out("words in sentences", embed, transformer, read, sentences)
 
     vectors = generator.standard_normal((200_000, 768), np.float32).astype(np.float16)
     entity = generator.integers(0, 40_000, 200_000)

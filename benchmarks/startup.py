@@ -40,9 +40,9 @@ def list_commands() -> dict[str, Command]:
     }  # fmt: skip
 
 
-def list_study_commands(root: Path) -> dict[str, Command]:
-    """What is run in the folder of a finished study, whose checkout is ``root``."""
-    snakemake = [str(BIN / "snakemake"), "--snakefile", str(root / "Snakefile")]
+def list_study_commands() -> dict[str, Command]:
+    """What is run in the folder of a finished study."""
+    snakemake = [str(BIN / "snakemake"), "--snakefile", str(ROOT / "Snakefile")]
     return {
         SNAKEMAKE: [*snakemake, "--version"],
         "snakemake --list-rules": [*snakemake, "--list-rules"],
@@ -66,20 +66,12 @@ PEERS = {
 }
 
 
-def find_checkout(study: Path) -> Path:
-    """The nearest folder above with a Snakefile; a study outside of one raises ValueError."""
-    for folder in (study, *study.parents):
-        if (folder / "Snakefile").exists():
-            return folder
-    raise ValueError(f"--study {study}: no Snakefile there or above: name a study of a checkout")
-
-
-def find_unfinished(study: Path, root: Path) -> str | None:
+def find_unfinished(study: Path) -> str | None:
     """Why the study's commands cannot be measured: a sentence, or None where nothing is left to do.
 
     Nothing is run that could start a step.
     """
-    commands = list_study_commands(root)
+    commands = list_study_commands()
     planned = run(commands["snakemake -n"], study)
     if planned.returncode or "Nothing to be done" not in planned.stdout + planned.stderr:
         last = (planned.stdout + planned.stderr).strip().splitlines()[-1:]
@@ -102,9 +94,8 @@ def count_children() -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
+    parser = make_parser(__doc__, __file__, rounds=5)
     parser.add_argument("--study", type=Path, help="folder of a finished study")
-    parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
     options = parser.parse_args(arguments)
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     # else each command compiles what it imports anew: the set-up leaves that to the first use
@@ -113,9 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missing: str | None = "no --study is given"
     if options.study is not None:
         folder = options.study.resolve()
-        root = find_checkout(folder)
-        missing = find_unfinished(folder, root)
-        commands |= {} if missing else list_study_commands(root)
+        missing = find_unfinished(folder)
+        commands |= {} if missing else list_study_commands()
     report = Report(__doc__, COLUMNS, options, packages=("torch", "snakemake", "dvc"))
     sides = {name: partial(run, command, folder, True) for name, command in commands.items()}
     times = interleave(sides, options.rounds, cpu_clock=count_children)

@@ -4,43 +4,34 @@ bf16, B = 16 against B = 1, memory_life.
 4 layers, width 256, vocabulary 8,000, 256-token windows, batch 8. Also how much batching can give
 at all: the share of a bare matrix product's speed that B = 1 reaches, and B = 16 against B = 1 in
 shorter windows; and the loop against the plain one with GPT-2's vocabulary, where the loss is most
-of a step. Then the share of padded positions. Last a whole run of GPT2E, with curve, log and
-checkpoints as often as in the sample: the share of its time that is neither forward, backward nor
-optimizer, part by part.
+of a step. Then the share of padded positions.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
-from common import ROOT, Column, Report, interleave, make_parser, ratios
+from common import ROOT, SPEEDS, Column, Report, Sides, interleave, make_parser
+from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.cli.curve import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.corpus.windows import WindowPlan
-from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import IGNORED
 from entity_transformers.models.gpt2 import shape
-from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import load
-from entity_transformers.train import loop as training
-from entity_transformers.train import loss
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 
@@ -49,12 +40,19 @@ VOCABULARY, WINDOW = 8000, 256
 GPT2_VOCABULARY = 50257
 WINDOWS = (WINDOW, 64, 16)
 STEPS = 4
-CORE = ("forward", "backward", "optimizer")
-COLUMNS = {
-    "speed": Column("speed", "tokens/s"),
-    "ratio": Column("ratio", "ratio"),
-    "share": Column("share", "%"),
-    "seconds": Column("each", "s"),
+COLUMNS = SPEEDS | {"share": Column("share", "%")}
+SIZE = {
+    "layers": 4,
+    "heads": 4,
+    "width": 256,
+    "window": WINDOW,
+    "documents_per_step": 8,
+    "dropout": 0.0,
+    "precision": "float32",
+    "steps": 10_000,
+    "warmup_steps": 0,
+    "validate_every": 10_000,
+    "learning_rate": 1e-4,
 }
 
 
@@ -89,21 +87,13 @@ def resize(entry: ModelEntry, **changes: Any) -> ModelEntry:
     return replace(entry, lm=type(entry.lm)(**(entry.lm.model_dump() | changes)))
 
 
-def make_entry(name: str, **changes: Any) -> ModelEntry:
-    """The sample's entry in the size of the comparison."""
-    size = {
-        "layers": 4,
-        "heads": 4,
-        "width": 256,
-        "window": WINDOW,
-        "documents_per_step": 8,
-        "dropout": 0.0,
-        "steps": 400,
-        "warmup_steps": 0,
-        "validate_every": 400,
-        "learning_rate": 1e-4,
-    }
-    return resize(SAMPLE.model(name), **(size | changes))
+def make_entry(kind: str, **changes: Any) -> ModelEntry:
+    """An entry of that kind in the size of the comparison, given gold labels if it reads any."""
+    given = {"labels": "gold"} if KINDS[kind].can & {"entities", "guided"} else {}
+    entry = resolve(
+        kind, {kind: {"kind": kind} | given}, SAMPLE.lm.model_dump(), SAMPLE.kinds, KINDS
+    )
+    return resize(entry, **(SIZE | changes))
 
 
 def make_training(
@@ -113,7 +103,6 @@ def make_training(
     vocabulary: int = VOCABULARY,
     *,
     device: torch.device | str = "cpu",
-    checkpoint_every: int = 400,
 ) -> Training:
     """A run as `train-lm` starts it: curve and checkpoints below ``folder``, the log on stderr, a
     validation that costs nothing.
@@ -125,35 +114,51 @@ def make_training(
         entry.lm,
         1,
         CheckpointStore(folder / "checkpoints", SAMPLE.run.keep_checkpoints),
-        checkpoint_every,
+        400,
         CurveFile(folder / "curve.csv").write_row,
         log=functools.partial(print, file=sys.stderr),
     )
 
 
-def plain_step(
-    corpus: AlignedCorpus, vocabulary: int = VOCABULARY, autocast: bool = False
+def plain_loop(
+    model: nn.Module, lose: Callable[[Tensor], Tensor], draw: Callable[[], Tensor]
 ) -> Callable[[], None]:
-    """The peer: transformers' model with its own activation and loss, AdamW, whole windows."""
-    own = {"activation_function": GPT2Config().activation_function}
-    config = GPT2Config(**(shape(make_entry("gpt2").lm, vocabulary, 0) | own))
-    model = GPT2LMHeadModel(config).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    generator = np.random.default_rng(1)
+    """A step of the usual loop, which the peers are trained by: AdamW and clipping."""
+    optimizer = torch.optim.AdamW(model.train().parameters(), lr=1e-4)
 
     def step() -> None:
-        starts = generator.integers(0, len(corpus.tokens) - WINDOW, 8)
-        batch = torch.from_numpy(
-            np.stack([corpus.tokens[s : s + WINDOW] for s in starts]).astype(np.int64)
-        )
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            loss = model(batch, labels=batch).loss
-        loss.backward()
+        lose(draw()).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
 
     return step
+
+
+def draw_windows(corpus: AlignedCorpus, rows: int, length: int) -> Callable[[], Tensor]:
+    """Whole windows from anywhere, [rows, length]."""
+    generator = np.random.default_rng(1)
+
+    def draw() -> Tensor:
+        starts = generator.integers(0, len(corpus.tokens) - length, rows)
+        windows = [corpus.tokens[start : start + length] for start in starts]
+        return torch.from_numpy(np.stack(windows).astype(np.int64))
+
+    return draw
+
+
+def plain_step(
+    corpus: AlignedCorpus, vocabulary: int = VOCABULARY, autocast: bool = False
+) -> Callable[[], None]:
+    """The peer: transformers' model with its own activation and loss."""
+    own = {"activation_function": GPT2Config().activation_function}
+    model = GPT2LMHeadModel(GPT2Config(**(shape(make_entry("gpt2").lm, vocabulary, 0) | own)))
+
+    def lose(tokens: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            return model(tokens, labels=tokens).loss
+
+    return plain_loop(model, lose, draw_windows(corpus, 8, WINDOW))
 
 
 def measure_peak(
@@ -197,71 +202,7 @@ def count_flops(
     ) + products * bool(added)
 
 
-class Stopwatch:
-    """Seconds and calls by part of the functions that it wraps; what is called inside another part
-    counts only there.
-    """
-
-    def __init__(self) -> None:
-        self.seconds, self.calls = Counter[str](), Counter[str]()
-        self._inside = 0.0
-
-    def wrap(self, part: str, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            outside, self._inside, begin = self._inside, 0.0, time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                spent = time.perf_counter() - begin
-                self.seconds[part] += spent - self._inside
-                self.calls[part] += 1
-                self._inside = outside + spent
-
-        return timed
-
-
-def time_run(run: Training) -> Stopwatch:
-    """The parts of ``run.run()`` on a CPU; the memory is read in the forward pass and reset in the
-    rest.
-    """
-    places = [
-        ("batching", WindowPlan, "__getitem__"),
-        ("forward", run.model.module.transformer, "forward"),
-        ("forward", loss, "sum_losses"),
-        ("backward", torch.Tensor, "backward"),
-        ("optimizer", training, "apply_gradients"),
-        ("memory", EntityMemory, "write"),
-        ("curve and log", Training, "_write_curve"),
-        ("checkpoints", Training, "_save"),
-    ]
-    watch = Stopwatch()
-    with contextlib.ExitStack() as stack:
-        for part, owner, name in places:
-            stack.enter_context(
-                mock.patch.object(owner, name, watch.wrap(part, getattr(owner, name)))
-            )
-        watch.wrap("rest", run.run)()
-    return watch
-
-
-def report_overhead(watch: Stopwatch, report: Report) -> None:
-    """The share of the run that is not `CORE`, and its parts."""
-    total, steps = watch.seconds.total(), watch.calls["optimizer"]
-    parts = {part: spent / total for part, spent in watch.seconds.items() if part not in CORE}
-    report.row(
-        f"gpt2e, {steps} steps: neither forward, backward nor optimizer",
-        share=100 * sum(parts.values()),
-        ratio_of="the run",
-        at_most=3,
-    )
-    for part, share in sorted(parts.items()):
-        report.row(f"of it {part}", share=100 * share, ratio_of="the run")
-    saves = watch.calls["checkpoints"]
-    report.row(f"checkpoints ({saves})", seconds=watch.seconds["checkpoints"] / saves)
-
-
-def make_sides(folder: Path) -> tuple[dict[str, Callable[[], None]], dict[str, int], Training]:
+def make_sides(folder: Path) -> tuple[Sides, dict[str, int], Training]:
     """One step of every side, the tokens that it reads, and the run of GPT2."""
     corpus = make_corpus(draw_lengths())
 
@@ -269,7 +210,7 @@ def make_sides(folder: Path) -> tuple[dict[str, Callable[[], None]], dict[str, i
         return make_training(make_entry(name, **changes), corpus, folder / side)
 
     ours = start("gpt2", "gpt2")
-    sides: dict[str, Callable[[], None]] = {
+    sides: Sides = {
         "plain": plain_step(corpus),
         "gpt2": ours.train_step,
         "gpt2 bf16": start("bf16", "gpt2", precision="bfloat16").train_step,
@@ -299,37 +240,25 @@ def name_batch(streams: int, window: int) -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = make_parser(__doc__, __file__)
-    parser.add_argument("--rounds", type=int, default=5, help="default %(default)s")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = make_parser(__doc__, __file__, rounds=5).parse_args()
     report = Report(__doc__, COLUMNS, options)
-    study, every = SAMPLE.model("gpt2e").lm, SAMPLE.run.checkpoint_every
     with tempfile.TemporaryDirectory() as folder:
         sides, tokens, ours = make_sides(Path(folder))
         times = interleave(sides, options.rounds, calls=STEPS)
-        entry = make_entry("gpt2e", steps=every, validate_every=study.validate_every)
-        corpus = make_corpus(draw_lengths())
-        run = make_training(entry, corpus, Path(folder) / "run", checkpoint_every=every)
-        watch = time_run(run)
-    speed = {side: [tokens[side] / t for t in times[side].wall] for side in sides}
-    for side, values in speed.items():
-        report.row(side, speed=values)
-    for one, other, target in (
+    targets: list[tuple[str, str, float | None]] = [
         ("gpt2", "plain", 1.0), ("gpt2 bf16", "plain", 1.8),
         *((f"gpt2 50257 {p}", f"plain 50257 {p}", 1.0) for p in ("float32", "bfloat16")),
         ("gpt2e", "gpt2", 0.8), ("gpt2e epochs", "gpt2e", 0.95),
-        *((name_batch(16, window), name_batch(1, window), 3) for window in WINDOWS),
-    ):  # fmt: skip
-        ratio = ratios(speed[one], speed[other])
-        report.row(f"{one} / {other}", ratio=ratio, ratio_of=other, at_least=target)
+        *((name_batch(16, window), name_batch(1, window), 3.0) for window in WINDOWS),
+    ]  # fmt: skip
+    report.speeds(times, tokens, targets)
     flops = count_flops(ours.model.module, WINDOW, visible=0.5)[0]
-    share = median(speed[name_batch(1, WINDOW)]) * flops / measure_peak()
+    alone = name_batch(1, WINDOW)
+    share = tokens[alone] / median(times[alone].wall) * flops / measure_peak()
     report.row("FLOP/s of B=1", share=100 * share, ratio_of="a bare product's")
-    report.row("the most that any B can be / B=1", ratio=1 / share, ratio_of=name_batch(1, WINDOW))
+    report.row("the most that any B can be / B=1", ratio=1 / share, ratio_of=alone)
     padded = np.mean([ours.plan[i].targets == IGNORED for i in range(STEPS)])
     report.row("padded", share=100 * float(padded), ratio_of="all positions", at_most=5)
-    report_overhead(watch, report)
     report.write()
 
 

@@ -1,7 +1,8 @@
-"""What the documents name is there: modules, functions, keys of params.yaml, links."""
+"""The documents: links lead somewhere, commands and files that are named exist, examples run."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 from pathlib import Path
@@ -10,75 +11,38 @@ from typing import Any
 import pytest
 import yaml
 
+from entity_transformers.cli import COMMANDS
 from entity_transformers.cli.study import write_study
 from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [
-    "README.md",
-    "PAPER.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("*.md"))),
-]
-MODULES = [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py")]
-CODE = "\n".join((ROOT / module).read_text() for module in MODULES)
-VALUES = yaml.safe_load((ROOT / "params.yaml").read_text())
-FORMER = {"CHANGELOG.md"}  # names what there was, too
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("results/*/README.md")]
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.md"))
+TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+current = pytest.mark.parametrize(  # these two name what there was, too
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md" and "log" not in page.parts],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 
 
-def quoted(document: str) -> list[str]:
-    return sorted(set(re.findall(r"`([^`\n]+)`", (ROOT / document).read_text())))
+@pages
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#\s]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def is_key(words: list[str]) -> bool:
-    held: Any = VALUES
-    for word in words:
-        if not isinstance(held, dict) or word not in held:
-            return False
-        held = held[word]
-    return True
-
-
-def is_module(words: list[str]) -> bool:
-    return any(f"entity_transformers/{'/'.join(words[:n])}.py" in " ".join(MODULES) for n in (2, 3))
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_file_that_is_named_is_there(document: str) -> None:
-    named = [name for name in quoted(document) if re.fullmatch(r"[a-z_]+/[a-z_0-9/]+\.py", name)]
-    places = [*MODULES, *(str(p.relative_to(ROOT)) for p in (ROOT / "tests").rglob("*.py"))]
-    missing = [
-        name
-        for name in named
-        if not (ROOT / name).exists() and not any(place.endswith(name) for place in places)
-    ]
-    assert missing == []
-
-
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name not in FORMER])
-def test_every_function_and_class_that_is_named_is_there(document: str) -> None:
-    text = CODE + "".join(path.read_text() for path in (ROOT / "studies").glob("*/study.yaml"))
-    text += (ROOT / "params.yaml").read_text()
-    named = [name for name in quoted(document) if re.fullmatch(r"[A-Za-z]\w*_\w+", name)]
-    corpora = r"GUM_\w+|[A-Z_]+"  # documents of a corpus, variables of the environment
-    missing = [name for name in named if not re.search(rf"\b{name}\b", text)]
-    assert [name for name in missing if not re.fullmatch(corpora, name)] == []
-
-
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name not in FORMER])
-def test_every_key_that_is_named_is_one_of_params_yaml(document: str) -> None:
-    named = [name.split(":")[0].split(".") for name in quoted(document)]
-    keys = [words for words in named if len(words) > 1 and words[0] in VALUES]
-    keys = [words for words in keys if not is_module(words)]
-    keys = [words for words in keys if re.fullmatch(r"[\w.]+", ".".join(words))]
-    assert [".".join(words) for words in keys if words[1] != "yaml" and not is_key(words)] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_link_leads_to_a_file(document: str) -> None:
-    links = re.findall(r"\]\((?!https?://)([^)#\s]+)", (ROOT / document).read_text())
-    assert [link for link in links if not (ROOT / document).parent.joinpath(link).exists()] == []
+@current
+def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None:
+    text = page.read_text()
+    fenced = "".join(re.findall(r"```(?:bash|)\n(.*?)```", text, re.DOTALL))
+    commands = re.findall(r"^(?:\$ )?entity-transformers ([a-z-]+)", fenced, re.MULTILINE)
+    assert {*commands} <= COMMANDS.keys()
+    made = re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)
+    assert {*made} <= {*TARGETS}
+    scripts = re.findall(r"((?:tests|workflow|benchmarks|docs|profiles)/[\w/.-]+\.\w+)`", text)
+    assert [name for name in scripts if "NAME" not in name and not (ROOT / name).exists()] == []
 
 
 def test_the_tutorial_s_study_is_one(tmp_path: Path) -> None:
@@ -99,7 +63,25 @@ def test_the_tutorial_s_study_is_one(tmp_path: Path) -> None:
         assert set(load(study / "params.yaml").models) == wanted
 
 
-def test_a_wrong_key_and_a_wrong_name_would_be_seen() -> None:
-    assert is_key(["kinds", "gpt2e", "entity_gate"])
-    assert not is_key(["lm", "entity_gate"])
-    assert not re.search(r"\blabel_corpus\b", CODE)
+@pytest.fixture(scope="module")
+def notebooks() -> Any:
+    """workflow/notebooks.py."""
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "workflow/notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_block_s_output_stands_below_it(notebooks: Any) -> None:
+    page = "A.\n\n```python\na = 2\n```\n\nB.\n\n```python\nprint(a, '\\n', a * 3)\n```\n\n{}C.\n"
+    found = notebooks.execute(page.format(""))
+    assert found == page.format("```text\n2\n 6\n```\n\n")
+    assert notebooks.execute(found) == found  # and is not appended
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_a_notebook_prints_what_it_shows(notebooks: Any, page: Path) -> None:
+    assert notebooks.execute(page.read_text()) == page.read_text()

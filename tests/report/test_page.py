@@ -3,24 +3,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
 from entity_transformers.report import tables
-from entity_transformers.report.catalogue import (
-    CATALOGUE,
-    list_captions,
-    list_figures,
-    list_tables,
-)
-from entity_transformers.report.claims import judge_claims
-from entity_transformers.report.frame import Frame
-from entity_transformers.report.glossary import GPT2E, write_glossary
-from entity_transformers.report.page import MARKS, render
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.catalogue import CATALOGUE, list_captions
+from entity_transformers.report.page import render
+from entity_transformers.report.results import Results
 from entity_transformers.report.verdict import judge_entities
 
 Study = Callable[..., Any]
@@ -82,7 +73,6 @@ def test_it_is_well_formed(page: tuple[str, Page]) -> None:
     assert parsed.stack == []
     assert text.startswith("<!doctype html>")
     assert len(parsed.ids) == len(set(parsed.ids))
-    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
 
 
 def test_nothing_is_loaded_from_elsewhere(full: Results, page: tuple[str, Page]) -> None:
@@ -91,7 +81,7 @@ def test_nothing_is_loaded_from_elsewhere(full: Results, page: tuple[str, Page])
     figures = [name for step in full.steps for name in CATALOGUE[step].figures]
     assert len(parsed.resources) == len(figures) - 1  # recall is not in the fixture
     assert parsed.tags.isdisjoint({"link", "iframe", "object"})
-    assert not re.search(r"https?://|url\((?!#)|@import|fetch\(", text)
+    assert not re.search(r"https?://|url\(|@import|fetch\(", text)
 
 
 def test_every_link_has_its_target(full: Results, page: tuple[str, Page]) -> None:
@@ -99,29 +89,8 @@ def test_every_link_has_its_target(full: Results, page: tuple[str, Page]) -> Non
     shown = {f"step-{step}" for step in full.steps if CATALOGUE[step].tables}
     links = {link.removeprefix("#") for link in parsed.links}
     shown -= {"step-recall"}  # not in the fixture
-    assert links == {"about", "verdict", "manifest", *shown}
+    assert links == {"verdict", "manifest", *shown}
     assert links <= set(parsed.ids)
-
-
-def test_every_table_and_figure_has_its_place(full: Results) -> None:
-    # not in the fixture
-    absent = {"recall", "scaling", "overview", "equal_time", "ner_layers", "objectives"}
-    assert set(tables.build_all(full)) == {*list_tables(full.steps)} - absent
-    assert set(list_figures(CATALOGUE)) == set(list_captions())
-
-
-def test_what_did_not_run_is_one_sentence(full: Results, page: tuple[str, Page]) -> None:
-    words = " ".join(page[1].words)
-    assert words.count("Not part of this study: What the memory can carry (step recall).") == 1
-    less = Frame(row for row in full.frame if row.step != "lambada")
-    text, parsed = make(replace(full, frame=less))
-    assert (
-        "Not part of this study: Last words of passages (step lambada); What the memory can carry"
-        " (step recall)." in " ".join(parsed.words)
-    )
-    assert "step-lambada" not in parsed.ids
-    assert 'id="table3"' not in text
-    assert "lower perplexity on LAMBADA" not in text
 
 
 def test_the_numbers_of_the_tables_are_on_the_page(full: Results, page: tuple[str, Page]) -> None:
@@ -129,39 +98,6 @@ def test_the_numbers_of_the_tables_are_on_the_page(full: Results, page: tuple[st
     for name, table in tables.build_all(full).items():
         if name != "claims":
             assert {str(cell) for row in table.rows for cell in row if str(cell)} <= words
-
-
-def test_it_opens_with_what_gpt2e_is(full: Results, page: tuple[str, Page]) -> None:
-    text = page[0]
-    assert text.index(GPT2E.partition("“")[0]) < text.index("<h2>Verdict</h2>")
-    glossary = dict(write_glossary(full))
-    assert {write_label(model) for model in full.trained} < set(glossary)
-    assert {*MARKS} < set(glossary)
-    assert glossary["GPT2E shuffled"] == (
-        "GPT2E, a control, which could explain a gain away; is given the chains shuffled among a"
-        " document's mentions"
-    )
-    for name, told in glossary.items():
-        assert f"<dt>{name}</dt>" in text
-        assert len(told) > 10
-
-
-def test_where_no_tokens_were_kept_a_line_says_why(full: Results) -> None:
-    text, parsed = make(full)
-    assert text.count("No documents token by token: step excerpts") == 1
-    assert "is not among the study's steps (study.steps)" in " ".join(parsed.words)
-    named = replace(full, manifest={**full.manifest, "study": {"steps": ["lm", "excerpts"]}})
-    assert "has left no file here" in make(named)[0]
-
-
-def test_verdict_leak_claims_and_manifest_are_told(full: Results, page: tuple[str, Page]) -> None:
-    text = re.sub(r"\s+", " ", " ".join(page[1].words))
-    assert judge_entities(full).text in text
-    assert all(finding.claim in text and finding.status in text for finding in judge_claims(full))
-    assert "a gold label on a first mention tells that the entity will come back" in text
-    assert "0123abcd" in text
-    assert "2.13.0" in text
-    assert "layers" in text
 
 
 @pytest.mark.parametrize("models", [("gpt2", "gpt2e", *CONTROLS), ("gpt2", "gpt2e")])
@@ -183,9 +119,3 @@ def test_an_empty_study_has_a_page(empty: Study) -> None:
     results = empty()
     text = render(results, tables.build_all(results), {})
     assert Page(text).stack == []
-    assert "No manifest was recorded." in text
-    assert "Nothing has been measured yet." in text
-
-
-def test_the_same_study_gives_the_same_page(full: Results, page: tuple[str, Page]) -> None:
-    assert make(full)[0] == page[0]

@@ -13,10 +13,8 @@ from entity_transformers.artifacts import write_text
 from entity_transformers.cli import main
 from entity_transformers.cli.index import list_public, list_studies
 from entity_transformers.report.catalogue import list_captions
-from entity_transformers.report.page import MARKS
 from entity_transformers.report.readme import Listed, write_index, write_readme
 from entity_transformers.report.results import Results
-from entity_transformers.report.site import render_site
 from entity_transformers.report.tables import SHOWN, build_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,8 +90,8 @@ def studies(tmp_path: Path) -> Path:
     return tmp_path / "studies"
 
 
-def verdicts(studies: Path, private: bool = False) -> dict[str, tuple[str, ...] | None]:
-    return {name: one.verdicts for name, one in list_studies(studies, private).items()}
+def verdicts(studies: Path) -> dict[str, tuple[str, ...] | None]:
+    return {name: one.verdicts for name, one in list_studies(studies).items()}
 
 
 def test_what_git_does_not_track_is_not_in_the_index(studies: Path) -> None:
@@ -101,8 +99,6 @@ def test_what_git_does_not_track_is_not_in_the_index(studies: Path) -> None:
     assert verdicts(studies) == known
     write_text(studies / "new/results/report/measures.csv", "")  # not added yet
     assert verdicts(studies) == known
-    every = verdicts(studies, private=True)  # as on the site of this machine
-    assert every["sample"] == every["private"] == ("holds", "not shown")
 
 
 def test_without_git_the_index_lists_what_it_listed(studies: Path) -> None:
@@ -122,11 +118,3 @@ def test_an_index_that_changes_is_told(studies: Path, capsys: pytest.CaptureFixt
     main(["write-index", str(studies)])
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{studies / 'README.md'} is written anew")
-
-
-def test_the_site_has_no_count_for_a_study_that_judges_nothing() -> None:
-    listed = {"a": Listed("First", ("holds",)), "b": Listed("Second", ())}
-    first, second = render_site(listed, {"a": "a.html", "b": "b.html"}).split("Second")
-    assert 'data-value="1">1<' in first
-    assert "data-value" not in second
-    assert second.count(">–</td>") == len(MARKS)

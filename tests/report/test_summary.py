@@ -10,12 +10,9 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-import yaml
 
 from entity_transformers.cli import report
 from entity_transformers.report.summary import summarise_models
-from entity_transformers.study.params import load
-from entity_transformers.study.stages import render_shown
 
 METRICS = {  # step, measure, split, condition; {} stands for the labels that the model is given
     "dev_loss": ("lm", "best_loss", "dev", ""),
@@ -55,26 +52,6 @@ def test_what_was_not_measured_has_no_number(small: Any, empty: Any) -> None:
     full = summarise_models(small)
     assert set(full["gpt2e"]) == set(METRICS)
     assert summarise_models(empty("gpt2")) == {}
-
-
-@pytest.mark.parametrize("name", ["ontogum", "controls"])
-def test_dvc_is_told_of_files_that_are_there(root: Path, name: str) -> None:
-    """Metrics of every measured model, curves of its first seed."""
-    study = root / "studies" / name
-    text = (study / "results/report/dvc.yaml").read_text()
-    params = load(study / "params.yaml")
-    gathered = report.gather(params, study / "results")
-    assert text == render_shown(params, [model.name for model in gathered.trained])
-    shown = yaml.safe_load(text)
-    files = [*shown["metrics"]]
-    for plot in shown["plots"]:
-        ((_, axes),) = plot.items()
-        for path, column in axes["y"].items():
-            header = (study / "results/report" / path).read_text().splitlines()[0].split(",")
-            assert {axes["x"], column} <= set(header)
-            files.append(path)
-    assert files
-    assert all((study / "results/report" / file).is_file() for file in files)
 
 
 def test_files_of_models_that_are_gone_go(root: Path, tmp_path: Path) -> None:

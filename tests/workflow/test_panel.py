@@ -81,7 +81,7 @@ def test_without_a_terminal_a_running_job_is_told_every_minute(
     first, *told = capsys.readouterr().err.splitlines()
     assert first == "begins  train-lm gpt2"
     assert 1 <= len(told) <= 10
-    assert set(told) <= {f"running  train-lm gpt2  (0:0{i})  step 1/9  loss 5" for i in (0, 1)}
+    assert set(told) <= {f"running  train-lm gpt2  (0:00:0{i})  step 1/9  loss 5" for i in (0, 1)}
     time.sleep(0.2)
     assert capsys.readouterr().err == ""
 
@@ -107,45 +107,22 @@ def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Pat
     ]
 
 
-def test_the_panel_shows_how_far_a_job_is(panel, tmp_path: Path) -> None:
+def test_the_panel_shows_how_far_a_job_is_and_its_log_gives_way(panel, tmp_path: Path) -> None:
     log = tmp_path / "a.log"
-    log.write_text("step 1/9  loss 5\nstep 2/9  loss 4 [bold]\n")
-    board = panel.Board(began=0.0, done=3, total=8)
-    board.begin(7, panel.Job("train-lm gpt2 seed 1", (log,), 10.0))
-    board.begin(8, panel.Job("score-ner gpt2 seed 1", (tmp_path / "none",), 70.0))
+    log.write_text(f"step 1/9  loss 5\nstep 2/9  loss 4 [bold] {'and so on ' * 20}\n")
     console = Console(width=80, record=True, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
-    console.print(panel.draw(board, 75.0, 80))
-    shown = console.export_text()
-    assert "3 of 8 jobs" in shown
-    assert "1:15" in shown
-    first, second = (line for line in shown.splitlines() if "seed 1" in line)
-    assert first.split("  ")[0] == "train-lm gpt2 seed 1"
-    assert "1:05  step 2/9  loss 4 [bold]" in first
-    assert "0:05" in second
-    assert board.end(7).name == "train-lm gpt2 seed 1"
-    assert board.running == {8}
-    assert board.end(99) is None
-
-
-def test_where_room_is_short_the_log_gives_way(panel, tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    log.write_text("step 310/400  loss 3.6213  5,710 tokens/s  00:00:24 left\n")
-    board = panel.Board(began=0.0, done=3, total=8)
-    board.begin(1, panel.Job("train-lm gpt2e seed 1", (log,), 0.0))
-    board.begin(2, panel.Job("train-recall keys-values-gradient seed 1", (tmp_path / "no",), 0.0))
-    console = Console(width=80, record=True, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
-    console.print(panel.draw(board, 83.0, 80))
-    first, second = (line for line in console.export_text().splitlines() if "seed 1" in line)
-    assert " ".join(first.split()).startswith("train-lm gpt2e seed 1 1:23 step 310/400")
+    progress = panel.make_progress(console)
+    progress.update(progress.add_task("make", total=8), completed=3)
+    progress.add_task("train-recall keys-values-gradient seed 1", logs=[log])
+    progress.add_task("score-ner gpt2 seed 1", logs=[tmp_path / "none"])
+    console.print(progress.get_renderable())
+    whole, first, second = console.export_text().splitlines()
+    assert whole.split() == ["make", "0:00:00", "3", "of", "8", "jobs"]
+    assert first.startswith(
+        "train-recall keys-values-gradient seed 1 0:00:00 step 2/9  loss 4 [bold]"
+    )
     assert first.rstrip().endswith("…")
-    assert second.rstrip() == "train-recall keys-values-gradient seed 1  1:23"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.2, "0:00"), (7.6, "0:08"), (60, "1:00"), (3723, "1:02:03")]
-)
-def test_times(panel, seconds: float, text: str) -> None:
-    assert panel.write_time(seconds) == text
+    assert second.split() == ["score-ner", "gpt2", "seed", "1", "0:00:00"]
 
 
 def test_the_last_line_of_a_long_log_is_found(panel, tmp_path: Path) -> None:

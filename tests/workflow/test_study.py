@@ -4,7 +4,6 @@ cause; equal seeds give equal bytes.
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import re
@@ -37,7 +36,6 @@ from tiny_study import (
 
 from entity_transformers.artifacts import DIGESTS
 from entity_transformers.cli.study import write_study
-from entity_transformers.report.catalogue import list_captions
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
 from entity_transformers.study.steps import STEPS
@@ -446,33 +444,3 @@ def test_the_corpus_is_the_approved_one(study: Path, name: str) -> None:
     assert json.loads((study / "results/corpus" / name).read_text()) == json.loads(
         (ROOT / "tests/golden" / name).read_text()
     )
-
-
-def test_snakemake_s_report_holds_the_tables_and_figures_with_captions(
-    study: Path, tmp_path: Path
-) -> None:
-    """Each byte for byte, below the heading that it has on the page."""
-    page = tmp_path / "report.html"
-    snakemake(study, "--report", str(page))
-    text = page.read_text()
-    script = text.partition('<script id="results">')[2].partition("var results = ")[2]
-    held = json.JSONDecoder().raw_decode(script)[0]
-    folder = study / "results/report"
-    files = [*folder.glob("tables/*.csv"), *folder.glob("figures/*.png")]
-    files += [folder / "measures.csv", folder / "report.html"]
-    assert set(held) == {str(path.relative_to(study)) for path in files}
-    for path in files:
-        found = held[str(path.relative_to(study))]
-        assert base64.b64decode(found["data_uri"].partition("base64,")[2]) == path.read_bytes()
-        assert found["caption"].strip()
-        assert "system-message" not in found["caption"], (
-            path
-        )  # as docutils marks what it can't read
-    table = held["results/report/tables/table2.csv"]
-    assert (folder / "tables/table2.md").read_text().startswith("## Table 2")
-    assert "Table 2" in table["caption"]
-    assert table["labels"] == {"name": "table2", "what": "table"}
-    assert list_captions()["figure2"][:40] in held["results/report/figures/figure2.png"]["caption"]
-    for category in ("Perplexity", "The page", "Every number"):
-        assert f'"{category}"' in text
-    assert "a language model with a memory of a text" in text

@@ -1,11 +1,9 @@
 """What all rules share: the study's values and plan, and what each rule depends on besides files."""
 
-import re
 import shlex
 import sys
 from pathlib import Path
 
-from entity_transformers.report.catalogue import CATALOGUE, list_captions
 from entity_transformers.study import params as parameters
 from entity_transformers.study.leftovers import list_leftovers
 from entity_transformers.study.plan import Plan, folder, inputs, outputs
@@ -117,29 +115,3 @@ def command(step):
         )
 
     return write
-
-
-CATEGORIES = {
-    name: shown.title
-    for shown in CATALOGUE.values()
-    for name in (*shown.tables, *shown.figures)
-}
-
-
-def categorise(wildcards):
-    """The heading of a table or figure on the page."""
-    return CATEGORIES.get(wildcards.name, "What holds and what does not")
-
-
-def write_caption(kind, name):
-    """What stands beside a table, or below a figure, as reStructuredText."""
-    if kind == "figures":
-        found = [list_captions().get(name, "")]
-    else:
-        parts = Path(f"results/report/tables/{name}.md").read_text().split("\n\n")
-        found = [part for part in parts if not part.startswith("|")]
-    marks = re.compile(r"([\\*`|_])")
-    return "\n\n".join(marks.sub(r"\\\1", part.strip().lstrip("# ")) for part in found)
-
-
-config["write_caption"] = write_caption  # all of the workflow that a caption can see

@@ -3,7 +3,6 @@
 in:  what every other step left behind; all but collect_measures read only what git keeps
 out: results/report/: measures.csv (every number), pictures.json, values.json, tables/, figures/, metrics/,
      README.md, report.html
-`snakemake --report FILE.html` shows the tables and figures with captions, in the categories of the page.
 """
 
 MEASURED = PLAN.measured()
@@ -15,12 +14,7 @@ rule collect_measures:
     input:
         MEASURED,
     output:
-        report(
-            "results/report/measures.csv",
-            caption="../report/measures.rst",
-            category="Every number",
-            labels={"name": "measures", "what": "numbers"},
-        ),
+        "results/report/measures.csv",
         "results/report/pictures.json",
         "results/report/values.json",
     log:
@@ -40,28 +34,11 @@ rule build_report:
         rules.collect_measures.output[:2],
         RECORDS,
     output:
-        report(
-            directory("results/report/tables"),
-            patterns=["{name}.csv"],
-            caption="../report/table.rst",
-            category=categorise,
-            labels={"name": "{name}", "what": "table"},
-        ),
-        report(
-            directory("results/report/figures"),
-            patterns=["{name}.png"],
-            caption="../report/figure.rst",
-            category=categorise,
-            labels={"name": "{name}", "what": "figure"},
-        ),
+        directory("results/report/tables"),
+        directory("results/report/figures"),
         "results/report/README.md",
         directory("results/report/metrics"),
-        report(
-            "results/report/report.html",
-            caption="../report/page.rst",
-            category="The page",
-            labels={"name": "report", "what": "page"},
-        ),
+        "results/report/report.html",
     log:
         "logs/report/build_report.log",
     benchmark:

@@ -10,7 +10,6 @@ from entity_transformers.artifacts import read_text, write_text
 from entity_transformers.cli.flags import Flag
 from entity_transformers.provenance import list_tracked
 from entity_transformers.report import readme
-from entity_transformers.report.results import write_label
 from entity_transformers.study.params import load
 
 VALUES, MEASURES = "params.yaml", "results/report/measures.csv"
@@ -28,11 +27,9 @@ def write_index(
     write_text(path, text)
 
 
-def list_studies(studies: Path, private: bool = False) -> dict[str, readme.Listed]:
-    """What the index says of each study that git tracks; ``private``: of all that are here, with
-    all results that are.
-    """
-    files, found = _list_here(studies) if private else list_public(studies), {}
+def list_studies(studies: Path) -> dict[str, readme.Listed]:
+    """What the index says of each study that git tracks."""
+    files, found = list_public(studies), {}
     for params in sorted(studies.glob(f"*/{VALUES}")):
         name, report = params.parent.name, params.parent / "results/report"
         if f"{name}/{VALUES}" not in files:
@@ -42,9 +39,7 @@ def list_studies(studies: Path, private: bool = False) -> dict[str, readme.Liste
             claims = report / "tables/claims.csv"
             rows = csv.DictReader(read_text(claims).splitlines()) if claims.is_file() else ()
             verdicts = tuple(row["Here"] for row in rows)
-        study = load(params)
-        models = tuple(write_label(study.model(model)) for model in study.models)
-        found[name] = readme.Listed(study.report.title, verdicts, models, len(study.study.seeds))
+        found[name] = readme.Listed(load(params).report.title, verdicts)
     return found
 
 

@@ -26,7 +26,7 @@ from entity_transformers.corpus.stored import Documents
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.excerpts import cut
-from entity_transformers.report import figures, page, readme, tables, vector
+from entity_transformers.report import figures, page, readme, tables
 from entity_transformers.report.catalogue import CATALOGUE, list_figures
 from entity_transformers.report.clouds import CLOUDS
 from entity_transformers.report.excerpts import Excerpts, gather_excerpts
@@ -51,7 +51,6 @@ from entity_transformers.report.spans import Example, name_entities, take_exampl
 from entity_transformers.report.summary import summarise_models
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import RECORDED, Plan
-from entity_transformers.study.stages import render_shown
 
 Parsed = TypeVar("Parsed")
 
@@ -88,10 +87,8 @@ def build_report(params: Params, results: Path, output: Path) -> None:
     built = tables.build_all(gathered)
     _write_texts(render_tables(built), output / "tables")
     _write_texts(render_metrics(gathered), output / "metrics")
-    names = [model.name for model in gathered.trained]
-    write_text(output / "dvc.yaml", render_shown(params, names))
-    images, drawings = _write_figures(gathered, output / "figures")
-    write_text(output / "report.html", page.render(gathered, built, images, drawings))
+    images = _write_figures(gathered, output / "figures")
+    write_text(output / "report.html", page.render(gathered, built, images))
     write_text(output / "README.md", readme.write_readme(gathered, built, images))
 
 
@@ -99,11 +96,7 @@ def render_tables(built: Mapping[str, tables.Table]) -> dict[str, str]:
     """The files of every table, Markdown and CSV, and what a run prints when it ends."""
     files = {f"{name}.md": tables.render_markdown(table) for name, table in built.items()}
     files |= {f"{name}.csv": tables.render_csv(table) for name, table in built.items()}
-    texts = map(tables.render_text, built.values())
-    return files | {
-        "tables.txt": "\n\n".join(texts) + "\n",
-        "summary.txt": tables.write_summary(built),
-    }
+    return files | {"summary.txt": tables.write_summary(built)}
 
 
 def render_metrics(results: Results) -> dict[str, str]:
@@ -119,12 +112,8 @@ def _write_texts(files: Mapping[str, str], output: Path) -> None:
     _remove_others(output, files)
 
 
-def _write_figures(
-    gathered: Results, output: Path
-) -> tuple[dict[str, bytes], dict[str, vector.Drawing]]:
-    """Every figure as PNG; those that there are then, the ones that pictures.json keeps too. And
-    what was drawn just now as it stands on the page.
-    """
+def _write_figures(gathered: Results, output: Path) -> dict[str, bytes]:
+    """Every figure as PNG; those that are there then, the ones that pictures.json keeps too."""
     built = figures.build_all(gathered)
     output.mkdir(parents=True, exist_ok=True)
     drawn = {name: figures.render_png(figure) for name, figure in built.items()}
@@ -133,12 +122,11 @@ def _write_figures(
             temporary.write_bytes(image)
     _remove_others(output, [f"{name}.png" for name in (*built, *gathered.pictures.kept)])
     files = {name: output / f"{name}.png" for name in list_figures(gathered.shown)}
-    found = {
+    return {
         name: drawn[name] if name in drawn else check(file).read_bytes()
         for name, file in files.items()
         if file.is_file()
     }
-    return found, {name: vector.draw(figure, name) for name, figure in built.items()}
 
 
 def _remove_others(folder: Path, names: Iterable[str]) -> None:

@@ -15,10 +15,9 @@ def show_tables(
     tables: Annotated[
         Path, Flag("a report's folder tables; left out: the sample's", "FOLDER")
     ] = SAMPLE,
-    all: Annotated[bool, Flag("every table of the report, however wide")] = False,
 ) -> None:
-    """Print the verdict and the tables that fit 100 columns, or all."""
-    path = tables / ("tables.txt" if all else "summary.txt")
+    """Print the verdict and the tables that fit 100 columns."""
+    path = tables / "summary.txt"
     if not path.is_file():
         raise FileNotFoundError(
             f"{path}: no tables there yet: make study STUDY=NAME runs a study, make report"

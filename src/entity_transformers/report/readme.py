@@ -79,14 +79,12 @@ def _show(table: Table) -> str:
 
 @dataclass(frozen=True)
 class Listed:
-    """A study in the index: its title, the verdict on each claim that it judges (None: none of its
-    results are here), the labels of its models, and its seeds.
+    """A study in the index: its title, and the verdict on each claim that it judges (None: none of
+    its results are here).
     """
 
     title: str
     verdicts: tuple[str, ...] | None
-    models: tuple[str, ...] = ()
-    seeds: int = 1
 
 
 def write_index(studies: Mapping[str, Listed]) -> str:

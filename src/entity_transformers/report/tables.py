@@ -64,7 +64,7 @@ def write_summary(built: Mapping[str, Table]) -> str:
     cut = (replace(select(table, SHOWN[name]), note="") for name, table in short.items())
     texts = map(render_text, cut)
     parts += [text for text in texts if max(map(len, text.splitlines())) <= COLUMNS]
-    listed = f"All tables, whole (show-tables --all, or NAME.md): {', '.join(built)}"
+    listed = f"All tables, whole, in results/report/tables/NAME.md: {', '.join(built)}"
     parts.append(textwrap.fill(listed, COLUMNS, break_on_hyphens=False) + "\n")
     return "\n\n".join(parts)
 

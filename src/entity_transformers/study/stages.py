@@ -5,7 +5,7 @@ Snakemake's rules have, and code.json with the digests of the code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -185,18 +185,3 @@ def _body(
         "outs": outs,
     }
     return {key: value for key, value in body.items() if value}
-
-
-def render_shown(params: Params, models: Collection[str]) -> str:
-    """The text of results/report/dvc.yaml: the few numbers of each of ``models`` as DVC's metrics,
-    the curves of its first seed as DVC's plots. It lies with the results, so that DVC's tables have
-    no rows for what was not run.
-    """
-    plan, plots = Plan(params), []
-    for step in plan.steps:
-        first = [run for run in plan.runs(step) if run[1] == params.study.seeds[0]]
-        for file, (x, y) in step.plots.items():
-            paths = [f"../{step.name}/{m}/{seed}/{file}" for m, seed in first if m in models]
-            plots.append({f"{step.name}_{y}": {"x": x, "y": dict.fromkeys(paths, y)}})
-    shown = {"metrics": [f"metrics/{model}.json" for model in models], "plots": plots}
-    return "# Written with the report.\n" + yaml.dump(shown, Dumper=_Dumper, sort_keys=False)

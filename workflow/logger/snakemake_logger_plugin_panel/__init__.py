@@ -12,16 +12,14 @@ import logging
 import os
 import re
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -41,37 +39,6 @@ FAILED = re.compile(
 """Snakemake's messages of a failed job, of which the panel says name and log itself."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job as it began: its name, its logs, and when, in seconds of the monotonic clock."""
-
-    name: str
-    logs: tuple[Path, ...]
-    began: float
-
-
-@dataclass
-class Board:
-    """What is known of a run."""
-
-    began: float
-    done: int = 0
-    total: int = 0
-    jobs: dict[int, Job] = field(default_factory=dict)
-    running: set[int] = field(default_factory=set)
-    stopped: list[str] = field(default_factory=list)
-
-    def begin(self, number: int, job: Job) -> None:
-        """A job was handed out."""
-        self.jobs[number] = job
-        self.running.add(number)
-
-    def end(self, number: int) -> Job | None:
-        """A job is no longer running; None for one that is not known."""
-        self.running.discard(number)
-        return self.jobs.get(number)
-
-
 def name_job(rule: str, wildcards: Mapping[str, Any]) -> str:
     """How a job is called: its rule, then what it is done for."""
     words = [rule.replace("_", "-")]
@@ -79,14 +46,12 @@ def name_job(rule: str, wildcards: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def write_time(seconds: float) -> str:
-    """As 0:07 or 1:02:03."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def write_time(seconds: float | None) -> str:
+    """As 0:00:07."""
+    return str(timedelta(seconds=round(seconds or 0)))
 
 
-def last_line(logs: tuple[Path, ...]) -> str:
+def last_line(logs: Iterable[Path]) -> str:
     """The last line that has been written to a job's logs; "" for none."""
     for log in logs:
         try:
@@ -95,75 +60,51 @@ def last_line(logs: tuple[Path, ...]) -> str:
                 lines = file.read().decode("utf8", "replace").split("\n")
         except OSError:
             continue
-        found = next((line for line in reversed(lines) if len(line.strip()) > 1), "")
-        if found:
+        if found := next((line for line in reversed(lines) if len(line.strip()) > 1), ""):
             return found.strip()
     return ""
 
 
-def list_last_lines(logs: tuple[Path, ...]) -> list[str]:
-    """The last `SHOWN` lines of each of a job's logs."""
-    found = [log.read_text("utf8", "replace").splitlines() for log in logs if log.is_file()]
-    return [line for lines in found for line in lines[-SHOWN:]]
+class LastLine(ProgressColumn):
+    """The last line of a job's log; of all jobs how many are done."""
+
+    def render(self, task: Task) -> Text:
+        """It alone gives way where room is short."""
+        logs = task.fields.get("logs")
+        said = f"{task.completed:.0f} of {task.total} jobs" if logs is None else last_line(logs)
+        return Text(said, style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def draw(board: Board, now: float, width: int) -> Group:
-    """The panel: a bar, and a line per running job."""
-    head = Table.grid(padding=(0, 2))
-    head.add_row(
-        ProgressBar(max(1, board.total), board.done, width=min(40, width // 3)),
-        Text(f"{board.done} of {board.total} jobs"),
-        Text(write_time(now - board.began), style="dim"),
-    )
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column(justify="right", no_wrap=True)
-    rows.add_column(style="dim")  # it alone gives way, which a column without wrapping does not
-    for number in sorted(board.running):
-        job = board.jobs[number]
-        rows.add_row(
-            Text(job.name, style="cyan"),
-            write_time(now - job.began),
-            Text(last_line(job.logs), no_wrap=True, overflow="ellipsis"),
-        )
-    return Group(head, rows)
+def make_progress(console: Console) -> Progress:
+    """The panel: a line for all jobs, and one per running job."""
+    name = TextColumn("{task.description}", style="cyan", markup=False, table_column=FIXED)
+    last = LastLine(table_column=Column(ratio=1))
+    shown = (name, TimeElapsedColumn(table_column=FIXED), last)
+    return Progress(*shown, console=console, expand=True, transient=True, refresh_per_second=2)
 
 
-def list_running(board: Board, now: float) -> list[str]:
-    """A line per running job: its name, its time and the last line of its log."""
-    jobs = [board.jobs[number] for number in sorted(board.running)]
-    lines = (
-        f"running  {job.name}  ({write_time(now - job.began)})  {last_line(job.logs)}"
-        for job in jobs
-    )
-    return [line.rstrip() for line in lines]
+FIXED = Column(no_wrap=True)
 
 
 class LogHandler(LogHandlerBase):
     """The panel on standard error."""
 
     def __post_init__(self) -> None:
-        self.board = Board(time.monotonic())
         self.console = Console(stderr=True, highlight=False)
-        self.live: Live | None = None
+        self.progress = make_progress(self.console)
+        self.all = self.progress.add_task("make", total=None)
+        self.jobs: dict[int, Task] = {}
+        self.stopped: list[str] = []
         self.ended = threading.Event()
         self.teller = threading.Thread(target=self._tell, daemon=True)
-        if self.console.is_terminal:
-            self.live = Live(
-                get_renderable=self._draw,
-                console=self.console,
-                refresh_per_second=2,
-                transient=True,
-            )
-
-    def _draw(self) -> Group:
-        return draw(self.board, time.monotonic(), self.console.width)
 
     def _tell(self) -> None:
         """Lines about what is running, until the run has ended."""
         while not self.ended.wait(MINUTE):
-            for line in list_running(self.board, time.monotonic()):
-                self._print(line)
+            for job in self.progress.tasks[1:]:
+                took = write_time(job.elapsed)
+                line = f"running  {job.description}  ({took})  {last_line(job.fields['logs'])}"
+                self._print(line.rstrip())
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -172,85 +113,69 @@ class LogHandler(LogHandlerBase):
             self.handleError(record)
 
     def _take(self, record: logging.LogRecord) -> None:
-        event, board = getattr(record, "event", None), self.board
-        given: Any = record
+        event, given = getattr(record, "event", None), cast(Any, record)
         if event == LogEvent.RUN_INFO:
-            board.total = int(given.stats.get("total", 0))
-            if self.live is not None:
-                self.live.start()
+            self.progress.update(self.all, total=int(given.stats.get("total", 0)))
+            if self.console.is_terminal:
+                self.progress.start()
             elif not self.teller.is_alive():
                 self.teller.start()
         elif event == LogEvent.JOB_INFO:
             name = name_job(given.rule_name, given.wildcards or {})
-            logs = tuple(Path(log) for log in given.log or ())
-            board.begin(given.jobid, Job(name, logs, time.monotonic()))
-            if self.live is None:
-                self._print(f"begins  {name}")
+            self.progress.add_task(name, logs=[Path(log) for log in given.log or ()])
+            self.jobs[given.jobid] = self.progress.tasks[-1]
+            self._print(f"begins  {name}", panel=False)
         elif event == LogEvent.JOB_FINISHED:
-            self._finish(board.end(given.job_id))
+            self.progress.advance(self.all)  # a progress record follows; until then this counts it
+            if job := self._end(given.job_id):
+                whole = self.progress.tasks[0]
+                count = f"{whole.completed:.0f} of {whole.total}"
+                took = write_time(job.elapsed)
+                self._print(f"{count}  {job.description}  ({took})", panel=False)
         elif event == LogEvent.PROGRESS:
-            board.done, board.total = given.done, given.total
+            self.progress.update(self.all, completed=given.done, total=given.total)
         elif event == LogEvent.JOB_ERROR:
-            self._fail(board.end(given.jobid), given)
+            self._fail(self._end(given.jobid), given)
         elif event == LogEvent.ERROR or (event is None and record.levelno >= logging.WARNING):
-            for line in () if FAILED.match(record.getMessage()) else _lines(record):
-                self._print(line, "yellow" if record.levelno < logging.ERROR else "red")
+            text = record.getMessage()
+            if text not in ("", "None") and not FAILED.match(text):
+                self._print(text.rstrip(), "yellow" if record.levelno < logging.ERROR else "red")
 
-    def _finish(self, job: Job | None) -> None:
-        """A line where there is no panel; in a panel it is gone and the bar is longer."""
-        self.board.done += 1  # a progress record follows; until then the line counts it
-        if job is not None and self.live is None:
-            took = write_time(time.monotonic() - job.began)
-            self._print(f"{self.board.done} of {self.board.total}  {job.name}  ({took})")
+    def _end(self, number: int) -> Task | None:
+        """A job is no longer running; None for one that is not known."""
+        job = self.jobs.pop(number, None)
+        if job is not None:
+            self.progress.remove_task(job.id)
+        return job
 
-    def _fail(self, job: Job | None, given: Any) -> None:
-        logs = tuple(Path(log) for log in given.log or ()) or (job.logs if job else ())
-        name = job.name if job else given.rule_name
-        lines = list_last_lines(logs)
+    def _fail(self, job: Task | None, given: Any) -> None:
+        name = job.description if job else given.rule_name
+        logs = [Path(log) for log in given.log or ()] or (job.fields["logs"] if job else [])
+        found = [log.read_text("utf8", "replace").splitlines() for log in logs if log.is_file()]
+        lines = [line for one in found for line in one[-SHOWN:]]
         if why := next((line for line in reversed(lines) if STOPPED.search(line)), ""):
-            self.board.stopped.append(f"{name} ({why.partition(';')[0]})")
+            self.stopped.append(f"{name} ({why.partition(';')[0]})")
             return
         self._print(f"failed: {name}; its log: {', '.join(map(str, logs)) or 'none'}", "red")
         for line in lines:
             self._print(f"    {line}")
 
-    def _print(self, line: str, style: str = "") -> None:
-        self.console.print(Text(line, style=style), soft_wrap=True)
+    def _print(self, line: str, style: str = "", panel: bool = True) -> None:
+        """A line; without ``panel`` only where there is none."""
+        if panel or not self.console.is_terminal:
+            self.console.print(Text(line, style=style), soft_wrap=True)
 
     def close(self) -> None:
         self.ended.set()
-        if self.live is not None:
-            self.live.stop()
-        for job in self.board.stopped:
+        if self.console.is_terminal:
+            self.progress.stop()
+        for job in self.stopped:
             self._print(f"stopped: {job}")
-        if self.board.stopped:
+        if self.stopped:
             again = os.environ.get("STUDY_PANEL") or "the same command"
             self._print(f"What was done or saved is kept; {again} goes on from there.")
-            self.board.stopped.clear()
+            self.stopped.clear()
         super().close()
 
-    @property
-    def writes_to_stream(self) -> bool:
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        return True
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        return False
-
-
-def _lines(record: logging.LogRecord) -> Iterator[str]:
-    text = record.getMessage()
-    if text and text != "None":
-        yield from text.rstrip().splitlines()
+    writes_to_stream = has_filter = has_formatter = property(lambda self: True)
+    writes_to_file = needs_rulegraph = property(lambda self: False)

@@ -44,8 +44,7 @@ class Step:
     reads   the files that it reads, by the step that writes them
     needs   what a model must be able to do (`kinds.CAPABILITIES`); None: once per study
     large   files that DVC keeps in its cache and git does not
-    metrics, kept, plots    files that git keeps: JSON of numbers, tables, and curves with the
-            columns of their axes
+    metrics, kept    files that git keeps: JSON of numbers; tables and curves
     folder  all of results/NAME is one output, kept by git: its files depend on the values
     target  the file that its last rule writes
     data    patterns of files of the package, other than modules, that it reads
@@ -69,7 +68,6 @@ class Step:
     large: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    plots: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     folder: bool = False
     data: tuple[str, ...] = ()
     libraries: tuple[Library, ...] = ()
@@ -105,7 +103,7 @@ class Step:
     @property
     def small(self) -> tuple[str, ...]:
         """Those of git."""
-        return (*self.metrics, *self.kept, *self.plots)
+        return (*self.metrics, *self.kept)
 
     @property
     def measured(self) -> tuple[str, ...]:

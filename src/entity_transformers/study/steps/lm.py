@@ -16,7 +16,7 @@ STEP = Step(
     needs=frozenset(),
     large=MODEL,
     metrics=("metrics.json", "timing.json", "manifest.json"),
-    plots={"curve.csv": ("step", "dev_loss_on")},
+    kept=("curve.csv",),
     target="metrics.json",
     shown=Shown(
         "The models",

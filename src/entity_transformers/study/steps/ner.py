@@ -42,8 +42,7 @@ STEP = Step(
     needs=frozenset({"encode"}),
     large=("tagger.safetensors",),
     metrics=("metrics.json",),
-    kept=("documents.csv",),
-    plots={"history.csv": ("epoch", "dev_f1")},
+    kept=("documents.csv", "history.csv"),
     libraries=need("seqeval", "sklearn", extra="ner"),
     target="metrics.json",
     shown=Shown(
