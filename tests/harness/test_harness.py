@@ -94,7 +94,7 @@ def localise(name: str, folder: Path, split: str, rows: list[dict[str, Any]], ya
     task = {
         "include": str(Path(lm_eval.tasks.__file__).parent / yaml_of),
         "task": name,
-        "tag": None,
+        "tag": [],
         "dataset_path": "json",
         "dataset_name": None,
         "training_split": None,
