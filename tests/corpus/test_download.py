@@ -30,11 +30,8 @@ class Server:
         self.asked: list[str] = []
 
     def source(self, *names: str) -> Source:
-        return Source(
-            "here",
-            "none",
-            tuple(RemoteFile(self.url + name, name, len(BODY), SHA) for name in names),
-        )
+        files = (RemoteFile(self.url + name, name, len(BODY), SHA) for name in names)
+        return Source("here", "none", tuple(files))
 
     url = ""
 
@@ -98,15 +95,9 @@ def test_a_busy_server_and_a_broken_transfer_are_tried_again(
     [
         ((404, b"", b""), r"404 Client Error: Not Found"),
         ((200, BODY, BODY[:9]), r"IncompleteRead\(9 bytes read"),
-        (
-            (200, BODY[::-1], BODY[::-1]),
-            rf"SHA256 hash .* does not match .* expected {SHA} but got",
-        ),
+        ((200, BODY[::-1], BODY[::-1]), rf"SHA256 hash .* expected {SHA} but got"),
         ((200, BODY + b"!", BODY + b"!"), r"256001 bytes instead of 256000"),
-        (
-            (200, b"<html>log in", b"<html>log in"),
-            r"12 bytes .*begin '<html>log in' \(a login page",
-        ),
+        ((200, b"<html>log in", b"<html>log in"), r"12 bytes .* '<html>log in' \(a login"),
     ],
     ids=["gone", "broken", "other bytes", "longer", "web page"],
 )
@@ -252,9 +243,7 @@ def test_local_files_and_wrong_paths(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"none: no such file or folder: correct the path in par"):
         locate("jsonl", tmp_path / "none", tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(
-        CorpusError, match=r"empty: no file matches .*is this the folder of litbank"
-    ):
+    with pytest.raises(CorpusError, match=r"empty: no file matches .*is this the folder of lit"):
         locate("litbank", tmp_path / "empty", tmp_path)
     with pytest.raises(CorpusError, match=r"kind of corpus is 'conll', expected one of jsonl, lam"):
         locate("conll", path, tmp_path)
