@@ -22,7 +22,6 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 from entity_transformers import EntityMemory, add_entity_attention
 from entity_transformers.corpus.labels import give
-from entity_transformers.kinds import KindError
 from entity_transformers.models.base import Batch
 from entity_transformers.models.berte import BERTE, load
 from entity_transformers.tasks.held_out import measure_held_out
@@ -131,8 +130,3 @@ def test_a_bert_without_entity_attention_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
     with pytest.raises(ValueError, match=r"entity_attn.* is not there"):
         tiny_model("berte", initial_weights=str(tmp_path))
-
-
-def test_text_that_is_exchanged_has_no_entities() -> None:
-    with pytest.raises(KindError, match="next_sentence exchanges text between streams"):
-        tiny_model("berte", next_sentence=True, documents_per_step=4)

@@ -1,5 +1,4 @@
-"""BERT (Devlin et al., 2019), transformers' own, trained on hidden tokens (section 3.1, task #1)
-and, where it is switched on, on whether one segment follows another (task #2).
+"""BERT (Devlin et al., 2019), transformers' own, trained on hidden tokens (section 3.1, task #1).
 
 The encoder of the text has no mask, so one row more than it has tokens is embedded; no text holds
 it. A window may hold several documents, of which none sees another.
@@ -18,22 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
+from transformers import BertConfig, BertForMaskedLM
 
-from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import BertParams
 from entity_transformers.models.base import CHUNK, IGNORED, Batch, LanguageModel, Nothing
 from entity_transformers.models.folders import read_folder, save_folder, start_from
 from entity_transformers.models.masked import choose, corrupt, pick, see
-from entity_transformers.models.next_sentence import pair_segments
 
 
 class BERT(LanguageModel):
-    """A BertForMaskedLM, or with next-sentence prediction a BertForPreTraining, as the steps see
-    it.
-    """
+    """A BertForMaskedLM as the steps see it."""
 
     kind = KINDS["bert"]
     objective = "masked"
@@ -44,9 +39,6 @@ class BERT(LanguageModel):
         self.width = module.config.hidden_size
         self.context = module.config.max_position_embeddings
         self.mask: int = module.config.mask_token_id
-        self.tells_next = isinstance(module, BertForPreTraining)
-        if self.tells_next:
-            self.objective = "masked-next"
 
     def start(self, rows: int, entities: int = 0) -> Nothing:
         return Nothing()
@@ -60,15 +52,12 @@ class BERT(LanguageModel):
             batch.tokens,
             attention_mask=see(batch),
             position_ids=batch.positions,
-            token_type_ids=batch.more.get("segments"),
             **more,
         ).last_hidden_state
         return found
 
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
         end = self.module.config.bos_token_id
-        if self.tells_next:
-            window = pair_segments(window, end, generator)
         chosen = choose(~window.begins, params.mask_rate, generator)
         shown = corrupt(
             window.tokens,
@@ -78,12 +67,7 @@ class BERT(LanguageModel):
             generator=generator,
             end=end,
         )
-        more = dict(window.more)
-        if self.tells_next:  # so that the mean over pairs counts as much as that over hidden tokens
-            pairs = max(1, int((more["next"] != IGNORED).sum()))
-            more["weight"] = np.full(len(shown), chosen.sum() / pairs, np.float32)
-        targets = np.where(chosen, window.tokens, IGNORED)
-        return replace(window, tokens=shown, targets=targets, more=more)
+        return replace(window, tokens=shown, targets=np.where(chosen, window.tokens, IGNORED))
 
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: BertParams
@@ -92,16 +76,7 @@ class BERT(LanguageModel):
         where = pick(targets)
         logits = self.module.cls.predictions(hidden.flatten(0, 1)[where]).float()
         loss = functional.cross_entropy(logits, targets.flatten()[where], reduction="sum")
-        return loss + self.tell_next(hidden, batch.more) if self.tells_next else loss, state
-
-    def tell_next(self, hidden: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:
-        """The weighted sum of the losses of `pair_segments`' answers, from the states [B, T, W]."""
-        first = hidden[torch.arange(len(hidden), device=hidden.device), drawn["first"]]
-        scores = self.module.cls.seq_relationship(self.module.bert.pooler(first[:, None])).float()
-        losses = functional.cross_entropy(
-            scores, drawn["next"], ignore_index=IGNORED, reduction="none"
-        )
-        return (losses * drawn["weight"]).sum()
+        return loss, state
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Of the tokens in the place of hidden states, where `base` has those that follow."""
@@ -158,16 +133,9 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> BERT:
     shape raise ValueError.
     """
     config = BertConfig(**shape(entry.lm, vocabulary, end))
-    whole = BertForPreTraining if entry.lm.next_sentence else BertForMaskedLM
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return BERT(start_from(Path(entry.lm.initial_weights), config, whole))
-    return BERT(whole(config))
+    return BERT(make(config, BertForMaskedLM, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> BERT:
     """A saved BERT in float32; nothing saved there: FileNotFoundError."""
-    config = folder / "config.json"
-    saved = read_json(config).get("architectures") if config.is_file() else None
-    whole = BertForPreTraining if saved == [BertForPreTraining.__name__] else BertForMaskedLM
-    return BERT(read_folder(folder, whole))
+    return BERT(read_folder(folder, BertForMaskedLM))

@@ -250,7 +250,6 @@ OBJECTIVES = {
     "causal": "nats per next token",
     "mixture": "nats per next token, of the mixture with what the pointer copies",
     "masked": "nats per hidden token",
-    "masked-next": "nats per hidden token, and per answer whether B follows A",
     "permuted": "nats per token that is predicted in a random order",
     "replaced": "nats per hidden token of the generator, and lambda times the discriminator's loss",
 }
