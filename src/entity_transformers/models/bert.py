@@ -75,7 +75,8 @@ class BERT(LanguageModel):
         hidden, state = self.encode(batch, state)
         where = pick(targets)
         logits = self.module.cls.predictions(hidden.flatten(0, 1)[where]).float()
-        return functional.cross_entropy(logits, targets.flatten()[where], reduction="sum"), state
+        loss = functional.cross_entropy(logits, targets.flatten()[where], reduction="sum")
+        return loss, state
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Of the tokens in the place of hidden states, where `base` has those that follow."""
@@ -132,10 +133,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> BERT:
     shape raise ValueError.
     """
     config = BertConfig(**shape(entry.lm, vocabulary, end))
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return BERT(start_from(Path(entry.lm.initial_weights), config, BertForMaskedLM))
-    return BERT(BertForMaskedLM(config))
+    return BERT(make(config, BertForMaskedLM, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> BERT:

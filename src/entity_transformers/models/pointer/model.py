@@ -22,7 +22,7 @@ from entity_transformers.models.pointer.pointer import MATCHES, EntityPointer, m
 
 @strict
 class GPT2PointerConfig(GPT2Config):
-    """GPT-2's config and the pointer's values, as `kinds.pointer.PointerParams` has them."""
+    """GPT-2's config and the pointer's values, as `kinds.params.PointerParams` has them."""
 
     model_type = "gpt2-pointer"
 
@@ -37,7 +37,7 @@ class GPT2PointerConfig(GPT2Config):
 @strict
 class GPT2EPointerConfig(GPT2EConfig):
     """GPT2E's config, the pointer's values, and what entity attention reads
-    (`kinds.gpt2e_pointer`).
+    (kind gpt2e-pointer).
     """
 
     model_type = "gpt2e-pointer"
