@@ -1,20 +1,40 @@
-"""The study: the steps that study.steps of its params.yaml names, in the paper's order. What a step
-needs, reads and writes: src/entity_transformers/study/steps."""
+"""One DAG for all studies: data/STUDY has what the steps make, results/STUDY what git keeps.
+
+    snakemake --cores 1 --resources gpu=1                       the paper's study, params.yaml
+    snakemake --cores 2 --configfile studies/sample.yaml        any other
+
+Rules are in the paper's order; what a step needs, reads and writes stands in its module of
+src/entity_transformers/steps.
+"""
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/runs.smk"
-include: "workflow/rules/studies.smk"
-
-
-for step in PLAN.steps:
-    if has_rules(step):
-
-        include: f"workflow/rules/{step.name}.smk"
+include: "workflow/rules/corpus.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
-    """The report, or the last files of all steps where the study has none."""
+    """The study's report, or the records of all its runs where it has none."""
     default_target: True
     input:
-        PLAN.targets(),
+        TARGETS,
+
+
+rule corpus:
+    """The text of the study: documents, tokens and tasks."""
+    input:
+        PLAN.records("corpus"),
+
+
+rule train:
+    """The models of the study."""
+    input:
+        PLAN.records("train"),
+
+
+rule score:
+    """The scores of the study."""
+    input:
+        PLAN.records("score"),

@@ -6,20 +6,14 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from entity_transformers.kinds import KINDS, LmParams
-from entity_transformers.study.params import Params
-from entity_transformers.study.sections import Seed
-from entity_transformers.study.values import read_yaml
 
 
 @dataclass(frozen=True)
@@ -32,35 +26,20 @@ class Flag:
 
 
 COMMON: dict[str, Any] = {
-    "corpus": Annotated[Path, Flag("the prepared corpus (results/corpus)", "FOLDER")],
-    "passages": Annotated[Path, Flag("the prepared passages (results/passages)", "FOLDER")],
-    "examples": Annotated[Path, Flag("the tasks' examples (results/examples)", "FOLDER")],
-    "lm": Annotated[Path, Flag("the trained model (results/lm/MODEL/SEED)", "FOLDER")],
-    "embeddings": Annotated[Path, Flag("vectors (results/embeddings/MODEL/SEED)", "FOLDER")],
-    "results": Annotated[Path, Flag("the study's results", "FOLDER")],
     "output": Annotated[Path, Flag("where the results go", "PATH")],
-    "cache": Annotated[Path, Flag("downloads, generated files and their checksums", "FOLDER")],
-    "model": Annotated[str, Flag("an entry of models")],
-    "seed": Annotated[Seed, Flag("seed of the training run (study.seeds)")],
-    "study": Annotated[Path, Flag("the study's folder", "STUDY", positional=True)],
-    "tables": Annotated[Path, Flag("results/report/tables", "FOLDER")],
+    "cache": Annotated[Path, Flag("downloads and their checksums", "FOLDER")],
+    "study": Annotated[
+        Path, Flag("params.yaml, or studies/NAME.yaml", "STUDY", positional=True)
+    ],
 }
 """What parameters of these names are, where their annotation has no `Flag` of its own."""
 
 
 def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    """One flag per parameter of the function; ``params`` comes from the file after --params."""
+    """One flag per parameter of the function."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
-        if hints[name] is Params:
-            parser.add_argument(
-                "--params",
-                type=Path,
-                metavar="FILE",
-                help="the study's params.yaml (default: params.yaml here, or else the paper's)",
-            )
-        else:
-            _add_flag(parser, name, hints[name], parameter.default)
+        _add_flag(parser, name, hints[name], parameter.default)
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: Any) -> None:
@@ -127,50 +106,11 @@ def _reader(hint: Any) -> Callable[[str], Any]:
     return read
 
 
-def add_overrides(parser: argparse.ArgumentParser, section: str, values: Mapping[str, Any]) -> None:
-    """A flag --SECTION.KEY for each value of a section, with what it is in ``values``, those of a
-    params.yaml; for lm those of every kind as well.
-    """
-    group = parser.add_argument_group(f"values of section {section}", "each overrides params.yaml")
-    for key, field, schema in _list_keys(section):
-        group.add_argument(
-            f"--{key}",
-            dest=key,
-            default=argparse.SUPPRESS,
-            metavar="VALUE",
-            type=_read_value,
-            help=f"{field.description} [{describe(field, schema)}]{_show(key, values)}".replace(
-                "%", "%%"
-            ),
-        )
-
-
-def _show(key: str, values: Any) -> str:
-    """`` (default: 3)`` of the key SECTION.KEY in ``values``, nothing where it is not there."""
-    for part in key.split("."):
-        if not isinstance(values, Mapping) or part not in values:
-            return ""
-        values = values[part]
-    return f" (default: {json.dumps(values)})"
-
-
-def _list_keys(section: str) -> Iterator[tuple[str, FieldInfo, dict[str, Any]]]:
-    """Each key with its field and JSON schema."""
-    model: Any = Params.model_fields[section].annotation
-    yield from _keys_of(model, section)
-    if section == "lm":
-        for kind in KINDS.values():
-            for key, field, schema in _keys_of(kind.params, f"kinds.{kind.name}"):
-                if key.rpartition(".")[2] not in LmParams.model_fields and field.is_required():
-                    yield key, field, schema
-
-
-def _keys_of(
-    model: type[BaseModel], prefix: str
-) -> Iterator[tuple[str, FieldInfo, dict[str, Any]]]:
-    schemas = model.model_json_schema()["properties"]
-    for key, field in model.model_fields.items():
-        yield f"{prefix}.{key}", field, schemas[key]
+def describe_section(section: type[BaseModel], prefix: str) -> Iterator[str]:
+    """A line for each value of a section: its key, what it means, and what it may be."""
+    schemas = section.model_json_schema()["properties"]
+    for key, field in section.model_fields.items():
+        yield f"{prefix}.{key}: {field.description} [{describe(field, schemas[key])}]"
 
 
 def describe(field: FieldInfo, schema: dict[str, Any]) -> str:
@@ -197,12 +137,3 @@ def _describe(schema: dict[str, Any]) -> str:
     names = {"boolean": "true | false", "string": "text", "object": "mapping"}
     kind = str(schema.get("type", "value"))
     return names.get(kind, kind)
-
-
-def _read_value(text: str) -> Any:
-    try:
-        return read_yaml(text)
-    except yaml.YAMLError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a value of YAML: {getattr(error, 'problem', error)}"
-        ) from None

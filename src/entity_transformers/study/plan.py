@@ -124,10 +124,11 @@ class Plan:
             found[step.name] = {**rest, "models": {model: section["models"][model]}}
         return found
 
-    def describe(self, step: Step, model: str = "") -> str:
-        """The values and the code that a run depends on itself, as one text."""
+    def describe(self, step: Step, model: str = "", values: bool = True) -> str:
+        """The code, and the ``values``, that a run depends on itself, as one text."""
         code = find_code(step.name, self._kinds(step, model))
-        return json.dumps({"code": code, "values": self.values(step, model)}, sort_keys=True)
+        given = self.values(step, model) if values else None
+        return json.dumps({"code": code, "values": given}, sort_keys=True)
 
     def digest(self, step: Step, model: str | None = None) -> str:
         """All that a run depends on, as one digest: its values and code, the user's files, and the

@@ -23,7 +23,7 @@ from entity_transformers.encode.reader import read_windows
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
-from entity_transformers.study.steps.recall import RecallParams
+from entity_transformers.steps.recall import RecallParams
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.scoring import span_f1
 from entity_transformers.tasks.ner.tagger import Tagger, load_tagger, state_arrays

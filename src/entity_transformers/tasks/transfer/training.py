@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from entity_transformers.study.steps.transfer import Recipe
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs
 from entity_transformers.train.checkpoint import (

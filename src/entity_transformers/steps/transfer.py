@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
 from entity_transformers.kinds import ModelEntry
+from entity_transformers.step import MODEL, Row, Rows, Run, step
+from entity_transformers.steps.examples import check_causal_resolver, check_tasks
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
     Fraction,
@@ -18,8 +20,6 @@ from entity_transformers.study.sections import (
     Section,
     Size,
 )
-from entity_transformers.study.steps.base import MODEL, Shown, Step
-from entity_transformers.study.steps.examples import check_causal_resolver, check_tasks
 
 
 def _check_factors(factors: tuple[float, ...]) -> tuple[float, ...]:
@@ -211,46 +211,86 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     return recipe if entry.can({"causal"}) else recipe.model_copy(update={"auxiliary_weight": 0.0})
 
 
-STEP = Step(
-    name="transfer",
-    params=("transfer",),
-    start=("cli.transfer", "resolve.names"),
-    resumes=True,
-    rules={
-        "finetune": "fine-tune on each task, as in GPT-1, and its ablations; called again goes on",
-    },
-    reads={
-        "corpus": ("tokenizer.json",),
-        "examples": ("examples.jsonl",),
-        "lm": MODEL,
-    },
-    needs=frozenset({"encode", "windows"}),
+@step(
+    "transfer",
+    "fine-tune on each task, as in GPT-1, with its ablations; called again it goes on",
+    params=TransferParams,
+    reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
+    needs={"encode", "windows"},
     libraries=need("scipy"),
-    metrics=("transfer.json",),
-    target="transfer.json",
-    shown=Shown(
-        "Fine-tuning",
-        measure="report.transfer:measure",
-        tables={
-            "transfer": "report.transfer:build_transfer",
-            "transfer_pairs": "report.transfer:build_pairs",
-            "transfer_auxiliary": "report.transfer_ablations:build_auxiliary",
-            "transfer_gap": "report.transfer_pronouns:build_gap",
-            "transfer_winobias": "report.transfer_pronouns:build_winobias",
-            "transfer_entities": "report.transfer_trials:build_entities",
-            "transfer_rates": "report.transfer_trials:build_rates",
-        },
-        figures={
-            "transfer_scores": (
-                "report.transfer_scores:draw_scores",
-                "Fine-tuned on each task, accuracy on test, the mean over seeds; hollow: a variant."
-                " Bars are 95 % intervals over examples; dotted: the commonest label.",
-            ),
-            "transfer_layers": (
-                "report.transfer_ablations:draw_layers",
-                "Fine-tuning by the layers that are transferred, after the left of GPT-1's figure"
-                " 2: the layers above are random. Bars are 95 % intervals over examples.",
-            ),
-        },
-    ),
+    title="Fine-tuning",
+    units={
+        "accuracy": "fraction",
+        "majority": "fraction",
+        "gap_f1": "F1",
+        "recalls": "examples",
+        "moved": "examples",
+        "rate_loss": "nats per example",
+        "layers": "layers transferred",
+        "train_examples": "examples",
+        "texts_cut": "texts",
+        "only_first": "examples",
+        "only_second": "examples",
+        "right": "1: right, 0: wrong",
+    },
+    tables={
+        "transfer": "report.transfer:build_transfer",
+        "transfer_pairs": "report.transfer:build_pairs",
+        "transfer_auxiliary": "report.transfer_ablations:build_auxiliary",
+        "transfer_gap": "report.transfer_pronouns:build_gap",
+        "transfer_winobias": "report.transfer_pronouns:build_winobias",
+        "transfer_entities": "report.transfer_trials:build_entities",
+        "transfer_rates": "report.transfer_trials:build_rates",
+    },
 )
+def transfer(run: Run) -> Rows:
+    """Scores by task and variant, of seeds of the fine-tuning; the losses of the rates tried; and
+    whether each example was right.
+    """
+    from entity_transformers.tasks.transfer.runs import finetune
+
+    rates, trainings = finetune(run)
+    for tried in rates:
+        for trial in tried["trials"]:
+            yield {
+                "measure": "rate_loss",
+                "value": trial["loss"],
+                "split": "dev",
+                "seed": tried["seed"],
+                "task": tried["task"],
+                "pretrained": tried["pretrained"],
+                "rate": f"{trial['learning_rate']:g}",
+            }
+    for one in trainings:
+        about = {"seed": one["seed"], "variant": one["variant"]}
+        own = {**about, "task": one["task"], "split": "train"}
+        yield {"measure": "train_examples", "value": one["train_examples"], **own}
+        yield {"measure": "texts_cut", "value": one["train_cut"], **own}
+        if (layers := one["recipe"]["layers"]) is not None:
+            yield {"measure": "layers", "value": layers, **own}
+        others = {f"{name} after {one['task']}": found for name, found in one["others"].items()}
+        for task, splits in {one["task"]: one["splits"], **others}.items():
+            for split, scores in splits.items():
+                yield from _score(scores, {**about, "task": task, "split": split})
+
+
+def _score(scores: Mapping[str, Any], about: Row) -> Rows:
+    """Of one task and split; GAP's official F1 by gender, WinoBias' two versions in pairs."""
+    count = scores["examples"]
+    yield {"measure": "texts_cut", "value": scores["cut"], **about}
+    for name in ("accuracy", "majority", "recalls", "moved"):
+        if name in scores:
+            yield {"measure": name, "value": scores[name], "count": count, **about}
+    for group in scores.get("groups", ()):
+        own = {**about, **group["groups"], "count": group["examples"]}
+        if "f1" in group:
+            yield {"measure": "gap_f1", "value": group["f1"], **own}
+        if group["groups"]:
+            yield {"measure": "accuracy", "value": group["accuracy"], **own}
+    for found in scores.get("pairs", ()):
+        own = {**about, "against": "version-anti", "type": found["type"]}
+        own["count"] = found["sentences"]
+        yield {"measure": "only_first", "value": found["only_pro"], **own}
+        yield {"measure": "only_second", "value": found["only_anti"], **own}
+    for number, right in enumerate(scores["right"]):
+        yield {"measure": "right", "value": int(right), "unit": str(number), **about}

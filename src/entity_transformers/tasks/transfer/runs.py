@@ -1,4 +1,4 @@
-"""Opens the files of finetune."""
+"""The fine-tunings of one model: what step transfer does."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import read_tokenizer, write_json
-from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.state import hold, keep_scores, read_scores
-from entity_transformers.cli.task_examples import load_examples
-from entity_transformers.cli.trained import open_model
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.tasks import Example, Task, find_task
+from entity_transformers.corpus.tasks.example import load_examples
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
-from entity_transformers.models.registry import build_model
+from entity_transformers.models.registry import build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.study.params import Params
-from entity_transformers.study.plan import Plan, find_code
-from entity_transformers.study.steps import STEPS
-from entity_transformers.study.steps.transfer import Recipe, TransferParams, fit
+from entity_transformers.step import Run
+from entity_transformers.steps.transfer import Recipe, TransferParams, fit
+from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import Finetuned, keep_layers
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs
@@ -45,46 +40,37 @@ from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import TrainingStopped, caught_signals
 from entity_transformers.train.progress import TrainingError
+from entity_transformers.train.state import hold, keep_scores, read_scores
 
 log = logging.getLogger(__name__)
 
 
-def finetune(
-    params: Params,
-    corpus: Path,
-    examples: Path,
-    lm: Path,
-    model: str,
-    seed: int,
-    work: Annotated[Path, Flag("resumable state", "FOLDER")],
-    output: Path,
-) -> None:
+def finetune(run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Fine-tune the model on each task of transfer.tasks in each variant, and judge it on the
-    task's dev and test; trainings that were finished before are taken from ``work``.
+    task's dev and test: the rates that were tried, and the trainings. What was finished before is
+    taken from ``run.work``.
     """
-    section = params.transfer
-    runs = _Runs(params, corpus, lm, model, seed, work)
-    every = load_examples(examples, section.named)
+    section, runs = run.section, _Runs(run)
+    every = load_examples(run.home("examples") / "examples.jsonl", section.named)
     found, rates = [], {}
     with caught_signals() as runs.caught:
         try:
             for name in section.tasks:
-                for variant, recipe in section.list_variants(params.model(model), name).items():
+                for variant, recipe in section.list_variants(run.entry, name).items():
                     own = section.variants[variant]
                     if "learning_rate" not in own and len(section.rate_factors) > 1:
                         if recipe.pretrained not in rates:
                             rates[recipe.pretrained] = runs.try_rates(recipe.pretrained, every)
                         best = rates[recipe.pretrained]["best"]
                         recipe = recipe.model_copy(update={"learning_rate": best})
-                    for own_seed in section.seeds or (seed,):
+                    for own_seed in section.seeds or (runs.seed,):
                         scores = runs.train(name, recipe, own_seed, every)
                         about = {"task": name, "variant": variant, "seed": own_seed}
                         found.append(about | scores)
         except TrainingStopped as stop:
             log.info("%s", stop)
             raise SystemExit(runtime.STOPPED) from None
-    about_it = {"model": model, "seed": seed, "rates": list(rates.values())}
-    write_json(output / "transfer.json", about_it | {"trainings": found})
+    return list(rates.values()), found
 
 
 Every = Mapping[str, Sequence[Example]]
@@ -94,20 +80,12 @@ Every = Mapping[str, Sequence[Example]]
 class _Runs:
     """The trainings of one model: each is kept in a folder of ``work`` when it is done."""
 
-    def __init__(
-        self,
-        params: Params,
-        corpus: Path,
-        lm: Path,
-        model: str,
-        seed: int,
-        work: Path,
-    ) -> None:
-        self.params, self.model, self.seed, self.lm, self.work = params, model, seed, lm, work
-        self.tokenizer = read_tokenizer(corpus / "tokenizer.json")
-        code = [find_code(key) for key in Plan(params).code_keys(STEPS["transfer"], model)]
-        files = [corpus / "tokenizer.json", *list_weights(lm)]
-        self.inputs = [*map(provenance.file_digest, files), *code, model, str(seed)]
+    def __init__(self, run: Run) -> None:
+        self.params, self.model, self.seed = run.params, run.model, cast(int, run.seed)
+        self.lm, self.work, self.tokenizer = run.home("lm"), run.work, run.tokenizer
+        files = [run.home("corpus") / "tokenizer.json", *list_weights(self.lm)]
+        own = Plan(run.params).describe(run.step, run.model, values=False)
+        self.inputs = [*map(provenance.file_digest, files), own, self.model, str(self.seed)]
         self.caught: list[int] = []
 
     def try_rates(self, pretrained: bool, every: Every) -> dict[str, Any]:
@@ -150,7 +128,9 @@ class _Runs:
         done = state / "scores.json"
         if (found := read_scores(done)) is None:
             with hold(state, World()):
-                entry, trained = open_model(self.params, self.lm, self.model, self.seed)
+                entry, settings = self.params.model(self.model), self.params.run
+                device = runtime.start(settings.device, settings.threads, self.seed)
+                trained = load_model(self.lm, entry.kind, device)
                 _prepare(trained, entry, recipe, self.tokenizer, seed)
                 job = _Job(self.params, name, every, self.tokenizer, recipe, seed)
                 log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
@@ -187,7 +167,7 @@ class _Job:
 
     def __init__(
         self,
-        params: Params,
+        params: Any,
         name: str,
         every: Every,
         tokenizer: Tokenizer,
