@@ -27,7 +27,7 @@ from entity_transformers.study.steps.anomalies import AnomaliesParams
 from entity_transformers.study.steps.cache import CacheParams
 from entity_transformers.study.steps.capacity import CapacityParams
 from entity_transformers.study.steps.corpus import CorpusParams, TokenizerParams
-from entity_transformers.study.steps.decisions import DecisionsParams
+from entity_transformers.study.steps.decisions import DecisionsParams, SetlmParams
 from entity_transformers.study.steps.embeddings import EmbeddingsParams
 from entity_transformers.study.steps.examples import ExamplesParams
 from entity_transformers.study.steps.memory import MemoryParams
@@ -40,7 +40,6 @@ from entity_transformers.study.steps.pseudo_perplexity import PseudoPerplexityPa
 from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.study.steps.report import ReportParams
 from entity_transformers.study.steps.search import SearchParams
-from entity_transformers.study.steps.setlm import SetlmParams
 from entity_transformers.study.steps.short_windows import ShortWindowsParams
 from entity_transformers.study.steps.similarity import SimilarityParams
 from entity_transformers.study.steps.transfer import TransferParams

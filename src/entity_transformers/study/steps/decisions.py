@@ -4,73 +4,63 @@ next token in a mention, of which entity, for how long?
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.corpus.layers import RESOLVER
+from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, PositiveInt, Section
 from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 
-def check_labels(name: str) -> str:
-    """``name``, or ValueError where it names no chains."""
-    resolver = name.removeprefix(RESOLVER)
-    if name != "gold" and resolver in ("", name):
-        raise ValueError(f"{name!r}, expected gold or {RESOLVER}NAME")
-    return name
-
-
-class DecisionsParams(Section):
-    """Entity decisions (Ji et al., 2017), learnt from the states of a trained model."""
+class SetlmParams(Section):
+    """Entity decisions by SetLM (Kunz and Hardmeier, 2019), learnt from a trained model's states."""
 
     labels: Annotated[
-        str,
-        AfterValidator(check_labels),
-        Field(
-            description=(
-                "whose mentions the decisions are: gold, or resolver:NAME of corpus.resolvers; the"
-                " words' own probability, without decisions, reads none on choose and report"
-            )
-        ),
+        str, Field(description="whose mentions the decisions are: gold, or resolver:NAME")
     ]
-    tokens: Annotated[
-        PositiveInt, Field(description="of each document, from its start: what is read")
-    ]
-    width: Annotated[PositiveInt, Field(description="of an entity's embedding")]
-    longest: Annotated[
-        PositiveInt,
-        Field(description="tokens of a mention; a longer one is several, one after the other"),
-    ]
+    tokens: Annotated[PositiveInt, Field(description="of each document, from its start")]
     steps: Annotated[PositiveInt, Field(description="of 4 times 256 tokens")]
     learning_rates: Annotated[
         tuple[Annotated[Number, Field(gt=0)], ...],
         Field(min_length=1, description="one is chosen for each of what is trained"),
+    ]
+    choose: Annotated[Split, Field(description="split on which learning rates are chosen")]
+    report: Annotated[Split, Field(description="another split, which is scored")]
+
+    @model_validator(mode="after")
+    def _fair(self) -> Self:
+        if self.labels != "gold" and not is_resolver(self.labels):
+            raise ValueError(f"labels {self.labels!r}, expected gold or {RESOLVER}NAME")
+        if self.choose == self.report or "train" in (self.choose, self.report):
+            raise ValueError(
+                f"choose {self.choose}, report {self.report}: decisions must be scored on text that"
+                " nothing was trained or chosen on"
+            )
+        return self
+
+
+class DecisionsParams(SetlmParams):
+    """Entity decisions by EntityNLM (Ji et al., 2017), learnt from a trained model's states."""
+
+    width: Annotated[PositiveInt, Field(description="of an entity's embedding")]
+    longest: Annotated[
+        PositiveInt,
+        Field(description="tokens of a mention; a longer one is several, one after the other"),
     ]
     samples: Annotated[
         PositiveInt, Field(description="of a document's decisions, to sum over them")
     ]
     groups: Annotated[
         tuple[PositiveInt, ...],
-        Field(
-            min_length=1,
-            description=(
-                "samples that are drawn again together by their weights; 1: importance sampling"
-            ),
-        ),
+        Field(min_length=1, description="samples that are drawn again together by their weights;"
+              " 1: importance sampling"),
     ]
-    choose: Annotated[Split, Field(description="split on which learning rates are chosen")]
-    report: Annotated[Split, Field(description="another split, which is scored")]
 
     @model_validator(mode="after")
-    def _fair(self) -> DecisionsParams:
-        if self.choose == self.report or "train" in (self.choose, self.report):
-            raise ValueError(
-                f"choose {self.choose}, report {self.report}: decisions must be scored on text that"
-                " nothing was trained or chosen on"
-            )
+    def _whole_groups(self) -> Self:
         if list(self.groups) != sorted(set(self.groups)):
             raise ValueError(f"groups {list(self.groups)}: expected different ones, smallest first")
         for group in self.groups:
