@@ -55,8 +55,11 @@ class DecisionsParams(SetlmParams):
     ]
     groups: Annotated[
         tuple[PositiveInt, ...],
-        Field(min_length=1, description="samples that are drawn again together by their weights;"
-              " 1: importance sampling"),
+        Field(
+            min_length=1,
+            description="samples that are drawn again together by their weights;"
+            " 1: importance sampling",
+        ),
     ]
 
     @model_validator(mode="after")

@@ -17,10 +17,10 @@ STEP = Step(
     target="setlm.json",
     shown=Shown(
         "Entity decisions, token by token",
-        measure="report.setlm:measure",
+        measure="report.decisions:measure_setlm",
         tables={
-            "setlm": "report.setlm:build_setlm",
-            "setlm_decided": "report.setlm:build_decided",
+            "setlm": "report.decisions:build_setlm",
+            "setlm_decided": "report.decisions:build_decided",
         },
     ),
 )

@@ -52,9 +52,7 @@ class Sets(NamedTuple):
     target: Tensor
 
 
-def tell_sets(
-    labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu"
-) -> Sets:
+def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu") -> Sets:
     """The sets that the mentions make, from the entity (0: none) and number of the mention (-1:
     none) of each token, int [T].
     """
