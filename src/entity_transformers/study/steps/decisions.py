@@ -16,7 +16,7 @@ from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 
 
 class SetlmParams(Section):
-    """Entity decisions by SetLM (Kunz and Hardmeier, 2019), learnt from a trained model's states."""
+    """SetLM (Kunz and Hardmeier, 2019), learnt from the states of a trained model."""
 
     labels: Annotated[
         str, Field(description="whose mentions the decisions are: gold, or resolver:NAME")
@@ -43,7 +43,7 @@ class SetlmParams(Section):
 
 
 class DecisionsParams(SetlmParams):
-    """Entity decisions by EntityNLM (Ji et al., 2017), learnt from a trained model's states."""
+    """EntityNLM (Ji et al., 2017), learnt from the states of a trained model."""
 
     width: Annotated[PositiveInt, Field(description="of an entity's embedding")]
     longest: Annotated[
