@@ -1,4 +1,4 @@
-"""Tables of entity decisions: what is added up, what stands beside what, differences."""
+"""Tables of EntityNLM and SetLM: what is added up, what stands beside what, differences."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tiny import lively_model, tiny_corpus
+from tiny import lively_model, tiny_corpus, tiny_entry
 
 from entity_transformers.artifacts import write_json
+from entity_transformers.cli import decisions, setlm
 from entity_transformers.report import paper
 from entity_transformers.report.decisions import (
+    build_decided,
     build_decisions,
     build_entities,
+    build_setlm,
     build_words,
     measure,
+    measure_setlm,
     say_decisions,
 )
 from entity_transformers.report.frame import Frame
 from entity_transformers.report.measures import Tree, collect
 from entity_transformers.report.results import Results
-from entity_transformers.study.params import load
-from entity_transformers.tasks.decisions.comparison import compare_decisions
-from entity_transformers.tasks.decisions.training import Setting, read_stories
+from entity_transformers.study.params import load, parse
+from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKENS, WORDS = [100, 300, 200, 300, 100], [80, 220, 150, 260, 90]
+SETLM = {"plain": 5.0, "shift": 4.98, "alone": 4.9, "words": 4.5, "decisions": 0.6}
 LESS = {1: 0.05, 2: 0.07}
 """Nats per token that decisions save, by seed."""
 
@@ -74,21 +78,31 @@ def tree(tmp_path: Path) -> Tree:
         rates = {"decisions": 0.003, "proposal": 0.003, "shift": 0.01}
         found |= {"learning_rates": rates, "prediction": prediction}
         write_json(tmp_path / f"decisions/gpt2/{seed}/decisions.json", found)
+        found = {
+            "split": "test",
+            "learning_rates": {"setlm": 1e-3, "shift": 3e-3},
+            "documents": documents,
+            "nats": {part: spread(loss) for part, loss in SETLM.items()},
+            "decided": {"named": 200, "found": 100, "right": 75, "chosen": 50},
+        }
+        write_json(tmp_path / f"setlm/gpt2/{seed}/setlm.json", found)
     return Tree(tmp_path, tuple(("gpt2", seed) for seed in LESS))
 
 
 @pytest.fixture
 def results(tree: Tree) -> Results:
     entries = load(ROOT / "params.yaml").entries("causal")
-    return Results(
-        "x", entries, tuple(LESS), Frame(measure(tree)), ("decisions",), bootstrap_samples=500
-    )
+    frame = Frame([*measure(tree), *measure_setlm(tree)])
+    steps = ("decisions", "setlm")
+    return Results("x", entries, tuple(LESS), frame, steps, bootstrap_samples=500)
 
 
 def test_every_number_has_a_unit(tree: Tree) -> None:
-    frame = collect(tree, ["decisions"])
-    parts, per_word = 9, 6
-    assert len(frame) == 2 * (parts * (1 + len(TOKENS)) + per_word + 2 * 3 + 3 + 3 * 2 * 2)
+    parts, per_word, documents = 9, 6, 1 + len(TOKENS)
+    assert len(collect(tree, ["decisions"])) == 2 * (
+        parts * documents + per_word + 2 * 3 + 3 + 3 * 2 * 2
+    )
+    assert len(collect(tree, ["setlm"])) == 2 * (len(SETLM) * documents + 4 + 4 + 2)
 
 
 def test_words_and_decisions_by_part(results: Results) -> None:
@@ -151,26 +165,45 @@ def test_who_is_next_against_recency_and_frequency(results: Results) -> None:
     ]
 
 
-def test_what_the_step_computes_is_what_the_report_reads(tmp_path: Path) -> None:
+def test_setlm_is_held_to_the_model_and_to_a_learnt_vector(results: Results) -> None:
+    table = build_setlm(results)
+    (row,) = table.rows
+    cells: dict[str, Any] = dict(zip(table.columns, row, strict=True))
+    assert cells["Against the model alone"].value == pytest.approx(-0.1)
+    assert cells["Against a learnt vector"].value == pytest.approx(-0.08)
+    assert str(cells["Words, nobody tells"]) == "4.9000 ± 0.0000"
+    assert str(cells["Decisions"]) == "0.6000 ± 0.0000"
+    for name, part in (("no decisions", "plain"), ("nobody tells", "alone"), ("told", "words")):
+        expected = math.exp(SETLM[part] * sum(TOKENS) / sum(WORDS))
+        assert str(cells[f"PPL per word, {name}"]) == f"{expected:.2f} ± 0.00"
+
+
+def test_shares_are_of_all_tokens_together(results: Results) -> None:
+    (row,) = build_decided(results).rows
+    shares = ["75.00", "37.50", "50.00", "25.00", "200"]
+    assert [str(cell).split(" ")[0] for cell in row[1:]] == shares
+
+
+def test_what_the_steps_compute_is_what_the_report_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From a model's states to the tables: the parts add up, and no cell is empty."""
-    model = lively_model("gpt2")
-    model.module.requires_grad_(False)
-    texts = read_stories(model, tiny_corpus(3), "gold", window=8, longest=3)
-    setting = Setting(width=4, longest=3, steps=2, learning_rates=(1e-2,), seed=1)
-    found = compare_decisions(model, texts, texts, texts, setting, samples=8, groups=(1, 4))
-    documents = [
-        {"document": text.name, "tokens": len(text.tokens), "words": text.words} for text in texts
-    ]
-    facts = {"split": "test", "documents": documents}
-    write_json(tmp_path / "decisions/gpt2/1/decisions.json", facts | found)
-    frame = collect(Tree(tmp_path, (("gpt2", 1),)), ["decisions"])
+    values, small = read_values(ROOT / "params.yaml"), {"steps": 2, "learning_rates": [1e-2]}
+    values["decisions"] |= small | {"width": 4, "longest": 3, "samples": 8, "groups": [1, 4]}
+    values["setlm"] |= small
+    model = tiny_entry("gpt2"), lively_model("gpt2")
+    monkeypatch.setattr(decisions, "open_model", lambda *_: model)
+    monkeypatch.setattr(decisions, "open_split", lambda *_: tiny_corpus(3))
+    for step, score in (("decisions", decisions.score_decisions), ("setlm", setlm.score_setlm)):
+        place = tmp_path / step / "gpt2" / "1"
+        score(parse(values, "x"), tmp_path, tmp_path, "gpt2", 1, place)
+    frame = collect(Tree(tmp_path, (("gpt2", 1),)), ["decisions", "setlm"])
     entries = load(ROOT / "params.yaml").entries("causal")
-    results = Results("x", entries, (1,), frame, ("decisions",), bootstrap_samples=100)
+    results = Results("x", entries, (1,), frame, ("decisions", "setlm"), bootstrap_samples=100)
     (row,) = build_decisions(results).rows
     cells: list[Any] = list(row[1:])
-    plain = sum(text.plain.sum() for text in texts) / sum(len(text.tokens) for text in texts)
-    assert cells[0].value == pytest.approx(plain)
     assert cells[-1].value == pytest.approx(sum(cell.value for cell in cells[3:-1]))
+    assert build_setlm(results).rows[0][1] == cells[0]  # the same words of the same model
     for table in (build_words(results), build_entities(results)):
         ours = [row for row in table.rows if str(row[0]) == str(table.rows[0][0])]
         assert all(str(row[2]) != "–" for row in ours)
@@ -178,10 +211,11 @@ def test_what_the_step_computes_is_what_the_report_reads(tmp_path: Path) -> None
 
 
 def test_the_page_tells_what_decisions_cost_and_save(results: Results) -> None:
-    (said,) = say_decisions(results)
-    assert said == (
+    costs, nobody_tells = say_decisions(results)
+    assert costs == (
         "GPT2: told EntityNLM's decisions, its words cost 4.500 instead of 5.000 nats per token,"
         " and the decisions 0.600; which entity is mentioned next costs 1.000 nats, by recency"
         " 1.500."
     )
+    assert nobody_tells.endswith("in nats per token: GPT2 −0.0800 [−0.0800, −0.0800].")
     assert say_decisions(Results("x", results.entries, results.seeds)) == ()

@@ -12,29 +12,18 @@ from hypothesis import strategies as st
 from tiny import every_text, lively_model, tiny_corpus
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.decider import normalise
+from entity_transformers.tasks.decisions.learning import ReadText, learn, normalise, read_texts
 from entity_transformers.tasks.decisions.set_lm import (
     AMPLIFIER,
     FIRST,
     NEW,
     NONE,
     SetLM,
-    SetStory,
     attend,
-    lay_out_sets,
     score_alone,
     score_told,
-    set_loss,
+    tell_sets,
 )
-from entity_transformers.tasks.decisions.story import Story, lay_out
-from entity_transformers.tasks.decisions.training import (
-    ReadStory,
-    Setting,
-    learn,
-    read_stories,
-)
-
-VOCABULARY = 3
 
 
 def lively_decider(states: int, seed: int = 0) -> SetLM:
@@ -45,15 +34,19 @@ def lively_decider(states: int, seed: int = 0) -> SetLM:
     return decider.requires_grad_(False)
 
 
-def read(kind: str = "gpt2", documents: int = 3) -> tuple[LanguageModel, list[SetStory]]:
+def read(kind: str = "gpt2", documents: int = 3) -> tuple[LanguageModel, list[ReadText]]:
     model = lively_model(kind)
     model.module.requires_grad_(False)
-    texts = read_stories(model, tiny_corpus(documents, seed=3), "gold", window=8, longest=100)
-    return model, [lay_out_sets(text) for text in texts]
+    return model, read_texts(model, tiny_corpus(documents, seed=3), "gold", tell_sets, window=8)
+
+
+def entities_of(text: ReadText) -> list[int]:
+    corpus = tiny_corpus(3, seed=3)
+    return corpus.gold[corpus.document(int(text.name[1]))][1:].tolist()
 
 
 def retell(
-    model: LanguageModel, decider: SetLM, text: SetStory
+    model: LanguageModel, decider: SetLM, text: ReadText
 ) -> tuple[list[float], list[float], list[int]]:
     """The module's equations, one token after the other: log p of the word told its decision, log p
     of the decision, the likeliest candidate.
@@ -61,7 +54,7 @@ def retell(
     before = normalise(text.states)
     entities: dict[int, torch.Tensor] = {}
     words, decisions, likeliest = [], [], []
-    for t, entity in enumerate(text.story.entity.tolist()):
+    for t, entity in enumerate(entities_of(text)):
         names = list(entities)
         vectors = [decider.none, decider.new, *(entities[name] for name in names)]
         values = [decider.score.weight @ v + decider.score.bias for v in vectors]
@@ -92,18 +85,14 @@ def test_it_is_the_equations(kind: str) -> None:
     for text in texts:
         words, decisions, likeliest = retell(model, decider, text)
         told = score_told(model, decider, text)
-        assert told.words == pytest.approx(-sum(words), rel=1e-4)
-        assert told.decisions == pytest.approx(-sum(decisions), rel=1e-4)
-        named = text.story.entity > 0
-        found = np.array(likeliest) > 0
-        assert (told.found, told.named) == (found.sum(), named.sum())
-        assert told.right == (found & named).sum()
-        loss = set_loss(model)
-        with torch.no_grad():
-            parts = [float(loss(decider, text, t, t + 3)) for t in range(0, len(named) - 3, 3)]
+        assert told["words"] == pytest.approx(-sum(words), rel=1e-4)
+        assert told["decisions"] == pytest.approx(-sum(decisions), rel=1e-4)
+        named, found = np.array(entities_of(text)) > 0, np.array(likeliest) > 0
+        assert (told["found"], told["named"]) == (found.sum(), named.sum())
+        assert told["right"] == (found & named).sum()
+        parts = [decider.nats(model, text, t, t + 3).tolist() for t in range(0, len(named) - 3, 3)]
         joint = -np.array(words) - np.array(decisions)
-        expected = [joint[t : t + 3].mean() for t in range(0, len(named) - 3, 3)]
-        assert parts == pytest.approx(expected, rel=1e-3)
+        assert np.concatenate(parts) == pytest.approx(joint[: 3 * len(parts)], rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "lstm"])
@@ -112,18 +101,14 @@ def test_before_training_the_words_are_the_models_to_the_bit(kind: str) -> None:
     torch.manual_seed(0)
     decider = SetLM(model.width)
     for text in texts:
-        assert score_told(model, decider, text).words == text.plain.sum()
+        assert score_told(model, decider, text)["words"] == text.plain.sum()
         np.testing.assert_allclose(score_alone(model, decider, text), text.plain, rtol=1e-5)
 
 
-def read_all(size: int) -> tuple[LanguageModel, list[ReadStory]]:
-    """Every document of so many tokens of a vocabulary of three, as a model reads it."""
-    model, corpus = lively_model("gpt2", VOCABULARY), every_text(size, VOCABULARY)
-    return model, read_stories(model, corpus, "gold", window=8, longest=100)
-
-
 def test_alone_the_probabilities_of_all_texts_sum_to_one() -> None:
-    model, texts = read_all(4)
+    """Of every document of four tokens of a vocabulary of three."""
+    model = lively_model("gpt2", 3)
+    texts = read_texts(model, every_text(4, 3), "gold", tell_sets, window=8)
     assert len(texts) == 81
     decider = lively_decider(model.width, seed=1)
     found = np.array([score_alone(model, decider, text).sum() for text in texts])
@@ -136,13 +121,9 @@ def test_alone_it_reads_no_chains_and_nothing_that_comes_later() -> None:
     model, texts = read(documents=2)
     decider = lively_decider(model.width)
     for text in texts:
-        length = len(text.tokens)
-        none = Story(np.zeros(length, np.int64), np.zeros(length, np.int64))
-        blank = replace(text, story=none, layout=lay_out(none))
         whole = score_alone(model, decider, text)
-        np.testing.assert_array_equal(whole, score_alone(model, decider, blank))
-        for cut in (1, length // 2):
-            part = replace(text, states=text.states[:cut], tokens=text.tokens[:cut])
+        for cut in (1, len(text.tokens) // 2):
+            part = replace(text, states=text.states[:cut], tokens=text.tokens[:cut], story=None)
             np.testing.assert_allclose(score_alone(model, decider, part), whole[:cut], rtol=1e-5)
 
 
@@ -182,22 +163,13 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
     assert changed
 
 
-@st.composite
-def entities(draw: st.DrawFn) -> list[int]:
-    return draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
-
-
 @settings(max_examples=60)
-@given(entities())
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
 def test_sets_hold_each_entitys_latest_token(entity: list[int]) -> None:
-    length = len(entity)
-    story = Story(np.array(entity), (np.array(entity) > 0).astype(np.int64))
-    states = torch.randn(length, 4)
-    none = np.zeros(length, np.int64)
-    text = ReadStory("d", states, none, none.astype(float), length, story, lay_out(story))
-    found = lay_out_sets(text)
+    spans = np.where(np.array(entity) > 0, np.arange(len(entity)), -1)
+    found = tell_sets(np.array(entity), spans)
     order = list(dict.fromkeys(one for one in entity if one))
-    for t in range(length):
+    for t in range(len(entity)):
         for n, one in enumerate(order):
             before = [i for i in range(t) if entity[i] == one]
             assert found.latest[t, n] == (before[-1] if before else -1)
@@ -214,14 +186,12 @@ def test_the_largest_score_counts_ten_times() -> None:
 
 def test_it_learns() -> None:
     model, texts = read(documents=6)
-    setting = Setting(0, 100, 60, (1e-2,), 1)
-    decider, _ = learn(
-        lambda: SetLM(model.width), set_loss(model), texts[:4], texts[4:5], setting, "SetLM"
-    )
+
+    def make() -> SetLM:
+        return SetLM(model.width)
+
+    decider, _ = learn(model, texts[:4], texts[4:5], 60, (1e-2,), 1, make, SetLM.nats, "SetLM")
     torch.manual_seed(1)
-    before = SetLM(model.width)
-    sums = [
-        sum(sum(score_told(model, one, text)[:2]) for text in texts[:4])
-        for one in (before, decider)
-    ]
-    assert sums[1] < 0.9 * sums[0]
+    told = [[score_told(model, one, text) for text in texts[:4]] for one in (make(), decider)]
+    before, after = (sum(one["words"] + one["decisions"] for one in found) for found in told)
+    assert after < 0.9 * before

@@ -12,7 +12,6 @@ from entity_transformers.report.decisions import say_decisions
 from entity_transformers.report.differences import compare, judged_split
 from entity_transformers.report.mentions import say_mentions
 from entity_transformers.report.results import Results, has_entities, summarise, write_label
-from entity_transformers.report.setlm import say_setlm
 from entity_transformers.report.short_windows import say_short_windows
 from entity_transformers.report.transfer_scores import say_tasks
 from entity_transformers.report.verdict import judge_entities, weigh
@@ -27,7 +26,6 @@ def write_headline(results: Results) -> tuple[str, ...]:
             *_say_range(results),
             *say_tasks(results),
             *say_decisions(results),
-            *say_setlm(results),
         )
         return said or ("Nothing has been measured yet.",)
     mentions = say_mentions(results)

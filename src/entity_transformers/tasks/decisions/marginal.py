@@ -14,8 +14,6 @@ Dimensions: S samples, N entities there is room for, K their width, C = 1 + N ca
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,63 +21,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.decider import Decider, normalise
-from entity_transformers.tasks.decisions.training import ReadStory
+from entity_transformers.tasks.decisions.entity_nlm import Decider
+from entity_transformers.tasks.decisions.learning import ReadText, normalise, word_nats
 
 ENOUGH = 0.5
 """Effective samples of a group, as a share of it, below which it is drawn again."""
-
-
-class Estimate(NamedTuple):
-    """An estimate of log p(X) of a document.
-
-    nats       -log p(X)
-    error      its standard error, over groups; 0 for one group
-    effective  groups that count, by their weights: of 1 to G
-    """
-
-    nats: float
-    error: float
-    effective: float
-
-
-@dataclass(frozen=True)
-class Samples:
-    """What has been decided so far.
-
-    model, proposal  float [S, C, K]  embeddings; the first is that of a new entity
-    last   int64 [S, C]  the latest token of each entity's mentions; -1: none
-    left   int64 [S]     tokens that are left of the open mention
-    open   int64 [S]     its entity
-    named  int64 [S]     the entity mentioned last; 0: none
-    count  int64 [S]     entities
-    """
-
-    model: Tensor
-    proposal: Tensor
-    last: Tensor
-    left: Tensor
-    open: Tensor
-    named: Tensor
-    count: Tensor
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """All, in their order."""
-        kept = (self.model, self.proposal, self.last)
-        return (*kept, self.left, self.open, self.named, self.count)
-
-    def take(self, which: Tensor) -> Samples:
-        """The samples ``which``, int64 [S]."""
-        return Samples(*(tensor[which] for tensor in self.tensors()))
-
-    def grow(self) -> Samples:
-        """Twice the room for entities, at least one more."""
-        more = self.last.shape[1]
-        model, proposal = (
-            functional.pad(part, (0, 0, 0, more)) for part in (self.model, self.proposal)
-        )
-        last = functional.pad(self.last, (0, more), value=-1)
-        return replace(self, model=model, proposal=proposal, last=last)
 
 
 @torch.inference_mode()
@@ -87,169 +33,151 @@ def estimate_marginal(
     model: LanguageModel,
     decider: Decider,
     proposal: Decider,
-    text: ReadStory,
+    text: ReadText,
     *,
     samples: int,
     group: int,
     seed: int,
-) -> Estimate:
-    """From so many samples in groups of ``group``, which divides them; 1: importance sampling."""
+) -> dict[str, float]:
+    """``nats``, -log p(X) of a document, from so many samples in groups of ``group``, which divides
+    them (1: importance sampling); its standard ``error`` over groups, 0 for one group; and
+    ``effective``, how many groups count by their weights, of 1 to G.
+    """
     generator = torch.Generator(text.states.device).manual_seed(seed)
     before, after = normalise(text.states), normalise(text.after)
-    now = _start(decider, proposal, samples)
+    now = Samples(decider, proposal, samples)
     weights = text.states.new_zeros(samples // group, group, dtype=torch.float64)
     settled = weights.new_zeros(len(weights))
-    for t, token in enumerate(text.tokens.tolist()):
-        now, gained = _decide(decider, proposal, now, t, before[t], after[t], generator)
-        gained = gained + _score_word(model, decider, now, text.states[t], token)
-        now = _read(decider, proposal, now, t, after[t])
+    for t, token in enumerate(text.tokens):
+        gained = now.decide(t, before[t], after[t], generator)
+        gained = gained - word_nats(model, now.shift(text.states[t]), token.expand(samples))
+        now.read(t, after[t])
         weights = weights + gained.double().view(weights.shape)
         if group > 1:
-            now, weights, settled = _draw_again(now, weights, settled, generator)
-    groups = settled + weights.logsumexp(1) - math.log(group)
-    return _sum_up(groups.cpu().numpy())
+            drawn, weights, won = draw_again(weights, generator)
+            settled = settled + won
+            now.keep(drawn)
+    return _sum_up(settled + weights.logsumexp(1) - math.log(group))
 
 
-def _start(decider: Decider, proposal: Decider, samples: int) -> Samples:
-    def begin(one: Decider) -> Tensor:
-        return functional.pad(one.start()[None], (0, 0, 0, 1)).expand(samples, -1, -1)
+class Samples:
+    """S samples of what has been decided of a document so far.
 
-    device = decider.new.device
-    none = torch.zeros(samples, dtype=torch.int64, device=device)
-    last = torch.full((samples, 2), -1, dtype=torch.int64, device=device)
-    return Samples(begin(decider), begin(proposal), last, none, none, none, none)
-
-
-def _decide(
-    decider: Decider,
-    proposal: Decider,
-    now: Samples,
-    t: int,
-    before: Tensor,
-    after: Tensor,
-    generator: torch.Generator,
-) -> tuple[Samples, Tensor]:
-    """The samples with decisions drawn at token t, and log p - log q of these [S]."""
-    asked = now.left == 0
-    chance = proposal.score_begin(after, torch.tensor(True, device=after.device)).exp()
-    drawn = torch.rand(len(asked), generator=generator, device=after.device) < chance
-    begins = asked & drawn
-    gained = decider.score_begin(before, begins) - proposal.score_begin(after, begins)
-    gained = torch.where(asked, gained, 0.0)
-    which = begins.nonzero()[:, 0]
-    if not len(which):
-        return now, gained
-    if int(now.count.max()) + 1 == now.last.shape[1]:
-        now = now.grow()
-    own = now.take(which)
-    ours, theirs = (
-        _score_candidates(one, state, embeddings, own, t)
-        for one, state, embeddings in (
-            (decider, before, own.model),
-            (proposal, after, own.proposal),
-        )
-    )
-    chosen = torch.multinomial(theirs.exp(), 1, generator=generator)
-    of_entity = (ours - theirs).gather(1, chosen)[:, 0]
-    ours, theirs = (
-        one.score_lengths(state.expand(len(which), -1), _pick(embeddings, chosen[:, 0]))
-        for one, state, embeddings in (
-            (decider, before, own.model),
-            (proposal, after, own.proposal),
-        )
-    )
-    length = torch.multinomial(theirs.exp(), 1, generator=generator)
-    of_length = (ours - theirs).gather(1, length)[:, 0]
-    new = chosen[:, 0] == 0
-    entity = torch.where(new, own.count + 1, chosen[:, 0])
-    found = replace(
-        now,
-        left=now.left.index_put((which,), length[:, 0] + 1),
-        open=now.open.index_put((which,), entity),
-        count=now.count.index_put((which,), own.count + new),
-    )
-    return found, gained.index_put((which,), of_entity + of_length, accumulate=True)
-
-
-def _score_candidates(
-    one: Decider, state: Tensor, embeddings: Tensor, own: Samples, t: int
-) -> Tensor:
-    """log p(E) [S, C]; -inf of what is not there."""
-    known = own.last >= 0
-    age = torch.where(known, t - own.last, 0)
-    known[:, 0] = True  # a new entity, which has no age
-    return one.score_candidates(embeddings @ one.which(state), age, known)
-
-
-def _pick(embeddings: Tensor, entity: Tensor) -> Tensor:
-    """The embedding of one entity per sample, [S, K]."""
-    return embeddings[torch.arange(len(entity), device=entity.device), entity]
-
-
-def _current(now: Samples, embeddings: Tensor) -> Tensor:
-    """Of the open mention's entity, before its first mention of a new one, [S, K]."""
-    begun = now.last.gather(1, now.open[:, None])[:, 0] >= 0
-    return _pick(embeddings, torch.where(begun, now.open, 0))
-
-
-def _score_word(
-    model: LanguageModel, decider: Decider, now: Samples, state: Tensor, token: int
-) -> Tensor:
-    """log p of the token given each sample's decisions, [S]."""
-    inside = now.left[:, None] > 0
-    latest = _pick(now.model, now.named) * (now.named > 0)[:, None]
-    context = torch.where(inside, _current(now, now.model), latest)
-    targets = torch.full((1, len(context)), token, device=state.device)
-    return -model.nats(decider.score_words(state, context)[None], targets)[0]
-
-
-def _read(decider: Decider, proposal: Decider, now: Samples, t: int, after: Tensor) -> Samples:
-    """The samples after token t: the embeddings of open mentions' entities updated."""
-    inside = (now.left > 0).nonzero()[:, 0]
-    if not len(inside):
-        return now
-    own = now.take(inside)
-    at = (inside, own.open)
-    model, theirs = (
-        whole.index_put(at, one.update(after.expand(len(inside), -1), _current(own, part)))
-        for one, whole, part in (
-            (decider, now.model, own.model),
-            (proposal, now.proposal, own.proposal),
-        )
-    )
-    return replace(
-        now,
-        model=model,
-        proposal=theirs,
-        last=now.last.index_put(at, torch.tensor(t, device=after.device)),
-        left=(now.left - 1).clamp_min(0),
-        named=now.named.index_put((inside,), own.open),
-    )
-
-
-def _draw_again(
-    now: Samples, weights: Tensor, settled: Tensor, generator: torch.Generator
-) -> tuple[Samples, Tensor, Tensor]:
-    """Samples, their log weights [G, S / G] and what was settled of each group [G] after groups of
-    unequal weights were drawn again by them; each then has their mean.
+    embeddings  float [S, C, K] of decider and proposal; the first is that of a new entity
+    last   int64 [S, C]  the latest token of each entity's mentions; -1: none
+    left   int64 [S]     tokens that are left of the open mention
+    open   int64 [S]     its entity
+    named  int64 [S]     the entity mentioned last; 0: none
+    count  int64 [S]     entities
     """
-    shares = weights.softmax(1)
-    few = 1 / shares.square().sum(1) < ENOUGH * weights.shape[1]
-    if not few.any():
-        return now, weights, settled
+
+    def __init__(self, decider: Decider, proposal: Decider, samples: int) -> None:
+        self.both, self.every = (decider, proposal), torch.arange(samples).to(decider.new.device)
+        self.embeddings = [
+            functional.pad(one.start()[None], (0, 0, 0, 1)).repeat(samples, 1, 1)
+            for one in self.both
+        ]
+        self.last = torch.full((samples, 2), -1, device=self.every.device)
+        self.left, self.open, self.named, self.count = torch.zeros_like(self.every).repeat(4, 1)
+
+    def keep(self, which: Tensor) -> None:
+        """Only the samples ``which``, int64 [S]."""
+        self.embeddings = [one[which] for one in self.embeddings]
+        self.last, self.left, self.open = self.last[which], self.left[which], self.open[which]
+        self.named, self.count = self.named[which], self.count[which]
+
+    def decide(self, t: int, before: Tensor, after: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw the decisions at token t; log p - log q of these [S]."""
+        decider, proposal = self.both
+        asked = self.left == 0
+        chance = proposal.score_begin(after, torch.tensor(True, device=after.device)).exp()
+        drawn = torch.rand(len(asked), generator=generator, device=after.device) < chance
+        begins = asked & drawn
+        gained = decider.score_begin(before, begins) - proposal.score_begin(after, begins)
+        gained = torch.where(asked, gained, 0.0)
+        which = begins.nonzero()[:, 0]
+        if not len(which):
+            return gained
+        if int(self.count.max()) + 1 == self.last.shape[1]:  # no room for one more entity
+            more = self.last.shape[1]
+            self.embeddings = [functional.pad(one, (0, 0, 0, more)) for one in self.embeddings]
+            self.last = functional.pad(self.last, (0, more), value=-1)
+        known = self.last[which] >= 0
+        age = torch.where(known, t - self.last[which], 0)
+        known[:, 0] = True  # a new entity, which has no age
+        own = [
+            (one, state, embeddings[which])
+            for one, state, embeddings in zip(
+                self.both, (before, after), self.embeddings, strict=True
+            )
+        ]
+        chosen, of_entity = _draw(
+            [one.score_candidates(e @ one.which(state), age, known) for one, state, e in own],
+            generator,
+        )
+        rows = torch.arange(len(which), device=which.device)
+        length, of_length = _draw(
+            [one.score_lengths(h.expand(len(which), -1), e[rows, chosen]) for one, h, e in own],
+            generator,
+        )
+        self.left[which], self.count[which] = length + 1, self.count[which] + (chosen == 0)
+        self.open[which] = torch.where(chosen == 0, self.count[which], chosen)
+        gained[which] += of_entity + of_length
+        return gained
+
+    def shift(self, state: Tensor) -> Tensor:
+        """What takes the place of the model's state before a word in each sample, [S, W]."""
+        latest = self.embeddings[0][self.every, self.named] * (self.named > 0)[:, None]
+        context = torch.where(self.left[:, None] > 0, self._current(0, self.every), latest)
+        return self.both[0].score_words(state, context)
+
+    def read(self, t: int, after: Tensor) -> None:
+        """Token t: the embeddings of open mentions' entities are updated."""
+        inside = (self.left > 0).nonzero()[:, 0]
+        if not len(inside):
+            return
+        own = self.open[inside]
+        for i, one in enumerate(self.both):
+            current = self._current(i, inside)
+            self.embeddings[i][inside, own] = one.update(after.expand(len(inside), -1), current)
+        self.last[inside, own] = t
+        self.left[inside] -= 1
+        self.named[inside] = own
+
+    def _current(self, i: int, which: Tensor) -> Tensor:
+        """Embeddings [S, K] of the open mention's entity, before its first mention a new one's."""
+        own = self.open[which]
+        return self.embeddings[i][which, torch.where(self.last[which, own] >= 0, own, 0)]
+
+
+def _draw(scores: list[Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """What the second of two distributions [S, C] draws, and log p - log q of it, [S]."""
+    ours, theirs = scores
+    chosen = torch.multinomial(theirs.exp(), 1, generator=generator)
+    return chosen[:, 0], (ours - theirs).gather(1, chosen)[:, 0]
+
+
+def draw_again(weights: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """From the log weights [G, S / G] of samples in groups: the samples that are kept [S], where
+    groups of unequal weights were drawn again by them; their weights, which of these groups are 0;
+    and what each group's mean was [G], 0 of the others.
+    """
     size = weights.shape[1]
+    shares = weights.softmax(1)
+    few = 1 / shares.square().sum(1) < ENOUGH * size
     places = torch.arange(weights.numel(), device=weights.device).view(weights.shape)
-    drawn = torch.multinomial(shares[few], size, replacement=True, generator=generator)
-    places[few] = places[few].gather(1, drawn)
-    settled = settled + torch.where(few, weights.logsumexp(1) - math.log(size), 0.0)
-    return now.take(places.view(-1)), weights.masked_fill(few[:, None], 0.0), settled
+    if few.any():
+        drawn = torch.multinomial(shares[few], size, replacement=True, generator=generator)
+        places[few] = places[few].gather(1, drawn)
+    won = torch.where(few, weights.logsumexp(1) - math.log(size), 0.0)
+    return places.view(-1), weights.masked_fill(few[:, None], 0.0), won
 
 
-def _sum_up(groups: np.ndarray) -> Estimate:
+def _sum_up(groups: Tensor) -> dict[str, float]:
     """From the logarithm of each group's estimate [G]."""
     most = float(groups.max())
-    shares = np.exp(groups - most)
-    mean = float(shares.mean())
-    error = float(shares.std(ddof=1)) / mean / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
-    effective = float(shares.sum() ** 2 / np.square(shares).sum())
-    return Estimate(-(most + math.log(mean)), error, effective)
+    shares = np.exp(groups.cpu().numpy() - most)
+    mean, size = float(shares.mean()), len(shares)
+    error = float(shares.std(ddof=1)) / mean / math.sqrt(size) if size > 1 else 0.0
+    effective = float(shares.sum() ** 2 / (shares**2).sum())
+    return {"nats": -(most + math.log(mean)), "error": error, "effective": effective}

@@ -21,43 +21,54 @@ none, new, and the entities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.decider import normalise
-from entity_transformers.tasks.decisions.training import Loss, ReadStory
+from entity_transformers.tasks.decisions.learning import (
+    ReadText,
+    normalise,
+    sum_words,
+    word_nats,
+)
+from entity_transformers.tasks.decisions.story import find_spans
 
 NONE, NEW, FIRST = 0, 1, 2
 AMPLIFIER = 10.0
 """The largest score is so many times itself, so that the sum is hardly more than one vector."""
 
 
-@dataclass(frozen=True)
-class SetStory(ReadStory):
-    """A document with its sets of entities.
+class Sets(NamedTuple):
+    """A document's sets of entities.
 
     latest  int64 [T, N]  each entity's latest token before this one; -1: none yet
     target  int64 [T]     the candidate that the token is of
     """
 
-    latest: np.ndarray
-    target: np.ndarray
+    latest: Tensor
+    target: Tensor
 
 
-class Parts(NamedTuple):
-    """Of each token: log p of its decision, which candidate was the likeliest, and what stands in
-    the place of the model's state, in a mention as out of it [T, W].
+def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu") -> Sets:
+    """The sets that the mentions make, from the entity (0: none) and number of the mention (-1:
+    none) of each token, int [T].
     """
-
-    decision: Tensor
-    likeliest: Tensor
-    inside: Tensor
+    entity = np.zeros(len(labels), np.int64)
+    for start, end in find_spans(spans):
+        entity[start:end] = labels[start]
+    numbers = {one: n for n, one in enumerate(dict.fromkeys(entity[entity > 0].tolist()))}
+    latest, target = np.empty((len(entity), len(numbers)), np.int64), np.zeros_like(entity)
+    now = np.full(len(numbers), -1)
+    for t, one in enumerate(entity.tolist()):
+        latest[t] = now
+        if one:
+            place = numbers[one]
+            target[t] = NEW if now[place] < 0 else FIRST + place
+            now[place] = t
+    return Sets(*(torch.tensor(part, device=device) for part in (latest, target)))
 
 
 class SetLM(nn.Module):
@@ -82,26 +93,33 @@ class SetLM(nn.Module):
         """
         return states + self.out(torch.tanh(self.mix(torch.cat([before, mixed], -1))))
 
-    def decide(self, states: Tensor, latest: Tensor, target: Tensor, start: int) -> Parts:
-        """For the tokens from ``start`` on of those with states [T, W], given the sets that the
-        chains make: ``latest`` int64 [T - start, N] and ``target`` int64 [T - start].
+    def decide(self, text: ReadText, start: int, end: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each token from ``start`` to ``end``, given the document's sets: log p of its
+        decision, the likeliest candidate, and the state before the word, in mentions by `say`
+        [end - start, W].
         """
-        before = normalise(states)
-        values = self.score(torch.cat([self.fixed().to(before), before]))
-        own = before[start:]
+        latest, target = (part[start:end] for part in text.story)
+        before = normalise(text.states[:end])
+        values = self.score(torch.cat([self.fixed(), before]))
+        own, states = before[start:], text.states[start:end]
         dots = own @ self.score(values).T  # with every state that an entity may have
-        ends = torch.full_like(latest[:, :1], 0)
+        ends = torch.zeros_like(target)[:, None]
         rows = torch.cat([ends, ends + 1, latest + FIRST], 1)  # -1 + FIRST is no entity's own
-        there = torch.cat([torch.ones_like(rows[:, :2], dtype=torch.bool), latest >= 0], 1)
+        there = torch.cat([ends == 0, ends == 0, latest >= 0], 1)
         keys = dots.gather(1, rows).masked_fill(~there, -torch.inf)
-        shares = attend(keys)
-        spread = torch.zeros_like(dots).scatter_add(1, rows, shares)
+        spread = torch.zeros_like(dots).scatter_add(1, rows, attend(keys))
         chances = keys.log_softmax(1)
-        return Parts(
+        inside = self.say(states, own, spread @ values)
+        return (
             chances.gather(1, target[:, None])[:, 0],
             chances.argmax(1),
-            self.say(states[start:], own, spread @ values),
+            torch.where((target > 0)[:, None], inside, states),
         )
+
+    def nats(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
+        """Nats of the words and decisions of tokens from ``start`` to ``end``."""
+        decisions, _, states = self.decide(text, start, end)
+        return word_nats(model, states, text.tokens[start:end]) - decisions
 
 
 def attend(keys: Tensor) -> Tensor:
@@ -111,126 +129,47 @@ def attend(keys: Tensor) -> Tensor:
     return (keys * factor).softmax(-1)
 
 
-def lay_out_sets(text: ReadStory) -> SetStory:
-    """The document with its sets, as its chains make them."""
-    entity = text.story.entity
-    latest, target = np.empty((len(entity), 0), np.int64), np.zeros(len(entity), np.int64)
-    numbers: dict[int, int] = {}
-    for one in entity[entity > 0].tolist():
-        numbers.setdefault(one, len(numbers))
-    latest = np.full((len(entity), len(numbers)), -1)
-    now = np.full(len(numbers), -1)
-    for t, one in enumerate(entity.tolist()):
-        latest[t] = now
-        if one:
-            place = numbers[one]
-            target[t] = NEW if now[place] < 0 else FIRST + place
-            now[place] = t
-    return SetStory(**vars(text), latest=latest, target=target)
-
-
-def set_loss(model: LanguageModel) -> Loss:
-    """Nats of words and decisions."""
-
-    def loss(decider: nn.Module, text: ReadStory, start: int, end: int) -> Tensor:
-        assert isinstance(decider, SetLM)
-        assert isinstance(text, SetStory)
-        parts = _decide(decider, text, start, end)
-        target = torch.from_numpy(text.target[start:end]).to(parts.inside.device)
-        own = text.states[start:end]
-        states = torch.where((target > 0)[:, None], parts.inside, own)
-        words = torch.from_numpy(text.tokens[start:end]).to(own.device)
-        return (model.nats(states[None], words[None])[0] - parts.decision).mean()
-
-    return loss
-
-
-def _decide(decider: SetLM, text: SetStory, start: int, end: int) -> Parts:
-    latest, target = (
-        torch.from_numpy(part[start:end]).to(text.states.device)
-        for part in (text.latest, text.target)
-    )
-    return decider.decide(text.states[:end], latest, target, start)
-
-
-class Told(NamedTuple):
-    """Of a document, with the decisions that the chains make.
-
-    words, decisions  nats
-    found, named, right  tokens that are in mentions by the likeliest candidate, in truth, and both;
-                      chosen: those in mentions whose candidate is the likeliest
+@torch.inference_mode()
+def score_told(model: LanguageModel, decider: SetLM, text: ReadText) -> dict[str, float]:
+    """Nats of the ``words`` of a document when every decision is known, the word's own too, and of
+    the ``decisions``; tokens that are in mentions in truth (named), by the likeliest candidate
+    (found), and both (right); and those in mentions whose candidate is the likeliest (chosen).
     """
-
-    words: float
-    decisions: float
-    found: int
-    named: int
-    right: int
-    chosen: int
-
-
-@torch.inference_mode()
-def score_told(model: LanguageModel, decider: SetLM, text: SetStory) -> Told:
-    """The words when every decision is known, the word's own too, and the decisions."""
-    parts = _decide(decider, text, 0, len(text.tokens))
-    target = torch.from_numpy(text.target).to(parts.inside.device)
-    states = torch.where((target > 0)[:, None], parts.inside, text.states)
-    words = compute_token_losses(model, states, text.tokens).astype(np.float64)
-    found, named = parts.likeliest > 0, target > 0
-    return Told(
-        float(words.sum()),
-        -float(parts.decision.double().sum()),
-        int(found.sum()),
-        int(named.sum()),
-        int((found & named).sum()),
-        int(((parts.likeliest == target) & named).sum()),
-    )
+    decisions, likeliest, states = decider.decide(text, 0, len(text.tokens))
+    found, named = likeliest > 0, text.story.target > 0
+    return {
+        "words": sum_words(model, states, text),
+        "decisions": -float(decisions.double().sum()),
+        "named": int(named.sum()),
+        "found": int(found.sum()),
+        "right": int((found & named).sum()),
+        "chosen": int(((likeliest == text.story.target) & named).sum()),
+    }
 
 
 @torch.inference_mode()
-def score_alone(model: LanguageModel, decider: SetLM, text: ReadStory) -> np.ndarray:
+def score_alone(model: LanguageModel, decider: SetLM, text: ReadText) -> np.ndarray:
     """Nats of each token float64 [T] when nobody tells anything, exactly: each word is the mixture
     of its two ways by p(D = none), and the set is what the decider itself makes of the words so
     far. A token that was read is of a mention if that is likelier than not, and of the candidate
     that was the likeliest.
     """
-    states, before = text.states, normalise(text.states)
-    keyed = _Set(decider, decider.fixed().to(before))
-    targets = torch.from_numpy(text.tokens).to(states.device)
-    outside = -model.nats(states[None], targets[None])[0].double()
+    before = normalise(text.states)
+    values = decider.score(decider.fixed())  # S(e_i), and below S(S(e_i)), of what is in the set
+    scored = decider.score(values)
+    outside = -word_nats(model, text.states, text.tokens).double()
     found = np.zeros(len(text.tokens))
-    for t in range(len(found)):
-        keys = keyed.keys(before[t])
+    for t, (state, token) in enumerate(zip(text.states, text.tokens, strict=True)):
+        keys = scored @ before[t]
         chances = keys.double().log_softmax(0)
-        state = decider.say(states[t], before[t], attend(keys) @ keyed.values)
-        inside = -model.nats(state[None, None], targets[None, t : t + 1])[0, 0].double()
-        within = chances[NEW:].logsumexp(0) + inside
-        both = torch.logaddexp(chances[NONE] + outside[t], within)
-        found[t] = -float(both)
-        if within > chances[NONE] + outside[t]:
-            keyed.put(int(chances[NEW:].argmax()) + NEW, before[t])
+        said = decider.say(state, before[t], attend(keys) @ values)
+        inside = -word_nats(model, said[None], token[None])[0].double()
+        within, without = chances[NEW:].logsumexp(0) + inside, chances[NONE] + outside[t]
+        found[t] = -float(torch.logaddexp(without, within))
+        if within > without:
+            chosen = int(chances[NEW:].argmax()) + NEW
+            place = len(values) if chosen == NEW else chosen
+            value = decider.score(before[t])[None]
+            values = torch.cat([values[:place], value, values[place + 1 :]])
+            scored = torch.cat([scored[:place], decider.score(value), scored[place + 1 :]])
     return found
-
-
-class _Set:
-    """What is known of the entities so far: S(e_i) and S(S(e_i))."""
-
-    def __init__(self, decider: SetLM, vectors: Tensor) -> None:
-        self.score = decider.score
-        self.values = self.score(vectors)
-        self.scored = self.score(self.values)
-
-    def keys(self, state: Tensor) -> Tensor:
-        """k of every candidate [C]."""
-        return self.scored @ state
-
-    def put(self, candidate: int, state: Tensor) -> None:
-        """The token was of that candidate."""
-        value = self.score(state)[None]
-        scored = self.score(value)
-        if candidate == NEW:
-            self.values = torch.cat([self.values, value])
-            self.scored = torch.cat([self.scored, scored])
-        else:
-            self.values, self.scored = self.values.clone(), self.scored.clone()
-            self.values[candidate], self.scored[candidate] = value[0], scored[0]

@@ -7,134 +7,112 @@ of which the first is an entity that was not mentioned before.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import torch
+from torch import Tensor
 
 NOTHING, NEW, FIRST = 0, 1, 2
 """Rows of embeddings: none at all, an entity before its first mention, and from FIRST on entities
-after a token of a mention of theirs (`Layout.order`).
+after a token of a mention of theirs (`Story.order`).
 """
 
 
 @dataclass(frozen=True)
 class Story:
-    """What is decided of each token.
+    """What is decided of each token, where, and which embeddings the decisions read.
 
-    entity  int64 [T]  of which entity it is, 1..N; 0: in no mention
-    length  int64 [T]  tokens of the mention that begins with it; 0: none begins. The last one may
-            be longer than what is left of the document
+    entity  int64 [T]     of which entity it is, 1..N; 0: in no mention
+    length  int64 [T]     tokens of the mention that begins with it; 0: none begins. The last one
+            may be longer than what is left of the document
+    asked   bool [T]      is it decided here whether a mention begins? Not where one is open
+    begins  int64 [M]     first tokens of mentions
+    which   int64 [M]     the candidate that was mentioned
+    rows    int64 [M, C]  row of embeddings of each candidate; NOTHING: not mentioned yet
+    age     int64 [M, C]  tokens since its latest one; 0 where there is none
+    count   int64 [M, C]  its mentions so far
+    given   int64 [T]     row of embeddings that the word depends on: of its entity, outside
+            mentions of the latest one
+    order   int64 [m]     tokens in mentions, the first ones of all entities before the second ones
+    sizes   how many first ones, second ones, ...: row FIRST + i is after token ``order[i]``, and
+            the i-th of one size is of the entity that is the i-th of the size before
     """
 
-    entity: np.ndarray
-    length: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.entity)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where a story's decisions are taken, and which embeddings they read.
-
-    asked    bool [T]      is it decided here whether a mention begins? Not where one is open
-    begins   int64 [M]     first tokens of mentions
-    length   int64 [M]     tokens of these
-    which    int64 [M]     the candidate that was mentioned
-    rows     int64 [M, C]  row of embeddings of each candidate; NOTHING: not mentioned yet
-    age      int64 [M, C]  tokens since its latest one; 0 where there is none
-    count    int64 [M, C]  its mentions so far
-    given    int64 [T]     row of embeddings that the word depends on: of its entity, outside
-             mentions of the latest one
-    order    int64 [m]     tokens in mentions, the first ones of all entities before the second ones
-    sizes    how many first ones, second ones, ...: row FIRST + i is after token ``order[i]``, and
-             the i-th of one size is of the entity that is the i-th of the size before
-    """
-
-    asked: np.ndarray
-    begins: np.ndarray
-    length: np.ndarray
-    which: np.ndarray
-    rows: np.ndarray
-    age: np.ndarray
-    count: np.ndarray
-    given: np.ndarray
-    order: np.ndarray
+    entity: Tensor
+    length: Tensor
+    asked: Tensor
+    begins: Tensor
+    which: Tensor
+    rows: Tensor
+    age: Tensor
+    count: Tensor
+    given: Tensor
+    order: Tensor
     sizes: tuple[int, ...]
 
 
-def tell_story(labels: np.ndarray, spans: np.ndarray, longest: int) -> Story:
-    """The decisions that give these mentions, from the entity (0: none) and number of the mention
-    (-1: none) of each token, int [T]. A mention of more than ``longest`` tokens is several of one
-    entity, one after the other.
+def tell_story(
+    labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu", *, longest: int
+) -> Story:
+    """The story of mentions, from the entity (0: none) and number of the mention (-1: none) of each
+    token, int [T]. One of more than ``longest`` tokens is several, one after the other.
     """
-    entity, length = np.zeros(len(labels), np.int64), np.zeros(len(labels), np.int64)
-    edges = np.flatnonzero(np.diff(spans)) + 1
-    starts, ends = np.concatenate([[0], edges]), np.concatenate([edges, [len(spans)]])
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if start < end and spans[start] >= 0:
-            entity[start:end] = labels[start]
-            for first in range(start, end, longest):
-                length[first] = min(longest, end - first)
-    return Story(entity, length)
+    entity, length = np.zeros((2, len(labels)), np.int64)
+    for start, end in find_spans(spans):
+        entity[start:end] = labels[start]
+        for first in range(start, end, longest):
+            length[first] = min(longest, end - first)
+    return lay_out(entity, length, device)
 
 
-def lay_out(story: Story) -> Layout:
-    """The layout of a story."""
-    order, sizes, row_of = _order_tokens(story.entity)
-    entities = int(story.entity.max(initial=0))
-    latest = np.zeros(1 + entities, np.int64)
+def find_spans(spans: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First token and end of each mention, from its number at each of its tokens."""
+    edges = [0, *(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(spans)]
+    return ((start, end) for start, end in pairwise(edges) if start < end and spans[start] >= 0)
+
+
+def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str = "cpu") -> Story:
+    """The story of these decisions, int64 [T] each."""
+    order, sizes, row_of = _order_tokens(entity)
+    latest, seen, times = np.zeros((3, 1 + int(entity.max(initial=0))), np.int64)
     latest[0] = NEW
-    seen, times = np.zeros_like(latest), np.zeros_like(latest)
-    asked, given = np.zeros(len(story), bool), np.zeros(len(story), np.int64)
-    begins, which, rows, ages, counts = [], [], [], [], []
+    asked, given = np.zeros(len(entity), bool), np.zeros(len(entity), np.int64)
+    which, table = [], []
     left, current = 0, NOTHING
-    for t, (entity, length) in enumerate(
-        zip(story.entity.tolist(), story.length.tolist(), strict=True)
-    ):
+    for t, (one, tokens) in enumerate(zip(entity.tolist(), length.tolist(), strict=True)):
         asked[t] = left == 0
-        if length:
-            left = length
-            begins.append(t)
-            which.append(entity if latest[entity] else 0)
-            rows.append(latest.copy())
-            ages.append(np.where(times > 0, t - seen, 0))
-            counts.append(times.copy())
-            times[entity] += 1
+        if tokens:
+            left = tokens
+            which.append(one if latest[one] else 0)
+            table.append([latest.copy(), np.where(times > 0, t - seen, 0), times.copy()])
+            times[one] += 1
         given[t] = current
         if left:
             left -= 1
-            given[t] = latest[entity] or NEW
-            latest[entity] = current = row_of[t]
-            seen[entity] = t
-    table = np.array([rows, ages, counts], np.int64).reshape(3, len(begins), 1 + entities)
-    return Layout(
-        asked=asked,
-        begins=np.array(begins, np.int64),
-        length=story.length[story.length > 0],
-        which=np.array(which, np.int64),
-        rows=table[0],
-        age=table[1],
-        count=table[2],
-        given=given,
-        order=order,
+            given[t] = latest[one] or NEW
+            latest[one] = current = row_of[t]
+            seen[one] = t
+    rows, age, count = np.array(table, np.int64).reshape(-1, 3, len(latest)).swapaxes(0, 1)
+    arrays = (entity, length, asked, np.flatnonzero(length), np.array(which, np.int64))
+    return Story(
+        *(torch.tensor(one, device=device) for one in (*arrays, rows, age, count, given, order)),
         sizes=sizes,
     )
 
 
 def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:
-    """`Layout`'s order and sizes, and the row after each token, int64 [T] (0 outside mentions)."""
+    """`Story`'s order and sizes, and the row after each token, int64 [T] (0 outside mentions)."""
     inside = np.flatnonzero(entity)
-    own = entity[inside]
-    tokens = np.bincount(own)
-    place = np.empty(len(tokens), np.int64)
-    place[np.argsort(-tokens, kind="stable")] = np.arange(len(tokens))  # most mentioned first
-    so_far = np.zeros(len(tokens), np.int64)
+    own, so_far = entity[inside], Counter[int]()
     rank = np.empty(len(own), np.int64)
     for i, one in enumerate(own.tolist()):
         rank[i] = so_far[one]
         so_far[one] += 1
-    order = inside[np.lexsort((place[own], rank))]
+    order = inside[np.lexsort((own, -np.bincount(own)[own], rank))]  # most mentioned ones first
     row_of = np.zeros(len(entity), np.int64)
     row_of[order] = FIRST + np.arange(len(order))
     return order, tuple(np.bincount(rank).tolist()), row_of

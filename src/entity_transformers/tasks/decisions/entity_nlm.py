@@ -20,28 +20,24 @@ m tokens in mentions.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from entity_transformers.tasks.decisions.story import NOTHING, Layout
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.decisions.learning import (
+    ReadText,
+    normalise,
+    sum_words,
+    word_nats,
+)
+from entity_transformers.tasks.decisions.story import NOTHING, Story
 
 ROWS = 256
 """Mentions whose candidates are scored at once."""
-
-
-class Parts(NamedTuple):
-    """log p of the decisions at each token, float [T] each; 0 where there is none."""
-
-    begins: Tensor
-    entities: Tensor
-    lengths: Tensor
-
-    def total(self) -> Tensor:
-        """All together [T]."""
-        return self.begins + self.entities + self.lengths
+Parts = tuple[Tensor, Tensor, Tensor]
+"""log p of `KINDS` of decisions at each token, float [T] each; 0 where there is none."""
+KINDS = ("begins", "entities", "lengths")
 
 
 class Decider(nn.Module):
@@ -84,65 +80,69 @@ class Decider(nn.Module):
         """log p(L) of 1, 2, ... tokens, from states [..., W] and the entity's embeddings."""
         return self.length(torch.cat([before, entity], -1)).log_softmax(-1)
 
-    def update(self, after: Tensor, entity: Tensor) -> Tensor:
-        """The embeddings [..., K] after one more token of a mention, read as states [..., W]."""
-        return _blend(self.gate(after), self.take(after), entity)
-
-    def follow(self, after: Tensor, layout: Layout) -> Tensor:
-        """All embeddings that a document's entities have, [2 + m, K] (`Layout.order`), from the
-        states after its tokens [T, W].
-        """
-        new = self.start()
-        found = [torch.zeros_like(new)[None], new[None]]
-        order = torch.from_numpy(layout.order).to(after.device)
-        own = after[order]
-        gates, taken = self.gate(own), self.take(own)
-        now = new.expand(max(layout.sizes, default=0), -1)
-        for gate, take in zip(gates.split(layout.sizes), taken.split(layout.sizes), strict=True):
-            now = _blend(gate, take, now[: len(gate)])
-            found.append(now)
-        return torch.cat(found)
-
     def score_words(self, states: Tensor, entity: Tensor) -> Tensor:
         """What takes the place of the model's states [..., W]."""
         return states + self.shift(entity)
 
-    def score_story(self, before: Tensor, embeddings: Tensor, layout: Layout) -> Parts:
-        """log p of the decisions of a document, from normalised states [T, W] and the embeddings of
-        `follow`.
+    def update(self, after: Tensor, entity: Tensor) -> Tensor:
+        """The embeddings [..., K] after one more token of a mention, read as states [..., W]."""
+        return _blend(self.gate(after), self.take(after), entity)
+
+    def follow(self, after: Tensor, story: Story) -> Tensor:
+        """All embeddings that a document's entities have, [2 + m, K] (`Story.order`), from the
+        states after its tokens [T, W].
         """
-        device = before.device
-        asked = torch.from_numpy(layout.asked).to(device)
-        at = torch.from_numpy(layout.begins).to(device)
-        begins = torch.zeros_like(asked)
-        begins[at] = True
-        of_begins = torch.where(asked, self.score_begin(before, begins), 0.0)
-        of_entities, of_lengths = torch.zeros_like(of_begins), torch.zeros_like(of_begins)
-        if not len(at):
-            return Parts(of_begins, of_entities, of_lengths)
-        which = torch.from_numpy(layout.which).to(device)[:, None]
-        chosen = self.score_rows(before, embeddings, layout).gather(1, which)[:, 0]
-        rows = torch.from_numpy(layout.rows).to(device).gather(1, which)[:, 0]
-        lengths = torch.from_numpy(layout.length).to(device)[:, None]
-        of_length = self.score_lengths(before[at], embeddings[rows]).gather(1, lengths - 1)[:, 0]
-        return Parts(
-            of_begins,
-            of_entities.index_put((at,), chosen),
-            of_lengths.index_put((at,), of_length),
+        new = self.start()
+        found = [torch.zeros_like(new)[None], new[None]]
+        own = after[story.order]
+        gates, taken = self.gate(own).split(story.sizes), self.take(own).split(story.sizes)
+        now = new.expand(max(story.sizes, default=0), -1)
+        for gate, take in zip(gates, taken, strict=True):
+            now = _blend(gate, take, now[: len(gate)])
+            found.append(now)
+        return torch.cat(found)
+
+    def score_rows(self, before: Tensor, embeddings: Tensor, story: Story) -> Tensor:
+        """log p(E) of every candidate of each mention, [M, C]."""
+        asking = self.which(before[story.begins])
+        parts = zip(*(part.split(ROWS) for part in (asking, story.rows, story.age)), strict=True)
+        return torch.cat(
+            [
+                self.score_candidates((one @ embeddings.T).gather(1, rows), age, rows != NOTHING)
+                for one, rows, age in parts
+            ]
         )
 
-    def score_rows(self, before: Tensor, embeddings: Tensor, layout: Layout) -> Tensor:
-        """log p(E) of every candidate of each mention, [M, C]."""
-        asking = self.which(before[torch.from_numpy(layout.begins).to(before.device)])
-        found = []
-        for start in range(0, len(asking), ROWS):
-            rows, age = (
-                torch.from_numpy(part[start : start + ROWS]).to(before.device)
-                for part in (layout.rows, layout.age)
-            )
-            dots = (asking[start : start + ROWS] @ embeddings.T).gather(1, rows)
-            found.append(self.score_candidates(dots, age, rows != NOTHING))
-        return torch.cat(found) if found else asking.new_zeros(0, layout.rows.shape[1])
+    def decide(self, text: ReadText, ahead: bool = False) -> tuple[Parts, Tensor]:
+        """log p of the decisions of a document, and the embeddings of its entities (`follow`).
+        ``ahead``: of a proposal, which decides on a token that it has read.
+        """
+        story: Story = text.story
+        after = normalise(text.after)
+        before = after if ahead else normalise(text.states)
+        embeddings = self.follow(after, story)
+        begun = torch.zeros_like(story.asked).index_fill(0, story.begins, True)
+        begins = torch.where(story.asked, self.score_begin(before, begun), 0.0)
+        none = torch.zeros_like(begins)
+        if not len(story.begins):
+            return (begins, none, none), embeddings
+        at, which = (story.begins,), story.which[:, None]
+        chosen = self.score_rows(before, embeddings, story).gather(1, which)[:, 0]
+        own = embeddings[story.rows.gather(1, which)[:, 0]]
+        lengths = self.score_lengths(before[at], own).gather(1, story.length[at][:, None] - 1)
+        return (begins, none.index_put(at, chosen), none.index_put(at, lengths[:, 0])), embeddings
+
+    def joint(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
+        """Nats of the words and decisions of tokens from ``start`` to ``end``."""
+        (begins, entities, lengths), embeddings = self.decide(text)
+        states = self.score_words(text.states, embeddings[text.story.given])
+        words = word_nats(model, states[start:end], text.tokens[start:end])
+        return words - (begins + entities + lengths)[start:end]
+
+    def propose(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
+        """Nats of the decisions alone, which have read the words."""
+        (begins, entities, lengths), _ = self.decide(text, ahead=True)
+        return -(begins + entities + lengths)[start:end]
 
 
 def _blend(gate: Tensor, take: Tensor, entity: Tensor) -> Tensor:
@@ -151,6 +151,13 @@ def _blend(gate: Tensor, take: Tensor, entity: Tensor) -> Tensor:
     return functional.normalize(kept * entity + (1 - kept) * take, dim=-1)
 
 
-def normalise(states: Tensor) -> Tensor:
-    """States [..., W] with mean 0 and variance 1: of one scale whatever the model is."""
-    return functional.layer_norm(states, states.shape[-1:])
+@torch.inference_mode()
+def score_parts(model: LanguageModel, decider: Decider, text: ReadText) -> dict[str, float]:
+    """Nats of a document by part: words given the decisions, begins, entities, lengths."""
+    decisions, embeddings = decider.decide(text)
+    states = decider.score_words(text.states, embeddings[text.story.given])
+    named = zip(KINDS, decisions, strict=True)
+    return {
+        "words": sum_words(model, states, text),
+        **{name: -float(part.double().sum()) for name, part in named},
+    }

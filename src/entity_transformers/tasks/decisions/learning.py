@@ -1,0 +1,186 @@
+"""Decisions are learnt from documents that a model has read once, and scored on others.
+
+Dimensions: T predicted tokens of a document, W the model's width.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import get_cosine_schedule_with_warmup
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.logs import log_progress
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.resolve.registry import follow_from_text
+from entity_transformers.tasks.cache import read_documents
+from entity_transformers.tasks.memory.training import find_layer
+
+PARTS, TOKENS = 4, 256
+"""Parts of documents in a training step, and tokens of each."""
+WARMUP = 0.1
+Trained = TypeVar("Trained", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A document, and what the model made of it.
+
+    states  float32 [T, W]  the state before each predicted token
+    tokens  int64 [T]
+    plain   float64 [T]     nats of each under the model
+    words   words that these tokens are of
+    story   its decisions: `story.Story` for EntityNLM, `set_lm.Sets` for SetLM
+    """
+
+    name: str
+    states: Tensor
+    tokens: Tensor
+    plain: np.ndarray
+    words: int
+    story: Any
+
+    @property
+    def after(self) -> Tensor:
+        """The states after the tokens [T, W]. Nothing was read after the last one: there it is the
+        state before it, on which only what proposes decisions depends.
+        """
+        return torch.cat([self.states[1:], self.states[-1:]])
+
+
+def normalise(states: Tensor) -> Tensor:
+    """States [..., W] with mean 0 and variance 1: of one scale whatever the model is."""
+    return functional.layer_norm(states, states.shape[-1:])
+
+
+def name_labels(entry: ModelEntry) -> str:
+    """The labels that the model reads while decisions are learnt from it: its own where these
+    follow from the text, else none. One that holds labels back itself says words by them, past the
+    states that decisions move, so it gets none either.
+    """
+    return entry.labels if follow_from_text(entry.labels) and not entry.lags else "none"
+
+
+@torch.no_grad()
+def read_texts(
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    layer: str,
+    tell: Callable[[np.ndarray, np.ndarray, torch.device], Any],
+    *,
+    given: str = "none",
+    window: int,
+) -> list[ReadText]:
+    """Every document of the split, read in windows that follow one another with the labels
+    ``given``, ``none`` or some that follow from the text; ``tell`` makes its story of the mentions
+    of ``layer``, ``gold`` or ``resolver:NAME``. Labels that tell more raise ValueError: the
+    decisions' own mentions would be among what the model has read.
+    """
+    if given != "none" and not follow_from_text(given):
+        raise ValueError(
+            f"labels {given!r} tell more than the text does: expected none, or"
+            " lagged-resolver:NAME of a resolver whose name ends in -causal"
+        )
+    labels, spans = find_layer(corpus, layer)
+    reads = {"window": window, "stride": window, "batch": 1}
+    found = []
+    for d, (states, tokens) in enumerate(read_documents(model, give(corpus, given), **reads)):
+        place = corpus.document(d)
+        own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
+        plain = compute_token_losses(model, states, tokens).astype(np.float64)
+        targets = torch.from_numpy(tokens.astype(np.int64)).to(states.device)
+        words = len(np.unique(corpus.words[own]))
+        story = tell(labels[own], spans[own], states.device)
+        found.append(ReadText(corpus.names[d], states, targets, plain, words, story))
+    return found
+
+
+def word_nats(model: LanguageModel, states: Tensor, tokens: Tensor) -> Tensor:
+    """Nats of tokens [n] after states [n, W], with what gradients need."""
+    return model.nats(states[None], tokens[None])[0]
+
+
+@torch.inference_mode()
+def sum_words(model: LanguageModel, states: Tensor, text: ReadText) -> float:
+    """Nats of a document's words after ``states``, which stand in the place of the model's."""
+    nats = compute_token_losses(model, states, text.tokens.cpu().numpy())
+    return float(nats.astype(np.float64).sum())
+
+
+class Shift(nn.Module):
+    """What knows no entities: one learnt vector, added to every state."""
+
+    def __init__(self, states: int) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(torch.zeros(states))
+
+    def nats(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
+        """Nats of the words from token ``start`` to ``end``."""
+        return word_nats(model, text.states[start:end] + self.vector, text.tokens[start:end])
+
+
+def learn(
+    model: LanguageModel,
+    train: Sequence[ReadText],
+    choose: Sequence[ReadText],
+    steps: int,
+    rates: Sequence[float],
+    seed: int,
+    make: Callable[[], Trained],
+    nats: Callable[[Trained, LanguageModel, ReadText, int, int], Tensor],
+    name: str,
+) -> tuple[Trained, float]:
+    """What `make` makes after AdamW with linear warm-up and cosine, parts of the texts in random
+    order, with the learning rate of the least loss on ``choose``; and that rate. ``nats``: what is
+    made small, of each token of a document from one to another.
+    """
+    best: tuple[float, Trained, float] | None = None
+    sizes = [len(text.tokens) for text in choose]
+    for rate in rates:
+        torch.manual_seed(seed)
+        module = make().to(model.device)
+        optimiser = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=0.0)
+        schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
+        parts = _draw_parts(train, seed)
+        for _ in log_progress(range(steps), f"training {name}, rate {rate:g}"):
+            for _ in range(PARTS):
+                (nats(module, model, *next(parts)).mean() / PARTS).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            schedule.step()
+        module.eval().requires_grad_(False)
+        with torch.inference_mode():
+            found = [nats(module, model, text, 0, len(text.tokens)).mean() for text in choose]
+        loss = float(np.average(list(map(float, found)), weights=sizes))
+        if math.isfinite(loss) and (best is None or loss < best[0]):
+            best = loss, module, rate
+    if best is None:
+        tried = ", ".join(map(str, rates))
+        raise ValueError(f"{name}: no finite loss with the learning rates {tried}: lower them")
+    return best[1:]
+
+
+def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText, int, int]]:
+    """Parts of so many tokens, with their ends, in random order, pass after pass."""
+    parts = [
+        (text, start, min(start + TOKENS, len(text.tokens)))
+        for text in texts
+        for start in range(0, len(text.tokens), TOKENS)
+    ]
+    if not parts:
+        raise ValueError("no document of train has a token to learn decisions from")
+    generator = random.Random(seed)
+    while True:
+        generator.shuffle(parts)
+        yield from parts
