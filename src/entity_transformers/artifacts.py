@@ -46,6 +46,11 @@ def list_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: file_digest(folder / name) for name in names}
 
 
+def write_record(folder: Path, names: Iterable[str], facts: Mapping[str, Any] | None = None) -> None:
+    """The record of a folder: the ``facts``, and the sha256 of these files as they are now."""
+    write_json(folder / RECORD, {**(facts or {}), "files": list_digests(folder, names)})
+
+
 def check(path: Path) -> Path:
     """``path``; ValueError if it is not what the record beside it says.
 

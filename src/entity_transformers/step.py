@@ -225,7 +225,7 @@ class Run:
 def execute(run: Run) -> None:
     """Run a step, and write its rows and the record of where they come from."""
     from entity_transformers import provenance
-    from entity_transformers.artifacts import list_digests, recorded, write_json, write_text
+    from entity_transformers.artifacts import recorded, write_record, write_text
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:
@@ -244,12 +244,9 @@ def execute(run: Run) -> None:
         write_text(run.folder / ROWS, format_rows(rows))
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
-    record = {
-        "digest": Plan(run.params).digest(run.step, run.model),
-        **provenance.describe_run(started, run.params.run.device),
-        "files": list_digests(run.folder, names),
-    }
-    write_json(run.folder / RECORD, record)
+    facts = provenance.describe_run(started, run.params.run.device)
+    key = Plan(run.params).digest(run.step, run.model)
+    write_record(run.folder, names, {"digest": key, **facts})
 
 
 def format_rows(rows: Iterable[Row]) -> str:

@@ -1,5 +1,7 @@
 """What all rules share: the study that is asked for, and what a run of a step reads and writes."""
 
+import atexit
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from entity_transformers.study.processor import warn_of_bfloat16
 
 # The process that was called, and not those that run its jobs
 FIRST = not (workflow.remote_exec or workflow.subprocess_exec)
-FILE = Path(workflow.configfiles[0] if workflow.configfiles else "params.yaml")
+FILE = Path(os.path.relpath(workflow.configfiles[0])) if workflow.configfiles else Path("params.yaml")
 BIN = Path(sys.executable).parent
 PLANS = {}
 
@@ -34,10 +36,18 @@ if MISSING := PLAN.missing_library():
     sys.exit(f"snakemake: {MISSING}")
 TARGETS = [f"results/{STUDY}/README.md"] if "report" in PLAN.params.study.steps else PLAN.records()
 
+def set_aside(record):
+    """Hide a record, so that its run is made anew; it comes back if that was not done."""
+    hidden = record.with_suffix(".stale")
+    record.rename(hidden)
+    atexit.register(lambda: hidden.unlink() if record.exists() else hidden.rename(record))
+
+
 # Records say what a run was made with. One that would be made otherwise now is made anew, whoever
 # put it there: a run, git, or DVC. Times of files say nothing of that (profiles/default).
 if FIRST:
-    workflow.dag_settings.forcerun = {*workflow.dag_settings.forcerun, *PLAN.stale()}
+    for record in PLAN.stale():
+        set_aside(Path(record))
     for line in [*list_leftovers(Path()), *filter(None, [warn_of_bfloat16(PLAN.params)])]:
         print(f"snakemake: {line}", file=sys.stderr)
 

@@ -16,6 +16,7 @@ EXTRAS = {
     "lm_eval": "lm-eval",
     "markupsafe": "report",
     "matplotlib": "report",
+    "pandas": "report",
     "peft": "stanza",
     "pooch": "pipeline",
     "pyarrow": "pipeline",

@@ -19,7 +19,7 @@ from entity_transformers.artifacts import (
     check,
     read_json,
     sync,
-    write_digests,
+    write_record,
     write_json,
     write_with,
 )
@@ -65,7 +65,7 @@ class CheckpointStore:
                 whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
                 write_with(temporary / TENSORS, lambda path: save_file(whole, path))
                 write_json(temporary / VALUES, {"run": self.run, **vars(snapshot.progress)})
-                write_digests(temporary, (TENSORS, VALUES))
+                write_record(temporary, (TENSORS, VALUES))
                 sync(temporary)
         if kind == "step":
             self._remove(self._folders(kind)[: -self.keep])

@@ -12,9 +12,9 @@ from typing import Any, cast
 from entity_transformers.artifacts import (
     RECORD,
     format_json,
-    list_digests,
     read_json,
     write_json,
+    write_record,
 )
 from entity_transformers.digests import file_digest
 from entity_transformers.provenance import digest
@@ -27,8 +27,7 @@ def finish(state: Path, outputs: Sequence[str]) -> None:
     """Note the outputs as they are now, and whose they are, by the folder's name: the run is whole,
     and without this record it is not.
     """
-    record = {"run": state.name, "files": list_digests(state, outputs)}
-    write_json(state / RECORD, record)
+    write_record(state, outputs, {"run": state.name})
 
 
 def is_whole(state: Path, outputs: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from entity_transformers.corpus.alignment import cut_documents
+from entity_transformers.tasks.groups import cut_documents
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.decisions.learning import (
     ReadText,

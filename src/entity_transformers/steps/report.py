@@ -1,0 +1,54 @@
+"""Step report: every number of a study in one folder, and the paper's tables and figures of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StrictBool
+
+from entity_transformers.step import Rows, Run, step
+from entity_transformers.study.libraries import need
+from entity_transformers.study.sections import PositiveInt, Section
+
+
+class ReportParams(Section):
+    """Tables, figures and the page."""
+
+    title: Annotated[str, Field(description="heading of the report")]
+    example_words: Annotated[
+        PositiveInt, Field(description="words of the aligned example (table 1)")
+    ]
+    pictured_entities: Annotated[
+        PositiveInt, Field(description="entities shown in the embedding pictures (appendix)")
+    ]
+    bootstrap_samples: Annotated[
+        PositiveInt, Field(description="resamples of the documents for each interval")
+    ]
+    paper: Annotated[StrictBool, Field(description="the paper's numbers beside the study's own")]
+
+
+@step(
+    "report",
+    "[tables 1 to 5, figures 2 and 3, appendix] gather every number, and build tables and figures",
+    phase="report",
+    params=ReportParams,
+    also=("study", "models", "embeddings"),
+    writes=(
+        "measures.csv",
+        "units.parquet",
+        "curves.csv",
+        "pictures.json",
+        "manifest.json",
+        "metrics.json",
+        "README.md",
+    ),
+    libraries=need("matplotlib", "jinja2", "pandas", "scipy", "sklearn", "spacy", extra="report"),
+    gpu=False,
+)
+def report(run: Run) -> Rows:
+    """The files of results/STUDY, and report.html beside them."""
+    from entity_transformers.report.build import build, collect
+
+    collect(run)
+    build(run.params, run.folder)
+    yield from ()
