@@ -133,11 +133,11 @@ class LanguageModel(ABC):
     `draw` and `sum_losses` say.
     """
 
-    @abstractmethod
     def start(self, rows: int, entities: int = 0) -> Any:
         """The state of ``rows`` documents, of at most ``entities`` entities each, before any
         token.
         """
+        return Nothing()
 
     @abstractmethod
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,47 @@ import torch
 from transformers.utils import logging
 
 from entity_transformers.artifacts import named_errors, read_json
-from entity_transformers.models.base import opened
+from entity_transformers.models.base import LanguageModel, opened
 
 TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 
 logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
+
+
+class Pretrained(LanguageModel):
+    """A `LanguageModel` whose module is transformers' own."""
+
+    module: Any
+
+    def save(self, folder: Path) -> None:
+        save_folder(self.module, folder)
+
+    def checkpoint_activations(self) -> None:
+        # transformers 5.23 has renamed it
+        enable = getattr(self.module, "activation_checkpointing_enable", None)
+        (enable or self.module.gradient_checkpointing_enable)()
+
+
+def make(
+    of: Any,
+    config: Any,
+    seed: int,
+    weights: str | None,
+    also: str = "",
+    new: str = "",
+    under: Callable[[], Any] | None = None,
+) -> Any:
+    """A model of class ``of`` and of ``config`` with random weights from ``seed``, but those that
+    it shares with ``under()``; or with the ``weights`` of a folder, as `start_from` takes them.
+    """
+    torch.manual_seed(seed)
+    if weights is not None:
+        return start_from(Path(weights), config, of, also, new)
+    shared = {} if under is None else under().state_dict()
+    model = of(config)
+    if shared:
+        model.load_state_dict(shared, strict=False)
+    return model
 
 
 def save_folder(module: Any, folder: Path) -> None:

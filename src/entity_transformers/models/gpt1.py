@@ -18,15 +18,14 @@ from torch.utils.checkpoint import checkpoint
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import Batch, LanguageModel, Nothing
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.base import Batch
+from entity_transformers.models.folders import Pretrained, make, read_folder
 
 
-class GPT1(LanguageModel):
+class GPT1(Pretrained):
     """An OpenAIGPTLMHeadModel as the steps see it."""
 
     kind = KINDS["gpt1"]
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -36,9 +35,6 @@ class GPT1(LanguageModel):
         for block in module.transformer.h:
             # the same function as transformers' here, in one kernel
             block.mlp.act = nn.GELU("tanh")
-
-    def start(self, rows: int, entities: int = 0) -> Nothing:
-        return Nothing()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         recompute = self.recompute and self.module.training
@@ -50,9 +46,6 @@ class GPT1(LanguageModel):
     @property
     def output_weight(self) -> Tensor:
         return self.module.lm_head.weight
-
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
@@ -127,10 +120,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT1:
     another shape raise ValueError.
     """
     config = build_config(entry, vocabulary, end)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return GPT1(start_from(Path(entry.lm.initial_weights), config, OpenAIGPTLMHeadModel))
-    return GPT1(OpenAIGPTLMHeadModel(config))
+    return GPT1(make(OpenAIGPTLMHeadModel, config, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> GPT1:

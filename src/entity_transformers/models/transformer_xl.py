@@ -22,8 +22,8 @@ from transformers import XLNetConfig, XLNetLMHeadModel
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import TransformerXLParams
-from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.base import Batch
+from entity_transformers.models.folders import Pretrained, make, read_folder
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,11 @@ class Weights(nn.Module):
         return output, weights
 
 
-class TransformerXL(LanguageModel):
+class TransformerXL(Pretrained):
     """An XLNetLMHeadModel that reads from left to right, as the steps see it."""
 
     kind = KINDS["transformer-xl"]
     context = None
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module, self.width = module, module.config.d_model
@@ -117,9 +116,6 @@ class TransformerXL(LanguageModel):
     @property
     def output_weight(self) -> Tensor:
         return self.module.lm_loss.weight
-
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         """Their weights are those of the window's own tokens; what is missing to 1 goes to the
@@ -249,12 +245,9 @@ def build_module(lm: TransformerXLParams, config: XLNetConfig, seed: int) -> Any
     """transformers' model with random weights from ``seed``, or those of ``initial_weights``;
     weights of another shape or ``attn_type`` raise ValueError.
     """
-    torch.manual_seed(seed)
-    if lm.initial_weights is None:
-        return XLNetLMHeadModel(config)
-    folder = Path(lm.initial_weights)
-    module = start_from(folder, config, XLNetLMHeadModel)
-    check_direction(folder, config.attn_type)
+    module = make(XLNetLMHeadModel, config, seed, lm.initial_weights)
+    if lm.initial_weights is not None:
+        check_direction(Path(lm.initial_weights), config.attn_type)
     return module
 
 
