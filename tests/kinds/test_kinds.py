@@ -75,7 +75,7 @@ def test_a_kind_is_a_value_that_can_what_it_says(name: str) -> None:
     assert entry.can(kind.can)
     assert not entry.can({*kind.can, "nothing else"})
     with pytest.raises(AttributeError):
-        entry.role = "control"  # type: ignore[misc]
+        entry.role = "control"
     with pytest.raises(ValueError, match="frozen"):
         entry.lm.width = 9
 

@@ -69,7 +69,7 @@ def read_folder(folder: Path, of: Any) -> Any:
     safetensors ValueError.
     """
     with opened(folder):
-        _check_type(folder, [of.config_class.model_type])
+        check_type(folder, [of.config_class.model_type])
         return of.from_pretrained(folder, dtype=torch.float32, **TRUSTED)
 
 
@@ -81,7 +81,7 @@ def start_from(folder: Path, config: Any, of: Any, also: str = "", new: str = ""
     Nothing saved there raises FileNotFoundError, a model of another type or shape ValueError.
     """
     with opened(folder):
-        _check_type(folder, [config.model_type, *filter(None, [also])])
+        check_type(folder, [config.model_type, *filter(None, [also])])
         longer = _find_longer(folder, config)
         model, info = of.from_pretrained(
             folder,
@@ -126,7 +126,8 @@ def _shorten(model: Any, short: Any) -> Any:
     return short.eval()  # as transformers gives one
 
 
-def _check_type(folder: Path, expected: list[str]) -> None:
+def check_type(folder: Path, expected: list[str]) -> None:
+    """ValueError for a saved model of another type than those ``expected``."""
     found = read_json(folder / "config.json").get("model_type")
     if found not in expected:
         raise ValueError(
