@@ -33,7 +33,7 @@ from entity_transformers.models.awd_lstm import (
     drop,
     penalise,
 )
-from entity_transformers.models.base import Batch, LanguageModel, opened
+from entity_transformers.models.base import Batch, LanguageModel, opened, refuse_context
 from entity_transformers.models.folders import check_type
 
 
@@ -151,10 +151,7 @@ def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
     """The columns of a window from each at which a document begins in some row to the next; tokens
     that were read before raise ValueError.
     """
-    if batch.new:
-        raise ValueError(
-            f"the first {batch.new} tokens of the window were read before: an LSTM reads each once"
-        )
+    refuse_context(batch, "an LSTM")
     cuts = [] if batch.begins is None else batch.begins.any(0).nonzero().flatten().tolist()
     return pairwise([*sorted({0, *cuts}), batch.tokens.shape[1]])
 

@@ -22,7 +22,7 @@ from transformers import XLNetConfig, XLNetLMHeadModel
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import TransformerXLParams
-from entity_transformers.models.base import Batch
+from entity_transformers.models.base import Batch, refuse_context
 from entity_transformers.models.folders import Pretrained, make, read_folder
 
 
@@ -96,13 +96,8 @@ class TransformerXL(Pretrained):
         return SegmentMemory(hidden, torch.zeros(rows, dtype=torch.int64, device=device))
 
     def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
-        if batch.new:
-            raise ValueError(
-                f"the first {batch.new} tokens of the window were read before: a Transformer-XL"
-                " reads each once"
-            )
-        begins = torch.zeros_like(batch.tokens) if batch.begins is None else batch.begins
-        documents = begins.cumsum(1)
+        refuse_context(batch, "a Transformer-XL")
+        documents = number_documents(batch)
         hidden, inputs = self._read(
             self.module.transformer,
             batch.tokens,
@@ -167,6 +162,12 @@ def read_window(
         if watched is not None:
             watched[index](states, weights[0][:, kept:].permute(2, 3, 0, 1))
     return transformer.dropout(states).transpose(0, 1), torch.stack(inputs).permute(2, 0, 1, 3)
+
+
+def number_documents(batch: Batch) -> Tensor:
+    """Int64 [B, T]: 0 in the document that a row's state is of, then 1, 2, ..."""
+    begins = torch.zeros_like(batch.tokens) if batch.begins is None else batch.begins
+    return begins.cumsum(1)
 
 
 def hide(documents: Tensor, held: Tensor, memory: int) -> Tensor:

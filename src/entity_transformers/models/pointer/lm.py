@@ -217,13 +217,13 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Pointe
     config = GPT2PointerConfig(**sizes, **values)
     plain = GPT2PointerConfig(**sizes, entity_output="none")
     return GPT2Pointer(
-        make_pointer(
+        make_model(
             GPT2PointerForCausalLM, config, entry, seed, "gpt2", lambda: GPT2LMHeadModel(plain)
         )
     )
 
 
-def make_pointer(
+def make_model(
     of: Any, config: Any, entry: ModelEntry, seed: int, also: str, under: Callable[[], Any]
 ) -> Any:
     """As `folders.make`, with the pointer's rate that the weights were learnt with; with

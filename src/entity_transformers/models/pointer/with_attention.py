@@ -20,7 +20,7 @@ from entity_transformers.models.folders import read_folder
 from entity_transformers.models.gpt2 import inputs, shape
 from entity_transformers.models.gpt2e import lm as gpt2e
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer, make_pointer
+from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer, make_model
 from entity_transformers.models.pointer.memory import Known, PointerMemory
 from entity_transformers.models.pointer.model import (
     GPT2EPointerConfig,
@@ -102,7 +102,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2EPoint
     values = {name: getattr(entry.lm, name) for name in names}
     config = GPT2EPointerConfig(**shape(entry.lm, vocabulary, end), **values)
     return GPT2EPointer(
-        make_pointer(
+        make_model(
             GPT2EPointerForCausalLM,
             config,
             entry,
