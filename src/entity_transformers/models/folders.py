@@ -32,6 +32,26 @@ class Pretrained(LanguageModel):
         (enable or self.module.gradient_checkpointing_enable)()
 
 
+class ReadByLayer(Pretrained):
+    """One whose layers ``_read`` calls one by one; it shows or recomputes what it is told to."""
+
+    _read: Callable[..., Any]
+    shown = recompute = False
+
+    def show_attention(self) -> None:
+        self.shown = True
+
+    @property
+    def heads(self) -> int:
+        return self.module.config.n_head
+
+    def compile(self, mode: str) -> None:
+        self._read = torch.compile(self._read, mode=mode)
+
+    def checkpoint_activations(self) -> None:
+        self.recompute = True
+
+
 def make(
     of: Any,
     config: Any,

@@ -8,7 +8,7 @@ Dimensions: B rows side by side, T tokens, W width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch
-from entity_transformers.models.folders import Pretrained, make, read_folder
+from entity_transformers.models.folders import ReadByLayer, make, read_folder
 
 
-class GPT1(Pretrained):
+class GPT1(ReadByLayer):
     """An OpenAIGPTLMHeadModel as the steps see it."""
 
     kind = KINDS["gpt1"]
@@ -30,8 +30,7 @@ class GPT1(Pretrained):
     def __init__(self, module: Any) -> None:
         self.module = module
         self.width, self.context = module.config.n_embd, module.config.n_positions
-        self.shown = self.recompute = False
-        self._read: Callable[..., Tensor] = read_window
+        self._read = read_window
         for block in module.transformer.h:
             # the same function as transformers' here, in one kernel
             block.mlp.act = nn.GELU("tanh")
@@ -49,19 +48,6 @@ class GPT1(Pretrained):
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
-
-    def show_attention(self) -> None:
-        self.shown = True
-
-    @property
-    def heads(self) -> int:
-        return self.module.config.n_head
-
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(read_window, mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
 
 
 def read_window(

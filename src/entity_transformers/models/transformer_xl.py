@@ -9,7 +9,7 @@ Dimensions: B rows side by side, T tokens, M tokens of memory, L layers, H heads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import TransformerXLParams
 from entity_transformers.models.base import Batch, refuse_context
-from entity_transformers.models.folders import Pretrained, make, read_folder
+from entity_transformers.models.folders import ReadByLayer, make, read_folder
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Weights(nn.Module):
         return output, weights
 
 
-class TransformerXL(Pretrained):
+class TransformerXL(ReadByLayer):
     """An XLNetLMHeadModel that reads from left to right, as the steps see it."""
 
     kind = KINDS["transformer-xl"]
@@ -87,8 +87,7 @@ class TransformerXL(Pretrained):
         set_unused_aside(module, permuted=module.config.attn_type == "bi")
         self.memory_tokens = module.config.mem_len
         self.watched = [Weights() for _ in module.transformer.layer]
-        self.shown = self.recompute = False
-        self._read: Callable[..., tuple[Tensor, Tensor]] = read_window
+        self._read = read_window
 
     def start(self, rows: int, entities: int = 0) -> SegmentMemory:
         layers, device = self.module.config.n_layer, self.device
@@ -117,19 +116,6 @@ class TransformerXL(Pretrained):
         memory.
         """
         return {"self": self.watched}
-
-    def show_attention(self) -> None:
-        self.shown = True
-
-    @property
-    def heads(self) -> int:
-        return self.module.config.n_head
-
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(read_window, mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
 
 
 def read_window(

@@ -85,9 +85,6 @@ class XLNet(TransformerXL):
         hidden, state = self._encode(longer, state, own, Queries(None, seen), read=window)
         return hidden[:, 1:], state
 
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(read_streams, mode=mode)
-
     def encoder(self, layers: bool = False) -> XLNet:
         """Its vectors are of tokens that see all of their window."""
         made = copy(self)
