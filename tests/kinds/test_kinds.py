@@ -1,4 +1,4 @@
-"""Entries of models: what each key gives; a wrong one is named with place, value and expectation."""
+"""Entries of models: what each key gives; a wrong one is named with place, value, expectation."""
 
 from __future__ import annotations
 
@@ -196,7 +196,5 @@ print({{"torch", "transformers", "numpy", "entity_transformers.models"}} & sys.m
 
 
 def test_reading_params_and_entries_imports_neither_torch_nor_numpy() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr
