@@ -1,6 +1,4 @@
-"""Entries of models: what each key of params.yaml gives, and that a wrong one is named with its
-place, its value and what is expected.
-"""
+"""Entries of models: what each key gives; a wrong one is named with place, value, expectation."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ def test_a_kind_is_a_value_that_can_what_it_says(name: str) -> None:
     assert entry.can(kind.can)
     assert not entry.can({*kind.can, "nothing else"})
     with pytest.raises(AttributeError):
-        entry.role = "control"  # type: ignore[misc]
+        entry.role = "control"
     with pytest.raises(ValueError, match="frozen"):
         entry.lm.width = 9
 
@@ -198,6 +196,5 @@ print({{"torch", "transformers", "numpy", "entity_transformers.models"}} & sys.m
 
 
 def test_reading_params_and_entries_imports_neither_torch_nor_numpy() -> None:
-    command = [sys.executable, "-c", LIGHT]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr

@@ -210,9 +210,10 @@ def test_a_kind_with_a_trainer_of_its_own_depends_on_that_and_on_the_words() -> 
     assert words in stages["lm@word2vec-1"]["deps"]
     assert words not in stages["lm@gpt2-1"]["deps"]
     assert not [name for name in stages if name.endswith("word2vec-1") and "perplexity" in name]
-    modules = ["kinds.word2vec", "models.static.word2vec"]
+    own = KINDS["word2vec"].params
     for step in ("lm", "embeddings"):
-        assert find_code(f"{step}.word2vec") == digest_modules([*modules, f"cli.static.{step}"])
+        modules = ["models.static.word2vec", f"cli.static.{step}"]
+        assert find_code(f"{step}.word2vec") == digest_modules(modules, params=own)
         assert not reach([f"cli.static.{step}"]) & {f"cli.{step}", "train.loop"}
     assert find_code("ner") == digest_modules(["cli.ner"])
 

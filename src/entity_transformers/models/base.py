@@ -65,6 +65,14 @@ class Batch:
         return places < self.lengths[:, None]
 
 
+def refuse_context(batch: Batch, who: str) -> None:
+    """ValueError for a window with tokens that an earlier one had."""
+    if batch.new:
+        raise ValueError(
+            f"the first {batch.new} tokens of the window were read before: {who} reads each once"
+        )
+
+
 class State(Protocol):
     """What a model hands on from one window to the next: a value, never changed in place.
 
@@ -133,11 +141,11 @@ class LanguageModel(ABC):
     `draw` and `sum_losses` say.
     """
 
-    @abstractmethod
     def start(self, rows: int, entities: int = 0) -> Any:
         """The state of ``rows`` documents, of at most ``entities`` entities each, before any
         token.
         """
+        return Nothing()
 
     @abstractmethod
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:

@@ -22,26 +22,22 @@ from transformers import BertConfig, BertForMaskedLM
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import BertParams
-from entity_transformers.models.base import CHUNK, IGNORED, Batch, LanguageModel, Nothing
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.base import CHUNK, IGNORED, Batch
+from entity_transformers.models.folders import Pretrained, make, read_folder
 from entity_transformers.models.masked import choose, corrupt, pick, see
 
 
-class BERT(LanguageModel):
+class BERT(Pretrained):
     """A BertForMaskedLM as the steps see it."""
 
     kind = KINDS["bert"]
     objective = "masked"
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.width = module.config.hidden_size
         self.context = module.config.max_position_embeddings
         self.mask: int = module.config.mask_token_id
-
-    def start(self, rows: int, entities: int = 0) -> Nothing:
-        return Nothing()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read(batch), state
@@ -99,15 +95,8 @@ class BERT(LanguageModel):
     def guess(self, hidden: Tensor) -> Tensor:
         return self.module.cls.predictions(hidden).argmax(-1)
 
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
-
     def compile(self, mode: str) -> None:
         self.module.bert.compile(mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        enable = getattr(self.module, "activation_checkpointing_enable", None)
-        (enable or self.module.gradient_checkpointing_enable)()
 
 
 def shape(lm: BertParams, vocabulary: int, end: int) -> Mapping[str, Any]:
@@ -133,7 +122,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> BERT:
     shape raise ValueError.
     """
     config = BertConfig(**shape(entry.lm, vocabulary, end))
-    return BERT(make(config, BertForMaskedLM, seed, entry.lm.initial_weights))
+    return BERT(make(BertForMaskedLM, config, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> BERT:

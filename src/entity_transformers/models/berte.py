@@ -15,7 +15,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch
 from entity_transformers.models.bert import BERT, shape
-from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.folders import make, read_folder
 from entity_transformers.models.gpt2e.adapter import add_entity_attention
 from entity_transformers.models.gpt2e.memory import EntityMemory
 
@@ -66,10 +66,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> BERTE:
     """
     switches = {name: getattr(entry.lm, name) for name in SWITCHES}
     config = BertConfig(**shape(entry.lm, vocabulary, end), **switches)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return BERTE(start_from(Path(entry.lm.initial_weights), config, BertEForMaskedLM))
-    return BERTE(BertEForMaskedLM(config))
+    return BERTE(make(BertEForMaskedLM, config, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> BERTE:

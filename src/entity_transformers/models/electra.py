@@ -29,9 +29,9 @@ from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import ElectraParams
-from entity_transformers.models.base import IGNORED, Batch, LanguageModel, Nothing
+from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.bert import shape
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.folders import Pretrained, make, read_folder
 from entity_transformers.models.masked import choose, pick, see
 
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm")
@@ -70,21 +70,17 @@ def shrink(config: ElectraConfig) -> ElectraConfig:
     return small
 
 
-class ELECTRA(LanguageModel):
+class ELECTRA(Pretrained):
     """An `ElectraPair` as the steps see it."""
 
     kind = KINDS["electra"]
     objective = "replaced"
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.width = module.config.hidden_size
         self.context = module.config.max_position_embeddings
         self.mask: int = module.config.mask_token_id
-
-    def start(self, rows: int, entities: int = 0) -> Nothing:
-        return Nothing()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return read(self.module.electra, batch), state
@@ -131,7 +127,7 @@ class ELECTRA(LanguageModel):
 
     def save(self, folder: Path) -> None:
         """As the discriminator, beside whose weights those of the generator lie."""
-        save_folder(self.module, folder)
+        super().save(folder)
         config = read_json(folder / "config.json")
         write_json(
             folder / "config.json", config | {"architectures": [ElectraForPreTraining.__name__]}
@@ -140,10 +136,6 @@ class ELECTRA(LanguageModel):
     def compile(self, mode: str) -> None:
         for module in (self.module.electra, self.module.generator["electra"]):
             module.compile(mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        enable = getattr(self.module, "activation_checkpointing_enable", None)
-        (enable or self.module.gradient_checkpointing_enable)()
 
 
 def read(encoder: Any, batch: Batch) -> Tensor:
@@ -169,10 +161,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> ELECTRA:
     """
     width = {"embedding_size": entry.lm.width}
     config = ElectraConfig(**shape(entry.lm, vocabulary, end), **width)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return ELECTRA(start_from(Path(entry.lm.initial_weights), config, ElectraPair))
-    return ELECTRA(ElectraPair(config))
+    return ELECTRA(make(ElectraPair, config, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> ELECTRA:

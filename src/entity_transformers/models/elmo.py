@@ -14,20 +14,22 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from entity_transformers.artifacts import read_json, write_json, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import IGNORED, Batch, LanguageModel, opened
-from entity_transformers.models.lstm import RecurrentState
+from entity_transformers.models.base import IGNORED, Batch, opened
+from entity_transformers.models.lstm import (
+    Recurrent,
+    RecurrentState,
+    read_network,
+    save_network,
+    split_window,
+)
 
 
 @dataclass(frozen=True)
@@ -112,16 +114,14 @@ class Network(nn.Module):
         return self.projection(self.dropout(outputs))
 
 
-class ELMo(LanguageModel):
+class ELMo(Recurrent):
     """A `Network` as the steps see it."""
 
     kind = KINDS["elmo"]
-    context = None
     module: Network
 
     def __init__(self, module: Network) -> None:
         self.module, self.width = module, module.embeddings.embedding_dim
-        self.recompute = False
         self.given: tuple[int, ...] = ()
 
     def start(self, rows: int, entities: int = 0) -> RecurrentState:
@@ -134,11 +134,6 @@ class ELMo(LanguageModel):
         """Hidden states [B, T, W] of the forward half, and the state that it leaves; of an
         `encoder` its vectors.
         """
-        if batch.new:
-            raise ValueError(
-                f"the first {batch.new} tokens of the window were read before: an LSTM reads each"
-                " once"
-            )
         network, order = self.module, mirror(batch)
         embedded = network.embeddings(batch.tokens)
         ahead, state = self._read(network.forward_half, embedded, batch, state)
@@ -168,16 +163,12 @@ class ELMo(LanguageModel):
         self, half: Half, embedded: Tensor, batch: Batch, state: RecurrentState
     ) -> tuple[list[Tensor], RecurrentState]:
         """Each layer's outputs [B, T, W], with zeros as the state where a document begins."""
-        begins, parts = batch.begins, []
-        cuts = [] if begins is None else begins.any(0).nonzero().flatten().tolist()
-        for start, end in pairwise([*sorted({0, *cuts}), embedded.shape[1]]):
-            if begins is not None:
-                state = state.reset(begins[:, start])
+        parts = []
+        for start, end in split_window(batch):
+            if batch.begins is not None:
+                state = state.reset(batch.begins[:, start])
             inputs = embedded[:, start:end], state.hidden, state.cell
-            recompute = self.recompute and self.module.training
-            outputs, h, c = (
-                checkpoint(half, *inputs, use_reentrant=False) if recompute else half(*inputs)
-            )
+            outputs, h, c = self.read_part(half, *inputs)
             state = RecurrentState(h, c)
             parts.append(outputs)
         return [torch.cat(layer, dim=1) for layer in zip(*parts, strict=True)], state
@@ -208,13 +199,6 @@ class ELMo(LanguageModel):
         for half in (self.module.forward_half, self.module.backward_half):
             half.compile(mode=mode)
 
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.module.embeddings.weight
-
     def save(self, folder: Path) -> None:
         network = self.module
         shape = {
@@ -226,9 +210,7 @@ class ELMo(LanguageModel):
             "hidden": network.hidden,
             "residual": network.residual,
         }
-        write_json(folder / "config.json", shape)
-        tensors = network.state_dict()
-        write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
+        save_network(folder, shape, network.state_dict())
 
 
 def mirror(batch: Batch) -> Tensor:
@@ -272,8 +254,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int, of: type[ELMo
     if lm.initial_weights is not None:
         folder = Path(lm.initial_weights)
         with opened(folder):
-            shape = _read_shape(folder, of)
-            tensors = load_file(folder / "model.safetensors")
+            shape, tensors = read_network(folder, of.kind.name, *of.kind.also)
         problem = f"{folder}: not an {KINDS['elmo'].label} checkpoint of this shape: "
         if shape["residual"] != lm.residual:
             raise ValueError(f"{problem}residual {shape['residual']} there, {lm.residual} here")
@@ -287,19 +268,8 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int, of: type[ELMo
 def load(folder: Path, of: type[ELMo] = ELMo) -> ELMo:
     """A saved model in float32, of class ``of``; none saved there: FileNotFoundError."""
     with opened(folder):
-        shape = _read_shape(folder, of)
+        shape, tensors = read_network(folder, of.kind.name, *of.kind.also)
         del shape["model_type"]
         network = Network(**shape)
-        network.load_state_dict(load_file(folder / "model.safetensors"))
+        network.load_state_dict(tensors)
     return of(network)
-
-
-def _read_shape(folder: Path, of: type[ELMo]) -> dict[str, Any]:
-    """What config.json says of a saved model of a type that ``of`` can start from."""
-    shape, known = read_json(folder / "config.json"), sorted({of.kind.name, *of.kind.also})
-    if shape.get("model_type") not in known:
-        raise ValueError(
-            f"{folder}: a model of type {shape.get('model_type')!r}, expected"
-            f" {' or '.join(map(repr, known))}: name another folder"
-        )
-    return shape

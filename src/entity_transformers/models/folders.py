@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,67 @@ import torch
 from transformers.utils import logging
 
 from entity_transformers.artifacts import named_errors, read_json
-from entity_transformers.models.base import opened
+from entity_transformers.models.base import LanguageModel, opened
 
 TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 
 logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
+
+
+class Pretrained(LanguageModel):
+    """A `LanguageModel` whose module is transformers' own."""
+
+    module: Any
+
+    def save(self, folder: Path) -> None:
+        save_folder(self.module, folder)
+
+    def checkpoint_activations(self) -> None:
+        # transformers 5.23 has renamed it
+        enable = getattr(self.module, "activation_checkpointing_enable", None)
+        (enable or self.module.gradient_checkpointing_enable)()
+
+
+class ReadByLayer(Pretrained):
+    """One whose layers ``_read`` calls one by one; it shows or recomputes what it is told to."""
+
+    _read: Callable[..., Any]
+    shown = recompute = False
+
+    def show_attention(self) -> None:
+        self.shown = True
+
+    @property
+    def heads(self) -> int:
+        return self.module.config.n_head
+
+    def compile(self, mode: str) -> None:
+        self._read = torch.compile(self._read, mode=mode)
+
+    def checkpoint_activations(self) -> None:
+        self.recompute = True
+
+
+def make(
+    of: Any,
+    config: Any,
+    seed: int,
+    weights: str | None,
+    also: str = "",
+    new: str = "",
+    under: Callable[[], Any] | None = None,
+) -> Any:
+    """A model of class ``of`` and of ``config`` with random weights from ``seed``, but those that
+    it shares with ``under()``; or with the ``weights`` of a folder, as `start_from` takes them.
+    """
+    torch.manual_seed(seed)
+    if weights is not None:
+        return start_from(Path(weights), config, of, also, new)
+    shared = {} if under is None else under().state_dict()
+    model = of(config)
+    if shared:
+        model.load_state_dict(shared, strict=False)
+    return model
 
 
 def save_folder(module: Any, folder: Path) -> None:
@@ -32,7 +89,7 @@ def read_folder(folder: Path, of: Any) -> Any:
     safetensors ValueError.
     """
     with opened(folder):
-        _check_type(folder, [of.config_class.model_type])
+        check_type(folder, [of.config_class.model_type])
         return of.from_pretrained(folder, dtype=torch.float32, **TRUSTED)
 
 
@@ -44,7 +101,7 @@ def start_from(folder: Path, config: Any, of: Any, also: str = "", new: str = ""
     Nothing saved there raises FileNotFoundError, a model of another type or shape ValueError.
     """
     with opened(folder):
-        _check_type(folder, [config.model_type, *filter(None, [also])])
+        check_type(folder, [config.model_type, *filter(None, [also])])
         longer = _find_longer(folder, config)
         model, info = of.from_pretrained(
             folder,
@@ -89,7 +146,8 @@ def _shorten(model: Any, short: Any) -> Any:
     return short.eval()  # as transformers gives one
 
 
-def _check_type(folder: Path, expected: list[str]) -> None:
+def check_type(folder: Path, expected: list[str]) -> None:
+    """ValueError for a saved model of another type than those ``expected``."""
     found = read_json(folder / "config.json").get("model_type")
     if found not in expected:
         raise ValueError(

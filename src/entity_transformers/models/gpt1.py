@@ -8,7 +8,7 @@ Dimensions: B rows side by side, T tokens, W width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +18,22 @@ from torch.utils.checkpoint import checkpoint
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import Batch, LanguageModel, Nothing
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.base import Batch
+from entity_transformers.models.folders import ReadByLayer, make, read_folder
 
 
-class GPT1(LanguageModel):
+class GPT1(ReadByLayer):
     """An OpenAIGPTLMHeadModel as the steps see it."""
 
     kind = KINDS["gpt1"]
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.width, self.context = module.config.n_embd, module.config.n_positions
-        self.shown = self.recompute = False
-        self._read: Callable[..., Tensor] = read_window
+        self._read = read_window
         for block in module.transformer.h:
             # the same function as transformers' here, in one kernel
             block.mlp.act = nn.GELU("tanh")
-
-    def start(self, rows: int, entities: int = 0) -> Nothing:
-        return Nothing()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         recompute = self.recompute and self.module.training
@@ -51,24 +46,8 @@ class GPT1(LanguageModel):
     def output_weight(self) -> Tensor:
         return self.module.lm_head.weight
 
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
-
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
-
-    def show_attention(self) -> None:
-        self.shown = True
-
-    @property
-    def heads(self) -> int:
-        return self.module.config.n_head
-
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(read_window, mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
 
 
 def read_window(
@@ -127,10 +106,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT1:
     another shape raise ValueError.
     """
     config = build_config(entry, vocabulary, end)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return GPT1(start_from(Path(entry.lm.initial_weights), config, OpenAIGPTLMHeadModel))
-    return GPT1(OpenAIGPTLMHeadModel(config))
+    return GPT1(make(OpenAIGPTLMHeadModel, config, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> GPT1:

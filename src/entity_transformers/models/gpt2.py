@@ -6,28 +6,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.kinds import KINDS, LmParams, ModelEntry
 from entity_transformers.models import packed
-from entity_transformers.models.base import Batch, LanguageModel, Nothing
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.base import Batch
+from entity_transformers.models.folders import Pretrained, make, read_folder
 
 
-class GPT2(LanguageModel):
+class GPT2(Pretrained):
     """A GPT-2 of transformers."""
 
     kind = KINDS["gpt2"]
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.width, self.context = module.config.n_embd, module.config.n_positions
-
-    def start(self, rows: int, entities: int = 0) -> Any:
-        return Nothing()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.module.transformer(**inputs(batch)).last_hidden_state, state
@@ -38,9 +33,6 @@ class GPT2(LanguageModel):
 
     def guess(self, hidden: Tensor) -> Tensor:
         return self.module.get_output_embeddings()(hidden).argmax(-1)
-
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
@@ -57,11 +49,6 @@ class GPT2(LanguageModel):
 
     def attend_packed(self) -> None:
         self.module.set_attn_implementation(packed.NAME)
-
-    def checkpoint_activations(self) -> None:
-        # transformers 5.23 has renamed it
-        enable = getattr(self.module, "activation_checkpointing_enable", None)
-        (enable or self.module.gradient_checkpointing_enable)()
 
 
 def inputs(batch: Batch) -> dict[str, Any]:
@@ -97,10 +84,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2:
     width = entry.lm.width
     units = 4 * width + round(entry.extra / (2 * width + 1))
     config = GPT2Config(**shape(entry.lm, vocabulary, end), n_inner=units)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        return GPT2(start_from(Path(entry.lm.initial_weights), config, GPT2LMHeadModel))
-    return GPT2(GPT2LMHeadModel(config))
+    return GPT2(make(GPT2LMHeadModel, config, seed, entry.lm.initial_weights))
 
 
 def load(folder: Path) -> GPT2:

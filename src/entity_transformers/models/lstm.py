@@ -11,7 +11,7 @@ Dimensions: B rows side by side, T tokens, L layers, W width, S the largest widt
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,7 +33,8 @@ from entity_transformers.models.awd_lstm import (
     drop,
     penalise,
 )
-from entity_transformers.models.base import Batch, LanguageModel, opened
+from entity_transformers.models.base import Batch, LanguageModel, opened, refuse_context
+from entity_transformers.models.folders import check_type
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,42 @@ class Network(nn.Module):
         return self.projection(dropped), h.transpose(0, 1), c.transpose(0, 1), outputs, dropped
 
 
-class LSTM(LanguageModel):
+class Recurrent(LanguageModel):
+    """What recurrent models share: a module with ``embeddings``, which are the output matrix too,
+    and a state that carries everything.
+    """
+
+    context = None
+    module: Any
+    recompute = False
+
+    def read_part(self, network: Any, *inputs: Any) -> Any:
+        """What the network makes of the inputs, computed again in the backward pass if need be."""
+        if self.recompute and self.module.training:
+            return checkpoint(network, *inputs, use_reentrant=False)
+        return network(*inputs)
+
+    def checkpoint_activations(self) -> None:
+        self.recompute = True
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.module.embeddings.weight
+
+
+def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
+    """The columns of a window from each at which a document begins in some row to the next; tokens
+    that were read before raise ValueError.
+    """
+    refuse_context(batch, "an LSTM")
+    cuts = [] if batch.begins is None else batch.begins.any(0).nonzero().flatten().tolist()
+    return pairwise([*sorted({0, *cuts}), batch.tokens.shape[1]])
+
+
+class LSTM(Recurrent):
     """A `Network` as the steps see it."""
 
     kind = KINDS["lstm"]
-    context = None
     module: Network
 
     def __init__(
@@ -135,7 +167,6 @@ class LSTM(LanguageModel):
     ) -> None:
         self.module, self.width = module, module.embeddings.embedding_dim
         self.penalties = (activation_penalty, temporal_penalty)
-        self.recompute = False
 
     def start(self, rows: int, entities: int = 0) -> RecurrentState:
         shape = (rows, self.module.lstm.num_layers, max(self.module.sizes))
@@ -143,24 +174,14 @@ class LSTM(LanguageModel):
         return RecurrentState(zeros, zeros)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        if batch.new:
-            raise ValueError(
-                f"the first {batch.new} tokens of the window were read before: an LSTM reads each"
-                " once"
-            )
         parts: list[tuple[Tensor, ...]] = []
         masks = self._draw_masks(len(batch.tokens))
         penalised = self.module.training and any(self.penalties)
-        for start, end in pairwise([*self._cuts(batch), batch.tokens.shape[1]]):
+        for start, end in split_window(batch):
             if batch.begins is not None:
                 state = state.reset(batch.begins[:, start])
             inputs = batch.tokens[:, start:end], state.hidden, state.cell, masks
-            recompute = self.recompute and self.module.training
-            hidden, h, c, outputs, dropped = (
-                checkpoint(self.module, *inputs, use_reentrant=False)
-                if recompute
-                else self.module(*inputs)
-            )
+            hidden, h, c, outputs, dropped = self.read_part(self.module, *inputs)
             state = RecurrentState(h, c)
             parts.append((hidden, outputs, dropped) if penalised else (hidden,))
         hidden, *both = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
@@ -181,19 +202,6 @@ class LSTM(LanguageModel):
         vocabulary = network.embeddings.num_embeddings
         return draw_masks(network.rates, rows, vocabulary, network.sizes, self.device)
 
-    def _cuts(self, batch: Batch) -> list[int]:
-        """Columns at which a document begins in some row, and 0."""
-        if batch.begins is None:
-            return [0]
-        return sorted({0, *batch.begins.any(0).nonzero().flatten().tolist()})
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.module.embeddings.weight
-
     def save(self, folder: Path) -> None:
         network = self.module
         shape = {
@@ -205,11 +213,22 @@ class LSTM(LanguageModel):
             "hidden": network.hidden,
             **asdict(network.rates),
         }
-        write_json(folder / "config.json", shape)
         tensors = {
             stacked_name(name): tensor.contiguous() for name, tensor in network.state_dict().items()
         }
-        write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
+        save_network(folder, shape, tensors)
+
+
+def save_network(folder: Path, shape: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write config.json and model.safetensors."""
+    write_json(folder / "config.json", shape)
+    write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
+
+
+def read_network(folder: Path, *types: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What `save_network` wrote of a model of one of the types; another raises ValueError."""
+    check_type(folder, sorted(types))
+    return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
 
 
 def stacked_name(name: str) -> str:
@@ -236,8 +255,7 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LSTM:
     if lm.initial_weights is not None:
         folder = Path(lm.initial_weights)
         with opened(folder):
-            _read_shape(folder)
-            tensors = load_file(folder / "model.safetensors")
+            _, tensors = read_network(folder, "lstm")
         try:
             take_weights(network, tensors)
         except RuntimeError as error:
@@ -248,17 +266,9 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LSTM:
 def load(folder: Path) -> LSTM:
     """A saved LSTM in float32, without penalties; none saved there: FileNotFoundError."""
     with opened(folder):
-        shape = _read_shape(folder)
+        shape, tensors = read_network(folder, "lstm")  # one saved before it had rates lacks them
         rates = {field.name: shape[field.name] for field in fields(Rates) if field.name in shape}
         plain = {name: shape[name] for name in ("vocabulary", "width", "layers", "dropout")}
         network = Network(**plain, hidden=shape.get("hidden"), rates=Rates(**rates))
-        take_weights(network, load_file(folder / "model.safetensors"))
+        take_weights(network, tensors)
     return LSTM(network)
-
-
-def _read_shape(folder: Path) -> dict[str, Any]:
-    """What config.json says of a saved LSTM: one saved before it had rates lacks them."""
-    shape = read_json(folder / "config.json")
-    if shape.get("model_type") != "lstm":
-        raise ValueError(f"{folder}: a model of type {shape.get('model_type')!r}, expected 'lstm'")
-    return shape

@@ -9,7 +9,7 @@ Dimensions: B rows side by side, T tokens, M tokens of memory, L layers, H heads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from transformers import XLNetConfig, XLNetLMHeadModel
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import TransformerXLParams
-from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.folders import read_folder, save_folder, start_from
+from entity_transformers.models.base import Batch, refuse_context
+from entity_transformers.models.folders import ReadByLayer, make, read_folder
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,18 @@ class Weights(nn.Module):
         return output, weights
 
 
-class TransformerXL(LanguageModel):
+class TransformerXL(ReadByLayer):
     """An XLNetLMHeadModel that reads from left to right, as the steps see it."""
 
     kind = KINDS["transformer-xl"]
     context = None
-    module: Any
 
     def __init__(self, module: Any) -> None:
         self.module, self.width = module, module.config.d_model
         set_unused_aside(module, permuted=module.config.attn_type == "bi")
         self.memory_tokens = module.config.mem_len
         self.watched = [Weights() for _ in module.transformer.layer]
-        self.shown = self.recompute = False
-        self._read: Callable[..., tuple[Tensor, Tensor]] = read_window
+        self._read = read_window
 
     def start(self, rows: int, entities: int = 0) -> SegmentMemory:
         layers, device = self.module.config.n_layer, self.device
@@ -97,13 +95,8 @@ class TransformerXL(LanguageModel):
         return SegmentMemory(hidden, torch.zeros(rows, dtype=torch.int64, device=device))
 
     def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
-        if batch.new:
-            raise ValueError(
-                f"the first {batch.new} tokens of the window were read before: a Transformer-XL"
-                " reads each once"
-            )
-        begins = torch.zeros_like(batch.tokens) if batch.begins is None else batch.begins
-        documents = begins.cumsum(1)
+        refuse_context(batch, "a Transformer-XL")
+        documents = number_documents(batch)
         hidden, inputs = self._read(
             self.module.transformer,
             batch.tokens,
@@ -118,27 +111,11 @@ class TransformerXL(LanguageModel):
     def output_weight(self) -> Tensor:
         return self.module.lm_loss.weight
 
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
-
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         """Their weights are those of the window's own tokens; what is missing to 1 goes to the
         memory.
         """
         return {"self": self.watched}
-
-    def show_attention(self) -> None:
-        self.shown = True
-
-    @property
-    def heads(self) -> int:
-        return self.module.config.n_head
-
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(read_window, mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
 
 
 def read_window(
@@ -171,6 +148,12 @@ def read_window(
         if watched is not None:
             watched[index](states, weights[0][:, kept:].permute(2, 3, 0, 1))
     return transformer.dropout(states).transpose(0, 1), torch.stack(inputs).permute(2, 0, 1, 3)
+
+
+def number_documents(batch: Batch) -> Tensor:
+    """Int64 [B, T]: 0 in the document that a row's state is of, then 1, 2, ..."""
+    begins = torch.zeros_like(batch.tokens) if batch.begins is None else batch.begins
+    return begins.cumsum(1)
 
 
 def hide(documents: Tensor, held: Tensor, memory: int) -> Tensor:
@@ -249,12 +232,9 @@ def build_module(lm: TransformerXLParams, config: XLNetConfig, seed: int) -> Any
     """transformers' model with random weights from ``seed``, or those of ``initial_weights``;
     weights of another shape or ``attn_type`` raise ValueError.
     """
-    torch.manual_seed(seed)
-    if lm.initial_weights is None:
-        return XLNetLMHeadModel(config)
-    folder = Path(lm.initial_weights)
-    module = start_from(folder, config, XLNetLMHeadModel)
-    check_direction(folder, config.attn_type)
+    module = make(XLNetLMHeadModel, config, seed, lm.initial_weights)
+    if lm.initial_weights is not None:
+        check_direction(Path(lm.initial_weights), config.attn_type)
     return module
 
 

@@ -26,12 +26,13 @@ from transformers import XLNetConfig
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import XLNetParams
-from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.base import IGNORED, Batch, refuse_context
 from entity_transformers.models.transformer_xl import (
     SegmentMemory,
     TransformerXL,
     build_module,
     load_module,
+    number_documents,
     shape,
 )
 
@@ -64,11 +65,7 @@ class XLNet(TransformerXL):
         self.from_both_sides = False
 
     def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
-        if batch.new:
-            raise ValueError(
-                f"the first {batch.new} tokens of the window were read before: an XLNet reads each"
-                " once"
-            )
+        refuse_context(batch, "an XLNet")
         if self.from_both_sides:
             ranks = torch.full_like(batch.tokens, FIRST)
             return self._encode(batch, state, self._see(batch, state, ranks)[1], None)
@@ -87,9 +84,6 @@ class XLNet(TransformerXL):
         seen[:, 0] = seen[:, 1]  # nobody asks for the first, but its softmax wants something
         hidden, state = self._encode(longer, state, own, Queries(None, seen), read=window)
         return hidden[:, 1:], state
-
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(read_streams, mode=mode)
 
     def encoder(self, layers: bool = False) -> XLNet:
         """Its vectors are of tokens that see all of their window."""
@@ -217,12 +211,6 @@ def hide(seen: Tensor, like: Tensor) -> Tensor:
     ``like``.
     """
     return (~seen).to(like.dtype).permute(1, 2, 0)[..., None]
-
-
-def number_documents(batch: Batch) -> Tensor:
-    """Int64 [B, T]: 0 in the document that a row's state is of, then 1, 2, ..."""
-    begins = torch.zeros_like(batch.tokens) if batch.begins is None else batch.begins
-    return begins.cumsum(1)
 
 
 def choose_spans(

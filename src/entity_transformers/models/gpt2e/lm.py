@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.kinds import KINDS, LmParams, ModelEntry
 from entity_transformers.models.base import Batch
-from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.folders import make, read_folder
 from entity_transformers.models.gpt2 import GPT2, inputs, shape
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
@@ -72,18 +72,17 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2E:
     the same seed.
     """
     config = build_config(entry.lm, vocabulary, end)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        folder = Path(entry.lm.initial_weights)
-        return GPT2E(start_from(folder, config, GPT2EForCausalLM, also="gpt2", new="entity"))
-    baseline = GPT2LMHeadModel(_plain(entry.lm, vocabulary, end))
-    model = GPT2EForCausalLM(config)
-    model.load_state_dict(baseline.state_dict(), strict=False)
-    return GPT2E(model)
-
-
-def _plain(params: LmParams, vocabulary: int, end: int) -> GPT2Config:
-    return GPT2Config(**shape(params, vocabulary, end), n_inner=4 * params.width)
+    plain = GPT2Config(**shape(entry.lm, vocabulary, end), n_inner=4 * entry.lm.width)
+    module = make(
+        GPT2EForCausalLM,
+        config,
+        seed,
+        entry.lm.initial_weights,
+        also="gpt2",
+        new="entity",
+        under=lambda: GPT2LMHeadModel(plain),
+    )
+    return GPT2E(module)
 
 
 def load(folder: Path) -> GPT2E:

@@ -7,6 +7,7 @@ Dimensions: B rows of text, T tokens of a window, W width, F forms.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
-from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.folders import make, read_folder
 from entity_transformers.models.gpt2 import GPT2, shape
 from entity_transformers.models.pointer.loss import sum_mixture
 from entity_transformers.models.pointer.memory import PointerMemory
@@ -214,20 +215,24 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Pointe
     values = {name: getattr(entry.lm, name) for name in VALUES}
     sizes = {**shape(entry.lm, vocabulary, end), "n_inner": 4 * entry.lm.width}
     config = GPT2PointerConfig(**sizes, **values)
-    torch.manual_seed(seed)
-    if entry.lm.initial_weights is not None:
-        folder = Path(entry.lm.initial_weights)
-        begun = start_from(folder, config, GPT2PointerForCausalLM, also="gpt2", new="entity")
-        take_rate(begun.entity_pointer, read_json(folder / "config.json"))
-        return GPT2Pointer(choose_learners(begun, entry))
-    plain = GPT2LMHeadModel(GPT2PointerConfig(**sizes, entity_output="none"))
-    model = GPT2PointerForCausalLM(config)
-    model.load_state_dict(plain.state_dict(), strict=False)
-    return GPT2Pointer(model)
+    plain = GPT2PointerConfig(**sizes, entity_output="none")
+    return GPT2Pointer(
+        make_model(
+            GPT2PointerForCausalLM, config, entry, seed, "gpt2", lambda: GPT2LMHeadModel(plain)
+        )
+    )
 
 
-def choose_learners(module: Any, entry: ModelEntry) -> Any:
-    """The module, of which with ``pointer_alone`` the pointer's weights alone need a gradient."""
+def make_model(
+    of: Any, config: Any, entry: ModelEntry, seed: int, also: str, under: Callable[[], Any]
+) -> Any:
+    """As `folders.make`, with the pointer's rate that the weights were learnt with; with
+    ``pointer_alone`` the pointer's weights alone need a gradient.
+    """
+    weights = entry.lm.initial_weights
+    module = make(of, config, seed, weights, also=also, new="entity", under=under)
+    if weights is not None:
+        take_rate(module.entity_pointer, read_json(Path(weights) / "config.json"))
     if entry.lm.pointer_alone:
         for name, weights in module.named_parameters():
             weights.requires_grad_(name.startswith("entity_pointer"))

@@ -16,16 +16,15 @@ from torch import Tensor, nn
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.folders import read_folder, start_from
+from entity_transformers.models.folders import read_folder
 from entity_transformers.models.gpt2 import inputs, shape
 from entity_transformers.models.gpt2e import lm as gpt2e
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer, choose_learners
+from entity_transformers.models.pointer.lm import VALUES, GPT2Pointer, make_model
 from entity_transformers.models.pointer.memory import Known, PointerMemory
 from entity_transformers.models.pointer.model import (
     GPT2EPointerConfig,
     GPT2EPointerForCausalLM,
-    take_rate,
 )
 
 
@@ -102,24 +101,22 @@ def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2EPoint
     names = (*VALUES, "entity_input", *gpt2e.SWITCHES)
     values = {name: getattr(entry.lm, name) for name in names}
     config = GPT2EPointerConfig(**shape(entry.lm, vocabulary, end), **values)
-    if entry.lm.initial_weights is not None:
-        folder = Path(entry.lm.initial_weights)
-        torch.manual_seed(seed)
-        model = start_from(
-            folder, config, GPT2EPointerForCausalLM, also=_find_type(folder), new="entity"
+    return GPT2EPointer(
+        make_model(
+            GPT2EPointerForCausalLM,
+            config,
+            entry,
+            seed,
+            _find_type(entry.lm.initial_weights),
+            lambda: gpt2e.build(entry, vocabulary, end, seed).module,
         )
-        take_rate(model.entity_pointer, read_json(folder / "config.json"))
-        return GPT2EPointer(choose_learners(model, entry))
-    plain = gpt2e.build(entry, vocabulary, end, seed)
-    model = GPT2EPointerForCausalLM(config)
-    model.load_state_dict(plain.module.state_dict(), strict=False)
-    return GPT2EPointer(model)
+    )
 
 
-def _find_type(folder: Path) -> str:
+def _find_type(folder: str | None) -> str:
     """The type of the saved model, if this kind can start from it."""
-    path = folder / "config.json"
-    found = read_json(path).get("model_type") if path.is_file() else None
+    path = Path(folder) / "config.json" if folder else None
+    found = read_json(path).get("model_type") if path and path.is_file() else None
     return found if found in KINDS["gpt2e-pointer"].also else "gpt2e"
 
 
