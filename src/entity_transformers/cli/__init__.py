@@ -66,9 +66,7 @@ TOOLS = {
     "annotate": Command(
         "resolve", "find coreference chains in a text, and write it for a study", group=_CORPORA
     ),
-    "fetch-tasks": Command(
-        "examples", "download the files of tasks for transfer", group=_CORPORA
-    ),
+    "fetch-tasks": Command("examples", "download the files of tasks for transfer", group=_CORPORA),
     "inspect-overlap": Command(
         "corpus",
         "compare a training text with evaluation sets; fail where it holds their text",

@@ -1,4 +1,4 @@
-"""Step examples (beyond the paper): the examples of the tasks that step transfer reads, as GPT-1's paper
+"""Step examples (beyond the paper): examples of the tasks that step transfer reads, as GPT-1's paper
 has them.
 """
 
