@@ -60,6 +60,7 @@ def test_every_file_that_is_named_is_there(document: str) -> None:
 def test_every_function_and_class_that_is_named_is_there(document: str) -> None:
     text = CODE + "".join(path.read_text() for path in (ROOT / "studies").glob("*/study.yaml"))
     text += (ROOT / "params.yaml").read_text()
+    text += "".join(path.stem + "\n" for path in (ROOT / "src").rglob("*.yaml"))
     named = [name for name in quoted(document) if re.fullmatch(r"[A-Za-z]\w*_\w+", name)]
     corpora = r"GUM_\w+|[A-Z_]+"  # documents of a corpus, variables of the environment
     missing = [name for name in named if not re.search(rf"\b{name}\b", text)]

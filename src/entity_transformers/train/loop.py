@@ -58,7 +58,8 @@ class Training:
     per token on held-out text, with the labels that it is given or without; it is called in
     evaluation mode, by the main process alone: its number then does not depend on how many there
     are, and it is rare. ``store`` must be a folder that all processes see, saved to each
-    ``checkpoint_every`` steps, and after the last one. ``max_minutes``: save and stop after so many. ``started`` is when this life of the run began (time.monotonic).
+    ``checkpoint_every`` steps, and after the last one. ``max_minutes``: save and stop after so
+    many. ``started`` is when this life of the run began (time.monotonic).
     """
 
     model: LanguageModel

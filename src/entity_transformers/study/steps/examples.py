@@ -1,5 +1,5 @@
-"""Step examples (beyond the paper): examples of the tasks that step transfer reads, as GPT-1's paper
-has them.
+"""Step examples (beyond the paper): the examples that step transfer reads, of tasks as GPT-1 has
+them.
 """
 
 from __future__ import annotations
