@@ -38,6 +38,9 @@ class Spilled:
     def shape(self) -> torch.Size:
         return self._rows.shape
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def put(self, numbers: Tensor | np.ndarray, *place: int) -> None:
         """Write the numbers, one behind the other, from that place on: an index of the first
         dimension, or of more.
