@@ -27,7 +27,7 @@ from entity_transformers.report.headline import write_headline
 from entity_transformers.report.page import render
 from entity_transformers.report.records import Documents, Spans
 from entity_transformers.report.results import Results, Run
-from entity_transformers.report.tables import build_all, say_missing
+from entity_transformers.report.tables import build_all
 from entity_transformers.report.verdict import ABSENT, FAILS, HOLDS, OPEN, judge, judge_entities
 
 Study = Callable[..., Any]

@@ -50,7 +50,7 @@ def test_the_committed_tables_are_made_again_byte_for_byte(committed: Path) -> N
     assert not (tables / "planted.csv").exists()
 
 
-NOT_RUN = "Not part of this study: What the memory can carry (step recall); Anomalies"
+NOT_RUN = "Not part of this study: What the memory can carry (step recall)."
 
 
 @pytest.mark.parametrize(

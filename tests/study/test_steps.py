@@ -70,7 +70,9 @@ def test_every_data_file_of_the_package_is_named_by_a_step() -> None:
     others = {
         path
         for path in PACKAGE.rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc", ".yaml") and path.name != "py.typed"
+        if path.is_file()
+        and path.suffix not in (".py", ".pyc", ".yaml")
+        and path.name != "py.typed"
     }
     assert others == named
 

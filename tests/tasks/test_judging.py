@@ -26,7 +26,9 @@ TEXT = (
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return learn_tokenizer([Document("a", 0, "train", "", tuple(TEXT.split()), (0,))], 330, "natural")
+    return learn_tokenizer(
+        [Document("a", 0, "train", "", tuple(TEXT.split()), (0,))], 330, "natural"
+    )
 
 
 def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list[tuple[int, int]]]:
@@ -111,7 +113,11 @@ def test_sentences_of_winobias_are_paired_with_their_other_version(
     """On its test split, decided by a coin: counts by the sentences' numbers; hardly any sentence
     lacks its other version.
     """
-    examples = [example for example in find_task("winobias").read(shared_data / "winobias", Ledger()) if example.split == "test"]
+    examples = [
+        example
+        for example in find_task("winobias").read(shared_data / "winobias", Ledger())
+        if example.split == "test"
+    ]
     chosen = np.random.default_rng(0).integers(0, 2, len(examples))
     decisions = Decisions(examples, chosen)
     right = dict(zip((e.name for e in examples), decisions.right.tolist(), strict=True))

@@ -174,19 +174,6 @@ def test_a_signal_saves_and_stops(tmp_path: Path) -> None:
     assert make_training(tmp_path).progress.step == 3
 
 
-def test_a_trial_writes_nothing_after_its_last_step(tmp_path: Path) -> None:
-    def saved(name: str) -> list[str]:
-        return sorted(path.name for path in (tmp_path / name / "checkpoints").glob("step-*"))
-
-    for name, save_last in (("kept", True), ("trial", False)):
-        training = make_training(tmp_path / name, steps=7)
-        training.save_last = save_last
-        training.run()
-        assert training.progress.step == 7
-    assert saved("kept") == ["step-000000005", "step-000000007"]
-    assert saved("trial") == ["step-000000005"]
-
-
 def test_a_signal_from_before_the_first_step_counts(tmp_path: Path) -> None:
     with caught_signals() as caught:
         os.kill(os.getpid(), signal.SIGTERM)

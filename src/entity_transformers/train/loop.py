@@ -58,8 +58,8 @@ class Training:
     per token on held-out text, with the labels that it is given or without; it is called in
     evaluation mode, by the main process alone: its number then does not depend on how many there
     are, and it is rare. ``store`` must be a folder that all processes see, saved to each
-    ``checkpoint_every`` steps, and after the last one with ``save_last``. ``max_minutes``: save and
-    stop after so many. ``started`` is when this life of the run began (time.monotonic).
+    ``checkpoint_every`` steps, and after the last one. ``max_minutes``: save and stop after so
+    many. ``started`` is when this life of the run began (time.monotonic).
     """
 
     model: LanguageModel
@@ -72,7 +72,6 @@ class Training:
     write_row: Callable[[int, CurveRow], None]
     log: Callable[[str], None] = lambda line: None
     max_minutes: float | None = None
-    save_last: bool = True
     world: World = field(default_factory=World)
     started: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=Progress)
@@ -117,8 +116,7 @@ class Training:
                     self.train_step()
                     self._after_step()
                     self._stop_if_asked(caught)
-            if self.save_last:
-                self._save()
+            self._save()
         except RuntimeError as error:
             if self.world.size > 1 and is_lost_process(error):
                 raise TrainingError(
