@@ -45,7 +45,7 @@ MODULES = {
     "tasks.ner.crf": "The tagger's CRF",
     "tasks.cache": "The continuous cache",
     "tasks.memory.pointer": "The pointer that copies from a memory",
-    "tasks.decisions.decider": "Entity decisions",
+    "tasks.decisions.entity_nlm": "Entity decisions",
     "report.bootstrap": "Intervals",
     "corpus.document": "Documents",
     "models.base": "What a step sees of a model",
