@@ -1,8 +1,9 @@
 """The command line: one thin subcommand per rule, in the order of the paper's method, and tools.
 Results are read and written in this package alone.
 
-A step's commands are its rules; each is a function of the module named like the step, imported when
-it is asked for, so that ``--help`` costs no torch. Its flags come from its signature (flags.py).
+A step's commands are its rules; each is a function of the module where the step starts, imported
+when it is asked for, so that ``--help`` costs no torch. Its flags come from its signature
+(flags.py).
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ TOOLS = {
 }
 COMMANDS = {
     rule.replace("_", "-"): Command(
-        step.name,
+        step.start[0].removeprefix("cli."),
         about,
         ("run", *sorted(step.sections)),
         "the study, step by step, with the paper's sections",

@@ -1,4 +1,4 @@
-"""Opens the files of score-decisions; `read_splits` those of score-setlm too."""
+"""Opens the files of score-decisions and score-setlm."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from entity_transformers.tasks.decisions.prediction import (
     judge_baseline,
     judge_decider,
 )
+from entity_transformers.tasks.decisions.set_lm import SetLM, score_alone, score_told, tell_sets
 from entity_transformers.tasks.decisions.story import tell_story
 from entity_transformers.tasks.memory.training import cut_documents
 
@@ -35,7 +36,7 @@ MOST = 500_000
 Learn = Callable[..., tuple[Any, float]]
 
 
-def read_splits(
+def _read_splits(
     name: str,
     params: Params,
     corpus: Path,
@@ -88,7 +89,7 @@ def score_decisions(
     """
     section = params.decisions
     tell = partial(tell_story, longest=section.longest)
-    trained, (choose, texts), learn_one, found = read_splits(
+    trained, (choose, texts), learn_one, found = _read_splits(
         "decisions", params, corpus, lm, model, seed, tell
     )
 
@@ -113,3 +114,25 @@ def score_decisions(
         name: judge_baseline(name, choose, texts) for name in BASELINES
     }
     write_json(output / "decisions.json", found)
+
+
+def score_setlm(
+    params: Params, corpus: Path, lm: Path, model: str, seed: int, output: Path
+) -> None:
+    """SetLM beside a trained model, learnt on train and chosen on setlm.choose: nats of each
+    document of setlm.report by the model alone, with a learnt vector, told the decisions (words and
+    decisions), and when nobody tells them (alone); and how many tokens were decided how.
+    """
+    trained, (_, texts), learn_one, found = _read_splits(
+        "setlm", params, corpus, lm, model, seed, tell_sets
+    )
+    decider, found["learning_rates"]["setlm"] = learn_one(
+        lambda: SetLM(trained.width), SetLM.nats, "SetLM"
+    )
+    told = [score_told(trained, decider, text) for text in texts]
+    alone = [score_alone(trained, decider, text) for text in log_progress(texts, "documents")]
+    nats = {name: [one[name] for one in told] for name in ("words", "decisions")}
+    found["nats"] |= {"alone": [float(one.sum()) for one in alone], **nats}
+    names = ("named", "found", "right", "chosen")
+    found["decided"] = {name: sum(one[name] for one in told) for name in names}
+    write_json(output / "setlm.json", found)

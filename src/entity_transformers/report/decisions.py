@@ -244,7 +244,7 @@ def build_entities(results: Results) -> Table:
 
     def cells(model: ModelEntry, by: str) -> Iterator[Cell]:
         for among in ("any", "known"):
-            about = {"by": by, "among": among}
+            about: dict[str, Any] = {"by": by, "among": among}
             right = at(results, DECISIONS, "accuracy", **about)
             yield _cell(results, model, DECISIONS, "cross_entropy", **about)
             yield show(results.statistic(model, right), percent=True)

@@ -54,7 +54,7 @@ STEP = Step(
         *(f"mentions.{key}" for key in ("labels", "choose", "tokens", "report")),
         "perplexity.stride",
     ),
-    start=("cli.capacity",),
+    start=("cli.mentions",),
     rules={"score_capacity": "the loss by kind of token with room for few entities"},
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs=frozenset({"causal", "entities"}),

@@ -9,7 +9,7 @@ from entity_transformers.study.steps.base import MODEL, TOKENS, Shown, Step
 STEP = Step(
     name="setlm",
     params=("setlm",),
-    start=("cli.setlm",),
+    start=("cli.decisions",),
     rules={"score_setlm": "entity decisions token by token, without latent variables"},
     reads={"corpus": TOKENS, "lm": MODEL},
     needs=frozenset({"causal"}),

@@ -39,7 +39,7 @@ STEP = Step(
         "short_windows",
         *(f"mentions.{key}" for key in ("labels", "choose", "tokens", "report")),
     ),
-    start=("cli.short_windows",),
+    start=("cli.mentions",),
     rules={
         "score_short_windows": "the loss by kind of token and distance, in shorter windows too",
     },

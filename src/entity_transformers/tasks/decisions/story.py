@@ -100,8 +100,8 @@ def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str =
     rows, age, count = np.array(table, np.int64).reshape(-1, 3, len(latest)).swapaxes(0, 1)
     begins = np.flatnonzero(length)
     arrays = (entity, length, asked, begins, np.array(which, np.int64), rows, age, count, given)
-    tensors: list[Any] = [torch.tensor(one, device=device) for one in (*arrays, order)]
-    return Story(*tensors, sizes)
+    found: list[Any] = [torch.tensor(one, device=device) for one in (*arrays, order)]
+    return Story(*[*found, sizes])
 
 
 def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:
