@@ -12,7 +12,7 @@ from scipy import stats
 from tiny import lively_model, tiny_corpus, tiny_entry
 
 from entity_transformers.artifacts import write_json
-from entity_transformers.cli import decisions, setlm
+from entity_transformers.cli import decisions
 from entity_transformers.report import paper
 from entity_transformers.report.decisions import (
     build_decided,
@@ -194,7 +194,7 @@ def test_what_the_steps_compute_is_what_the_report_reads(
     model = tiny_entry("gpt2"), lively_model("gpt2")
     monkeypatch.setattr(decisions, "open_model", lambda *_: model)
     monkeypatch.setattr(decisions, "open_split", lambda *_: tiny_corpus(3))
-    for step, score in (("decisions", decisions.score_decisions), ("setlm", setlm.score_setlm)):
+    for step, score in (("decisions", decisions.score_decisions), ("setlm", decisions.score_setlm)):
         place = tmp_path / step / "gpt2" / "1"
         score(parse(values, "x"), tmp_path, tmp_path, "gpt2", 1, place)
     frame = collect(Tree(tmp_path, (("gpt2", 1),)), ["decisions", "setlm"])

@@ -13,8 +13,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.encode.watched import Watched
 from entity_transformers.models.pointer.memory import PointerMemory
-from entity_transformers.tasks.capacity import Forgetful, keep_latest
-from entity_transformers.tasks.mentions import count_entities, read_scores
+from entity_transformers.tasks.mentions import Forgetful, count_entities, keep_latest, read_scores
 
 HOW = {"window": 8, "stride": 8}
 KINDS = ("gpt2-pointer", "gpt2e-pointer")

@@ -5,6 +5,7 @@ mentions has measured around the baseline, at as many entries and at no more byt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
@@ -12,7 +13,7 @@ from entity_transformers.report import mentions
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.mentions import FAR, LABELS, weigh
+from entity_transformers.report.mentions import FAR, LABELS, measure_scored, weigh
 from entity_transformers.report.paired import compare
 from entity_transformers.report.results import Results, write_label
 
@@ -31,27 +32,12 @@ class Reading(NamedTuple):
 
 
 def measure(tree: Tree) -> Iterator[Row]:
-    """capacity.json of every run, by room for entities, labels and size of the cache: the loss, by
-    place of the token too, the entities at the end of a document, and the nats of each document,
-    of all its tokens and of those far from their entity's last mention (``scope``).
+    """capacity.json of every run, by room for entities, labels and size of the cache, as of step
+    mentions; of groups only the token's place.
     """
     for model, seed, found in tree.each(STEP, "capacity.json"):
-        split, documents = found["split"], found["documents"]
-        total = sum(document["tokens"]["all"] for document in documents)
-        for entry in found["scored"]:
-            reading = Reading(entry["rows"], entry["labels"], entry["size"])._asdict()
-            about = write_condition(**reading)
-            yield Row(STEP, "loss", entry["loss"], split, about, total, model, seed)
-            known = sum(entry["entities"]) / len(documents)
-            yield Row(STEP, "entities", known, split, about, len(documents), model, seed)
-            for name, part in entry["groups"]["place"].items():
-                place = write_condition(**reading, place=name)
-                yield Row(STEP, "loss", part["loss"], split, place, part["tokens"], model, seed)
-            for scope, nats in entry["documents"].items():
-                for document, value in zip(documents, nats, strict=True):
-                    name, count = document["document"], document["tokens"][scope]
-                    own = write_condition(**reading, scope=scope, document=name)
-                    yield Row(STEP, "nll", value, split, own, count, model, seed)
+        row = partial(Row, STEP, split=found["split"], model=model, seed=seed)
+        yield from measure_scored(row, found, asked=("entities",))
 
 
 def list_readings(results: Results, model: ModelEntry) -> list[Reading]:

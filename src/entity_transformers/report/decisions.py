@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -141,27 +142,26 @@ def list_groups(results: Results) -> dict[int, str]:
 
 def build_decisions(results: Results) -> Table:
     """A row per model: nats per token of words and decisions, by part."""
-    groups = list_groups(results)
-    about: list[dict[str, Any]] = [{"part": PLAIN}]
-    about += [{"part": "marginal", "group": one} for one in groups]
-    about += [{"part": name} for name in (*GIVEN, JOINT)]
+    columns: dict[str, dict[str, Any]] = {
+        "Words, no decisions": {"part": PLAIN},
+        **{
+            f"Words, decisions summed out ({name})": {"part": "marginal", "group": group}
+            for group, name in list_groups(results).items()
+        },
+        "Words, told the decisions": {"part": "words"},
+        "A mention begins": {"part": "begins"},
+        "Of which entity": {"part": "entities"},
+        "How long": {"part": "lengths"},
+        "Words and decisions": {"part": JOINT},
+    }
     return Table(
         name="decisions",
         title="Entity decisions, by part",
-        columns=(
-            "Model",
-            "Words, no decisions",
-            *(f"Words, decisions summed out ({name})" for name in groups.values()),
-            "Words, told the decisions",
-            "A mention begins",
-            "Of which entity",
-            "How long",
-            "Words and decisions",
-        ),
+        columns=("Model", *columns),
         rows=tuple(
             (
                 write_label(model),
-                *(_cell(results, model, DECISIONS, "loss", **one) for one in about),
+                *(_cell(results, model, DECISIONS, "loss", **one) for one in columns.values()),
             )
             for model in results.measured(DECISIONS)
         ),
@@ -170,30 +170,42 @@ def build_decisions(results: Results) -> Table:
             " are learnt from the states of a model that is left as it is."
         ),
         note=(
-            "Only the columns before the words that are told the decisions are of the words alone"
-            " and may be compared with one another. Told the decisions: the chains of"
-            " the annotation, by people who had read on, up to and including the word's own"
-            " mention. Words and decisions: more happens, so it costs more by construction. All per"
-            " token, whether a decision is taken there or not. The model reads no labels, but for"
-            " its own where these follow from the text: a causal resolver's, lagged."
+            "Only the columns before the words that are told the decisions are of the words alone."
+            " Told: the chains of the annotation, by people who had read on, the word's own mention"
+            " among them. All per token, whether a decision is taken there or not. The model reads"
+            " no labels, but for its own where these follow from the text: a causal resolver's,"
+            " lagged."
         ),
     )
 
 
 def build_words(results: Results) -> Table:
     """Perplexities per word of what is a probability of the words alone."""
+    parts: dict[str, dict[str, Any]] = {
+        "the model alone": {"part": PLAIN},
+        "a learnt vector added, no entities": {"part": SHIFT},
+    }
+    parts |= {
+        f"decisions summed out, {name}": {"part": "marginal", "group": group}
+        for group, name in list_groups(results).items()
+    }
     rows: list[tuple[Cell, ...]] = []
-    for model in results.measured(DECISIONS):
-        rows += [
-            _word_row(results, model, "the model alone", part=PLAIN),
-            _word_row(results, model, "a learnt vector added, no entities", part=SHIFT),
+    for model, (what, about) in product(results.measured(DECISIONS), parts.items()):
+        others = {PLAIN: (), SHIFT: (PLAIN,)}.get(about["part"], (PLAIN, SHIFT))
+        gaps = [compare(results, model, DECISIONS, about, {"part": other}) for other in others]
+        means = [
+            Number(results.statistic(model, at(results, DECISIONS, name, **about)).mean, digits)
+            for name, digits in (
+                ("perplexity_word_error", 2),
+                ("groups", 0),
+                ("effective_groups", 1),
+            )
         ]
-        for group, name in list_groups(results).items():
-            what = f"decisions summed out, {name}"
-            rows.append(_word_row(results, model, what, part="marginal", group=group))
-    empty = (MISSING,) * 6
+        perplexity = _cell(results, model, DECISIONS, "perplexity_word", 2, **about)
+        empty = (MISSING,) * (3 - len(gaps))
+        rows.append((write_label(model), what, perplexity, *means, *gaps, *empty))
     for name, value in paper.WORD_PERPLEXITIES.items() if results.paper else ():
-        rows.append((name, "as the paper prints it", *empty, Number(value, 2)))
+        rows.append((name, "as the paper prints it", *(MISSING,) * 6, Number(value, 2)))
     return Table(
         name="decisions_words",
         title="Perplexity per word with entity decisions",
@@ -215,12 +227,10 @@ def build_words(results: Results) -> Table:
         ),
         note=(
             "Against: nats per token, with the interval over documents and over seeds together. A"
-            " learnt vector is trained as long, on the same text, with as many trials: its gain"
-            " needs no entities. The logarithm of an estimate is too small on average, so that a"
-            " perplexity is too high rather than too low; where few of the groups count (of each"
-            " document, on average) or there are few, it is no more than an upper bound, and its"
-            " standard error says little. Words are those of the corpus, of BPE tokens, no word"
-            " unknown."
+            " learnt vector is trained as long, on the same text: its gain needs no entities. The"
+            " logarithm of an estimate is too small on average, so that a perplexity is too high;"
+            " where few of the groups count (of each document, on average), it is no more than an"
+            " upper bound. Words are those of the corpus, no word unknown."
         ),
         paper_note=(
             "The printed ones are over 10,000-word vocabularies with an unknown word, on another"
@@ -229,31 +239,12 @@ def build_words(results: Results) -> Table:
     )
 
 
-def _word_row(results: Results, model: ModelEntry, name: str, **about: Any) -> tuple[Cell, ...]:
-    def mean(measured: str, digits: int = 2) -> Number:
-        key = at(results, DECISIONS, measured, **about)
-        return Number(results.statistic(model, key).mean, digits)
-
-    others = {"plain": (), "shift": (PLAIN,), "marginal": (PLAIN, SHIFT)}[about["part"]]
-    gaps = [compare(results, model, DECISIONS, about, {"part": other}) for other in others]
-    return (
-        write_label(model),
-        name,
-        _cell(results, model, DECISIONS, "perplexity_word", 2, **about),
-        mean("perplexity_word_error"),
-        mean("groups", 0),
-        mean("effective_groups", 1),
-        *(*gaps, MISSING, MISSING)[:2],
-        MISSING,
-    )
-
-
 def build_entities(results: Results) -> Table:
     """Which entity is mentioned next: decisions against recency and frequency."""
 
     def cells(model: ModelEntry, by: str) -> Iterator[Cell]:
         for among in ("any", "known"):
-            about = {"by": by, "among": among}
+            about: dict[str, Any] = {"by": by, "among": among}
             right = at(results, DECISIONS, "accuracy", **about)
             yield _cell(results, model, DECISIONS, "cross_entropy", **about)
             yield show(results.statistic(model, right), percent=True)
@@ -278,53 +269,39 @@ def build_entities(results: Results) -> Table:
             " entity is it of, or is it a new one?"
         ),
         note=(
-            "Nats per mention, the lower the better; right: the likeliest one is it. Known: told"
-            " that it was mentioned before. Recency and frequency give entities a power of how"
-            " recently or how often they were mentioned, and new ones a weight; both numbers are"
-            " chosen on the split to choose on. They know no words and are the same for every"
-            " model."
+            "Nats per mention; right: the likeliest one is it. Known: told that it was mentioned"
+            " before. Recency and frequency give entities a power of how recently or how often they"
+            " were mentioned, and new ones a weight, both chosen on the split to choose on."
         ),
     )
 
 
 def build_setlm(results: Results) -> Table:
     """A row per model: nats per token of words and decisions, and perplexities per word."""
+    columns = {
+        "Words, no decisions": ("loss", PLAIN),
+        "A learnt vector added": ("loss", SHIFT),
+        "Words, nobody tells": ("loss", ALONE),
+        "Against the model alone": ("gap", PLAIN),
+        "Against a learnt vector": ("gap", SHIFT),
+        "Words, told the decisions": ("loss", "words"),
+        "Decisions": ("loss", "decisions"),
+        "PPL per word, no decisions": ("perplexity_word", PLAIN),
+        "PPL per word, nobody tells": ("perplexity_word", ALONE),
+        "PPL per word, told": ("perplexity_word", "words"),
+    }
+
+    def cell(model: ModelEntry, name: str, part: str) -> Cell:
+        if name == "gap":
+            return compare(results, model, SETLM, {"part": ALONE}, {"part": part})
+        return _cell(results, model, SETLM, name, 4 if name == "loss" else 2, part=part)
+
     return Table(
         name="setlm",
         title="Entity decisions, token by token",
-        columns=(
-            "Model",
-            "Words, no decisions",
-            "A learnt vector added",
-            "Words, nobody tells",
-            "Against the model alone",
-            "Against a learnt vector",
-            "Words, told the decisions",
-            "Decisions",
-            "PPL per word, no decisions",
-            "PPL per word, nobody tells",
-            "PPL per word, told",
-        ),
+        columns=("Model", *columns),
         rows=tuple(
-            (
-                write_label(model),
-                *(
-                    _cell(results, model, SETLM, "loss", part=part)
-                    for part in (PLAIN, SHIFT, ALONE)
-                ),
-                *(
-                    compare(results, model, SETLM, {"part": ALONE}, {"part": other})
-                    for other in (PLAIN, SHIFT)
-                ),
-                *(
-                    _cell(results, model, SETLM, "loss", part=part)
-                    for part in ("words", "decisions")
-                ),
-                *(
-                    _cell(results, model, SETLM, "perplexity_word", 2, part=part)
-                    for part in (PLAIN, ALONE, "words")
-                ),
-            )
+            (write_label(model), *(cell(model, *what) for what in columns.values()))
             for model in results.measured(SETLM)
         ),
         measures=(
@@ -334,12 +311,10 @@ def build_setlm(results: Results) -> Table:
         ),
         note=(
             "Nats per token. Nobody tells: each word's probability is the sum over its two ways,"
-            " and the entities so far are what the model itself has taken for mentions; it is"
-            " exact, and of the words alone, as are the model's own and that with a learnt vector,"
-            " which is trained as long with as many trials. Told the decisions: whether the word"
-            " itself is in a mention is given, by people who have read it, as the code that SetLM's"
-            " first author has published scores words; it is no language model's probability."
-            " Intervals cover those over documents and over seeds."
+            " and the entities so far are what the model itself has taken for mentions; exact, and"
+            " of the words alone. Told the decisions: whether the word itself is in a mention is"
+            " given, by people who have read it; it is no language model's probability. Intervals"
+            " cover those over documents and over seeds."
         ),
     )
 
@@ -378,11 +353,11 @@ def say_decisions(results: Results) -> tuple[str, ...]:
 
     sentences = []
     for model in results.measured(DECISIONS):
-        plain, told = (Number(mean(model, "loss", part=part), 3) for part in (PLAIN, GIVEN[0]))
-        costs = [mean(model, "loss", part=part) for part in COSTS]
-        cost = Number(None if None in costs else math.fsum(filter(None, costs)), 3)
-        nats, recency = (
-            Number(mean(model, "cross_entropy", by=by, among="any"), 3) for by in PREDICTORS[:2]
+        means = [mean(model, "loss", part=part) for part in (PLAIN, *GIVEN)]
+        means += [mean(model, "cross_entropy", by=by, among="any") for by in PREDICTORS[:2]]
+        summed = None if None in means[2:5] else math.fsum(filter(None, means[2:5]))
+        plain, told, cost, nats, recency = (
+            Number(one, 3) for one in (*means[:2], summed, *means[5:])
         )
         sentences.append(
             f"{write_label(model)}: told EntityNLM's decisions, its words cost {told} instead of"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from entity_transformers.kinds import ModelEntry
@@ -46,30 +48,43 @@ class Reading(NamedTuple):
 
 
 def measure(tree: Tree) -> Iterator[Row]:
-    """mentions.json of every run, by labels and size of the cache: the loss, by group of tokens
-    too, and the nats of each document, of all its tokens and of those far from their entity's last
-    mention (``scope``).
-    """
+    """mentions.json of every run, by labels and size of the cache (`measure_scored`)."""
     for model, seed, found in tree.each(STEP, "mentions.json"):
-        split, documents = found["split"], found["documents"]
-        total = sum(document["tokens"]["all"] for document in documents)
-        for entry in found["scored"]:
-            reading = {"labels": entry["labels"], "size": entry["size"]}
-            about = write_condition(**reading)
-            yield Row(STEP, "loss", entry["loss"], split, about, total, model, seed)
-            for name in ("theta", "weight") if entry["size"] else ():
-                yield Row(STEP, name, entry[name], split, about, None, model, seed)
+        row = partial(Row, STEP, split=found["split"], model=model, seed=seed)
+        yield from measure_scored(row, found)
+
+
+def measure_scored(
+    row: partial[Row],
+    found: Mapping[str, Any],
+    own: Mapping[str, Any] = MappingProxyType({}),
+    asked: Collection[str] = ("cache", "entities"),
+) -> Iterator[Row]:
+    """Of each entry, by ``own``, labels and size of the cache (and ``rows``, if it has any): the
+    loss, by group of tokens too, and the nats of each document, of all its tokens and of those far
+    from their entity's last mention (``scope``); the cache's theta and weight and the entities, if
+    ``asked``.
+    """
+    documents = found["documents"]
+    total = sum(document["tokens"]["all"] for document in documents)
+    for entry in found["scored"]:
+        names = (name for name in ("rows", "labels", "size") if name in entry)
+        reading = {**own, **{name: entry[name] for name in names}}
+        about = write_condition(**reading)
+        yield row("loss", entry["loss"], condition=about, count=total)
+        for name in ("theta", "weight") if entry["size"] and "cache" in asked else ():
+            yield row(name, entry[name], condition=about)
+        if "entities" in asked:
             known = fmean(entry["entities"])
-            yield Row(STEP, "entities", known, split, about, len(documents), model, seed)
-            for grouping, groups in entry["groups"].items():
-                for name, part in groups.items():
-                    about = write_condition(**reading, **{grouping: name})
-                    yield Row(STEP, "loss", part["loss"], split, about, part["tokens"], model, seed)
-            for scope, nats in entry["documents"].items():
-                for document, value in zip(documents, nats, strict=True):
-                    about = write_condition(**reading, scope=scope, document=document["document"])
-                    count = document["tokens"][scope]
-                    yield Row(STEP, "nll", value, split, about, count, model, seed)
+            yield row("entities", known, condition=about, count=len(documents))
+        for grouping, groups in entry["groups"].items():
+            for name, part in groups.items() if "rows" not in entry or grouping == "place" else ():
+                about = write_condition(**reading, **{grouping: name})
+                yield row("loss", part["loss"], condition=about, count=part["tokens"])
+        for scope, nats in entry["documents"].items():
+            for document, value in zip(documents, nats, strict=True):
+                about = write_condition(**reading, scope=scope, document=document["document"])
+                yield row("nll", value, condition=about, count=document["tokens"][scope])
 
 
 def list_readings(results: Results, model: ModelEntry) -> list[Reading]:

@@ -5,13 +5,14 @@ baseline in the same window with the same cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
 from entity_transformers.report.frame import Key, Row, read_condition, write_condition
 from entity_transformers.report.measures import Tree
-from entity_transformers.report.mentions import FAR, LABELS
+from entity_transformers.report.mentions import FAR, LABELS, measure_scored
 from entity_transformers.report.paired import compare
 from entity_transformers.report.results import Results, write_label
 
@@ -30,29 +31,13 @@ class Reading(NamedTuple):
 
 
 def measure(tree: Tree) -> Iterator[Row]:
-    """short_windows.json of every run, by window, labels and size of the cache: the loss, by group
-    of tokens too, and the nats of each document, of all its tokens and of those whose entity's last
-    mention is farther than the window (``scope``).
+    """short_windows.json of every run, by window, labels and size of the cache, as of step
+    mentions.
     """
     for model, seed, found in tree.each(STEP, "short_windows.json"):
-        split = found["split"]
+        row = partial(Row, STEP, split=found["split"], model=model, seed=seed)
         for part in found["windows"]:
-            documents = part["documents"]
-            total = sum(document["tokens"]["all"] for document in documents)
-            for entry in part["scored"]:
-                reading = Reading(part["window"], entry["labels"], entry["size"])._asdict()
-                about = write_condition(**reading)
-                yield Row(STEP, "loss", entry["loss"], split, about, total, model, seed)
-                for grouping, groups in entry["groups"].items():
-                    for name, one in groups.items():
-                        about = write_condition(**reading, **{grouping: name})
-                        count = one["tokens"]
-                        yield Row(STEP, "loss", one["loss"], split, about, count, model, seed)
-                for scope, nats in entry["documents"].items():
-                    for document, value in zip(documents, nats, strict=True):
-                        name, count = document["document"], document["tokens"][scope]
-                        about = write_condition(**reading, scope=scope, document=name)
-                        yield Row(STEP, "nll", value, split, about, count, model, seed)
+            yield from measure_scored(row, part, {"window": part["window"]}, ())
 
 
 def list_readings(results: Results, model: ModelEntry) -> list[Reading]:

@@ -1,5 +1,6 @@
 """Where a trained model's memory pays: the loss of every token by what it is to the entities, with
-each way of labels, with and without a continuous cache around the model.
+each way of labels, with and without a continuous cache around the model, and with room for few
+entities in a pointer's memory.
 
 A token's kind is told by one layer of mentions, whatever a model is given, so that all models are
 judged on the same tokens. Dimensions: T predicted tokens of a document, W width, S sizes of caches,
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,8 @@ from entity_transformers.corpus.layers import split_layer
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.freed import drop_pages, give_back
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.tasks.cache import THETAS, CacheScores, Choice, mix, recall_targets
 from entity_transformers.tasks.groups import (
     PLACES,
@@ -63,10 +66,14 @@ def name_condition(entry: ModelEntry) -> str:
     """
     if split_layer(entry.labels)[0] == "lagged":
         return "lagged"
-    points = getattr(entry.lm, "entity_output", "none") == "pointer"
     # a kind that reads entities at its output alone has no input to be given them at
-    lags = points and getattr(entry.lm, "entity_input", "lagged") == "lagged"
+    lags = points(entry) and getattr(entry.lm, "entity_input", "lagged") == "lagged"
     return "lagged" if lags else "given"
+
+
+def points(entry: ModelEntry) -> bool:
+    """Does it copy from a memory of entities that its labels name?"""
+    return getattr(entry.lm, "entity_output", "none") == "pointer" and entry.labels != "none"
 
 
 def read_document(
@@ -184,3 +191,46 @@ def _describe(one: Scored, groups: Sequence[Groups]) -> dict[str, Any]:
             ],
         },
     }
+
+
+def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
+    """The memory with the ``rows`` entities of each document that were mentioned last; the others
+    are forgotten, and begin anew where they are mentioned again.
+    """
+    known = memory.count > 0
+    seen = torch.where(known, memory.seen, -1)
+    latest = seen.topk(min(rows, seen.shape[1]), dim=1).indices
+    kept = torch.zeros_like(known).scatter(1, latest, torch.ones_like(latest, dtype=torch.bool))
+    gone = known & ~kept
+    return memory.reset(gone.to(memory.keys.device)) if gone.any() else memory
+
+
+class Forgetful(LanguageModel):
+    """A model with a pointer that remembers no more than ``rows`` entities: at the end of each
+    window it forgets those that were mentioned longest ago.
+    """
+
+    def __init__(self, model: LanguageModel, rows: int) -> None:
+        self.model, self.rows = model, rows
+        self.kind, self.module = model.kind, model.module  # type: ignore[misc]
+        self.width, self.context = model.width, model.context
+
+    def start(self, rows: int, entities: int = 0) -> Any:
+        return self.model.start(rows, entities)
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        hidden, state = self.model.encode(batch, state)
+        return hidden, keep_latest(state, self.rows)
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.model.output_weight
+
+    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        return self.model.nats(hidden, targets)
+
+    def guess(self, hidden: Tensor) -> Tensor:
+        return self.model.guess(hidden)
+
+    def save(self, folder: Path) -> None:
+        self.model.save(folder)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -97,11 +98,10 @@ def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str =
             latest[one] = current = row_of[t]
             seen[one] = t
     rows, age, count = np.array(table, np.int64).reshape(-1, 3, len(latest)).swapaxes(0, 1)
-    arrays = (entity, length, asked, np.flatnonzero(length), np.array(which, np.int64))
-    return Story(
-        *(torch.tensor(one, device=device) for one in (*arrays, rows, age, count, given, order)),
-        sizes=sizes,
-    )
+    begins = np.flatnonzero(length)
+    arrays = (entity, length, asked, begins, np.array(which, np.int64), rows, age, count, given)
+    found: list[Any] = [torch.tensor(one, device=device) for one in (*arrays, order)]
+    return Story(*[*found, sizes])
 
 
 def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:

@@ -1,0 +1,80 @@
+"""Step capacity (beyond the paper): what a pointer's memory is worth that has room for few
+entities, beside few recent tokens. Section mentions says by whose mentions tokens are sorted, and
+which splits.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.study.sections import Integer, Section
+
+Count = Annotated[Integer, Field(ge=0, le=10**7)]
+
+
+class CapacityParams(Section):
+    """Memories of bounded size."""
+
+    memories: Annotated[
+        tuple[tuple[Count, Count], ...],
+        Field(
+            min_length=1,
+            description=(
+                "each how many entities, the latest mentioned, and how many recent tokens are"
+                " remembered"
+            ),
+        ),
+    ]
+
+    @model_validator(mode="after")
+    def _differ(self) -> CapacityParams:
+        if len(set(self.memories)) < len(self.memories):
+            raise ValueError(f"memories {list(map(list, self.memories))}: expected different ones")
+        return self
+
+    def by_entities(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Each number of entities, and the numbers of recent tokens beside it, smallest first."""
+        counts = sorted({entities for entities, _ in self.memories})
+        return tuple(
+            (
+                count,
+                tuple(sorted(tokens for entities, tokens in self.memories if entities == count)),
+            )
+            for count in counts
+        )
+
+
+@step(
+    "capacity",
+    "the loss by kind of token with room for few entities",
+    params=CapacityParams,
+    also=(
+        *(f"mentions.{key}" for key in ("labels", "choose", "tokens", "report")),
+        "perplexity.stride",
+    ),
+    reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
+    needs={"causal", "entities"},
+    title="Memories of bounded size",
+    units={"loss": "nats per token", "nll": "nats", "entities": "entities per document"},
+    tables={"capacity": "report.capacity:build_capacity"},
+)
+def capacity(run: Run) -> Rows:
+    """Of a model with a pointer that has room for so many entities, beside so many recent tokens in
+    a cache. A model without a pointer has nothing to forget, and no numbers.
+    """
+    from entity_transformers.tasks.mentions import points
+    from entity_transformers.tasks.readings import open_readings
+
+    if not points(run.entry):
+        return
+    readings = open_readings(run)
+    window, stride = readings.own_window
+    for rows, asked in run.section.by_entities():
+        sizes = [size for size in asked if size]
+        for row in readings.score(readings.labels, sizes, window, stride, rows):
+            if row["size"] in asked and row["measure"] in ("loss", "nll", "entities"):
+                if "sort" not in row:
+                    yield {**row, "rows": rows}

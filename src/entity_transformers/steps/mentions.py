@@ -1,0 +1,100 @@
+"""Step mentions (beyond the paper): where a trained model's memory pays, token by token: outside
+mentions, in first ones, in later ones by how far the entity's last one is; with a cache beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from entity_transformers.corpus.document import Split
+from entity_transformers.corpus.layers import RESOLVER, is_resolver
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.study.sections import PositiveInt, Section
+
+
+def _check_labels(name: str) -> str:
+    if name != "gold" and not is_resolver(name):
+        raise ValueError(f"{name!r}, expected gold or {RESOLVER}NAME")
+    return name
+
+
+class MentionsParams(Section):
+    """The loss by kind of token, of whole models and of caches around them."""
+
+    labels: Annotated[
+        str,
+        AfterValidator(_check_labels),
+        Field(
+            description=(
+                "by whose mentions tokens are sorted, whatever a model is given: gold, or"
+                " resolver:NAME of corpus.resolvers"
+            )
+        ),
+    ]
+    caches: Annotated[
+        tuple[PositiveInt, ...],
+        Field(
+            description=(
+                "recent tokens that a cache around the model holds, each beside none; around one"
+                " that reads labels with these"
+            )
+        ),
+    ]
+    unlabelled_caches: Annotated[
+        tuple[PositiveInt, ...],
+        Field(description="further ones around models that read no labels: what has to be beaten"),
+    ]
+    choose: Annotated[Split, Field(description="split on which a cache's theta and lambda are")]
+    tokens: Annotated[PositiveInt, Field(description="of each document there, from its start")]
+    report: Annotated[Split, Field(description="another split, which is scored")]
+
+    @model_validator(mode="after")
+    def _fair(self) -> MentionsParams:
+        if self.choose == self.report:
+            raise ValueError(
+                f"choose and report are both {self.report}: theta and lambda must be scored on"
+                " text that they were not chosen on"
+            )
+        sizes = [*self.caches, *self.unlabelled_caches]
+        if sizes != sorted(set(sizes)):
+            raise ValueError(
+                f"caches and unlabelled_caches {sizes}: expected different ones, smallest first"
+            )
+        return self
+
+
+@step(
+    "mentions",
+    "the loss by kind of token and distance of the last mention, with caches",
+    params=MentionsParams,
+    also=("perplexity.stride",),
+    reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
+    needs={"causal"},
+    title="Where a memory pays",
+    units={
+        "loss": "nats per token",
+        "nll": "nats",
+        "theta": "inverse temperature",
+        "weight": "fraction",
+        "entities": "entities per document",
+    },
+    tables={
+        "mentions": "report.mentions:build_mentions",
+        "mention_controls": "report.mentions:build_controls",
+    },
+)
+def mentions(run: Run) -> Rows:
+    """In the model's own window, without labels and, of a model that reads entities, with those
+    that it is given. The caches of a model that reads labels are around what it is with them.
+    """
+    from entity_transformers.tasks.readings import open_readings
+
+    section, readings = run.section, open_readings(run)
+    window, stride = readings.own_window
+    labelled = readings.labels != "none"
+    plain = () if labelled else (*section.caches, *section.unlabelled_caches)
+    yield from readings.score("none", plain, window, stride)
+    if labelled:
+        yield from readings.score(readings.labels, section.caches, window, stride)
