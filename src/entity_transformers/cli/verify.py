@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from entity_transformers.artifacts import DIGESTS, read_json
-from entity_transformers.cli.report import gather, list_steps, render_metrics, render_tables
 from entity_transformers.cli.study import load_study
 from entity_transformers.digests import file_digest
-from entity_transformers.report import tables
-from entity_transformers.report.measures import Tree, collect
 from entity_transformers.study.origin import place
 from entity_transformers.study.params import Params
 from entity_transformers.study.plan import Plan, folder
@@ -70,8 +66,8 @@ class Findings:
 
 def verify(study: Path) -> None:
     """Compare a study's results with all that says what they should be: the digests beside them,
-    the inputs in manifests, dvc.lock, and measures.csv and tables made again from what is below
-    them. Exit code 1 where something differs; what is not there is told. A study without results
+    the inputs in manifests, and dvc.lock. Exit code 1 where something differs; missing files are
+    listed. A study without results
     raises FileNotFoundError.
     """
     params, found = load_study(study), Findings(study)
@@ -82,7 +78,6 @@ def verify(study: Path) -> None:
     check_digests(found)
     check_manifests(params, found)
     check_lock(found)
-    check_report(params, found)
     print("\n".join(tell(found)))
     if found.wrong:
         raise SystemExit(1)
@@ -183,52 +178,3 @@ def dvc_md5(path: Path, hidden: bool = False) -> str:
     names = {file.relative_to(path).as_posix(): dvc_md5(file) for file in files}
     entries = [{"md5": names[name], "relpath": name} for name in sorted(names)]
     return hashlib.md5(json.dumps(entries, sort_keys=True).encode()).hexdigest() + ".dir"
-
-
-def check_report(params: Params, found: Findings) -> None:
-    """measures.csv, and the tables, made again in memory."""
-    if "report" not in params.study.steps:
-        return
-    results = found.home / "results"
-    runs = tuple((model, seed) for model in params.models for seed in params.study.seeds)
-    measures = "results/report/measures.csv"
-    try:
-        again = collect(Tree(results, runs), list_steps(params)).render()
-    except FileNotFoundError as error:
-        found.absent.add(f"what {measures} is made of ({error})")
-    except ValueError as error:
-        found.wrong.append(f"{measures} can't be made again: {error}")
-    else:
-        _compare_texts(found, {measures: again}, "made again from the metrics")
-    try:
-        gathered = gather(params, results)
-        made = {
-            "tables": render_tables(tables.build_all(gathered)),
-            "metrics": render_metrics(gathered),
-        }
-    except FileNotFoundError as error:
-        found.absent.add(f"what the tables are made of ({error})")
-    except ValueError as error:
-        found.wrong.append(f"the tables can't be made again: {error}")
-    else:
-        for kind, texts in made.items():
-            home = Path("results/report") / kind
-            names = {str(home / name): text for name, text in texts.items()}
-            _compare_texts(found, names, "made again from measures.csv")
-            there = sorted(path.name for path in (found.home / home).glob("[!.]*"))
-            for name in (name for name in there if name not in {*texts, DIGESTS}):
-                found.wrong.append(f"{home / name}: nothing of this study")
-
-
-def _compare_texts(found: Findings, texts: Mapping[str, str], source: str) -> None:
-    """Files against what they should hold; the first line that differs is told."""
-    for name, expected in texts.items():
-        path = found.home / name
-        if not path.is_file():
-            found.absent.add(name)
-            continue
-        ours, theirs = _text(path).split("\n"), expected.split("\n")
-        pairs: Any = enumerate(zip([*ours, ""], [*theirs, ""], strict=False), 1)
-        line, (here, there) = next((p for p in pairs if p[1][0] != p[1][1]), (0, ("", "")))
-        what = f"{name}, line {line}" if line else name
-        found.compare(what, repr(here), repr(there), source)

@@ -12,57 +12,17 @@ import numpy as np
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
-from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.frame import Key, Row, read_condition, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.paired import compare
+from entity_transformers.report.frame import Key
+from entity_transformers.report.frame import at as key
+from entity_transformers.report.intervals import subtract as compare
 from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.table import MISSING, Cell, Number, Table, show
 
-STEP = "decisions"
-UNITS = {
-    "loss": "nats per token",
-    "nll": "nats",
-    "perplexity_word": "perplexity per word",
-    "perplexity_word_error": "perplexity per word",
-    "effective_groups": "groups",
-    "groups": "groups",
-    "learning_rate": "per step",
-    "cross_entropy": "nats per mention",
-    "accuracy": "fraction",
-}
+TITLE, STEP = "Entity decisions", "decisions"
 GIVEN = ("words", "begins", "entities", "lengths")
 """The parts of the joint probability."""
 PLAIN, SHIFT, JOINT = "plain", "shift", "joint"
 PREDICTORS = {"decisions": "decisions", "recency": "recency", "frequency": "frequency"}
-
-
-def measure(tree: Tree) -> Iterator[Row]:
-    """decisions.json of every run. ``part`` says of what: the words by the model alone (plain) or
-    with a learnt vector (shift), words given gold decisions (words), the decisions (begins,
-    entities, lengths), both together (joint), the words without any (marginal, by ``group``).
-    """
-    for model, seed, found in tree.each(STEP, "decisions.json"):
-        run: dict[str, Any] = {"model": model, "seed": seed, "split": found["split"]}
-        documents = found["documents"]
-        tokens, words = (sum(one[unit] for one in documents) for unit in ("tokens", "words"))
-        for about, nats in _list_parts(found):
-            condition = write_condition(**about)
-            total = math.fsum(nats)
-            yield Row(STEP, "loss", total / tokens, condition=condition, count=tokens, **run)
-            if about["part"] not in GIVEN[1:]:
-                value = math.exp(total / words)
-                yield Row(STEP, "perplexity_word", value, condition=condition, count=words, **run)
-            for one, value in zip(documents, nats, strict=True):
-                condition = write_condition(document=one["document"], **about)
-                yield Row(STEP, "nll", value, condition=condition, count=one["tokens"], **run)
-        for one in found["marginal"]:
-            condition = write_condition(part="marginal", group=one["group"])
-            for name, value in _judge_estimate(one, words).items():
-                yield Row(STEP, name, value, condition=condition, **run)
-        for name, rate in found["learning_rates"].items():
-            condition = write_condition(trained=name)
-            yield Row(STEP, "learning_rate", rate, condition=condition, **run)
-        yield from _measure_prediction(found["prediction"], run)
 
 
 def _list_parts(found: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list[float]]]:
@@ -85,26 +45,14 @@ def _judge_estimate(one: Mapping[str, Any], words: int) -> dict[str, float]:
     }
 
 
-def _measure_prediction(found: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Row]:
-    for by in PREDICTORS:
-        for among in ("any", "known"):
-            judged = found[by][among]
-            condition = write_condition(by=by, among=among)
-            for name in ("cross_entropy", "accuracy"):
-                count = judged["mentions"]
-                value = judged[name] if count else None
-                yield Row(STEP, name, value, condition=condition, count=count, **run)
-
-
 def at(results: Results, name: str, **about: Any) -> Key:
-    split = next(iter(results.frame.distinct("split", step=STEP)))
-    return Key(STEP, name, split, write_condition(**about))
+    split = results.split(STEP)
+    return key(STEP, name, split, **about)
 
 
 def list_groups(results: Results) -> list[int]:
     """The sizes of groups in which samples were drawn again."""
-    conditions = results.frame.distinct("condition", step=STEP, measure="groups")
-    return sorted(int(read_condition(one)["group"]) for one in conditions)
+    return sorted(map(int, results.frame.distinct("group", STEP, measure="groups")))
 
 
 def build_decisions(results: Results) -> Table:
@@ -262,7 +210,7 @@ def build_entities(results: Results) -> Table:
     )
 
 
-def say_decisions(results: Results) -> tuple[str, ...]:
+def say(results: Results) -> tuple[str, ...]:
     """What the decisions cost and save each model; and which entity is mentioned next, by them and
     by recency.
     """
@@ -289,3 +237,6 @@ def say_decisions(results: Results) -> tuple[str, ...]:
             f" costs {nats} nats, by recency {recency}."
         )
     return tuple(sentences)
+
+
+TABLES = (build_decisions, build_words, build_entities)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.differences import MARGIN, OPEN
+from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, MARGIN, OPEN
 from entity_transformers.report.results import Results, has_entities, write_label
-from entity_transformers.report.verdict import ABSENT, FAILS, HOLDS
 
 GPT2E = (
     "GPT2E is the model of “E.T.: Entity-Transformers” (Stylianou and Vlahavas, CRAC 2020): a GPT-2"
@@ -18,10 +17,6 @@ _LOSS = "Loss is in nats per token, perplexity its exponential: less is better."
 QUESTION = (
     "The question is whether the memory makes a better language model, and whether the entities are"
     f" the reason. {_LOSS}"
-)
-SIZES = (
-    "The question is what a memory of so many earlier tokens should keep to predict the next one:"
-    f" the latest, or what is named; and whether it must know who is who. {_LOSS}"
 )
 ROLES = {
     "proposed": "the model under test",
@@ -52,7 +47,7 @@ def write_about(results: Results) -> tuple[str, ...]:
     kinds = {entry.kind.name for entry in results.entries}
     if "gpt2e" in kinds:
         return GPT2E, QUESTION
-    return (SIZES if "memory" in results.steps else _LOSS,)
+    return (_LOSS,)
 
 
 def write_glossary(results: Results) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import resources
 from typing import Any
@@ -15,42 +15,32 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from entity_transformers.report.catalogue import CATALOGUE, list_captions
-from entity_transformers.report.cells import Number, Table, render_html
-from entity_transformers.report.claims import judge_claims
-from entity_transformers.report.dag import draw_dag
+from entity_transformers.report.catalogue import Section
+from entity_transformers.report.claims import judge_claims, judge_entities, write_headline
 from entity_transformers.report.excerpts import Excerpts
+from entity_transformers.report.figures import choose_lead
 from entity_transformers.report.glossary import write_about, write_glossary
-from entity_transformers.report.headline import write_headline
-from entity_transformers.report.lead import choose_lead
+from entity_transformers.report.readme import say_missing
 from entity_transformers.report.results import Results, has_entities, write_label
 from entity_transformers.report.spans import draw_spans, list_chains
-from entity_transformers.report.tables import say_missing
-from entity_transformers.report.vector import Drawing
-from entity_transformers.report.verdict import judge_entities
-from entity_transformers.study.steps import STEPS
-from entity_transformers.study.steps.base import Shown
+from entity_transformers.report.table import Number, Table, render_html
+from entity_transformers.report.vector import draw
 
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 
 
 def render(
-    results: Results,
-    tables: Mapping[str, Table],
-    images: Mapping[str, bytes],
-    drawings: Mapping[str, Drawing] | None = None,
+    results: Results, sections: Sequence[Section], images: Mapping[str, bytes] | None = None
 ) -> str:
-    """The whole page; ``images`` are PNG bytes by figure name, shown where ``drawings`` has none.
-    Nothing on it is fetched from elsewhere, and without scripts all of it can be read.
+    """The whole page; ``images`` are PNG bytes of figures whose data are gone. Nothing on it is
+    fetched from elsewhere, and without scripts all of it can be read.
     """
-    drawings, excerpts = drawings or {}, results.pictures.excerpts
-    sections = {
-        step: shown
-        for step, shown in CATALOGUE.items()
-        if any(name in tables for name in shown.tables)
+    images, excerpts = images or {}, results.pictures.excerpts
+    drawings = {
+        name: draw(figure, name)
+        for section in sections
+        for name, (figure, _) in section.figures.items()
     }
-    figures = {*images, *drawings}
-    below = figures - {choose_lead(figures)}
     return open_template("page.html").render(
         title=results.title,
         style=Markup(read_part("style.css")),
@@ -61,20 +51,16 @@ def render(
         script=Markup(read_part("page.js") + read_part("browser.js")),
         about=write_about(results),
         glossary=write_glossary(results),
-        sections=list(sections.items()),
-        counts={step: _count(shown, tables, below) for step, shown in sections.items()},
-        tables=tables,
-        table_html={name: render_html(table) for name, table in tables.items()},
+        sections=[section for section in sections if "claims" not in section.tables],
+        render_html=render_html,
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
         drawings=drawings,
-        lead=choose_lead(figures),
+        lead=choose_lead({*images, *drawings}),
         marks={name: _script(drawing.marks) for name, drawing in drawings.items()},
-        captions=list_captions(),
+        captions={name: cap for one in sections for name, (_, cap) in one.figures.items()},
         browser=excerpts,
         browser_data=None if excerpts is None else _script(_label(results, excerpts)),
         browser_table=None if excerpts is None else render_html(_tabulate(results, excerpts)),
-        no_browser="" if excerpts else _say_why_not(results),
-        dag=_draw_steps(results, sections),
         example=_example(results),
         models=[write_label(model) for model in results.trained],
         seeds=results.seeds,
@@ -93,15 +79,6 @@ def open_template(name: str) -> Template:
 def read_part(name: str) -> str:
     """A file of this package: a template, the style or a script."""
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _count(shown: Shown, tables: Mapping[str, Table], figures: Collection[str]) -> str:
-    """What a closed section holds."""
-    found = {
-        "table": sum(name in tables for name in shown.tables),
-        "figure": sum(name in figures for name in shown.figures),
-    }
-    return ", ".join(f"{n} {what}{'s' if n != 1 else ''}" for what, n in found.items() if n)
 
 
 def _script(data: object) -> Markup:
@@ -150,28 +127,6 @@ def _tabulate(results: Results, excerpts: Excerpts) -> Table:
             for name, scores in zip(names, excerpts.scores, strict=True)
         ),
     )
-
-
-def _say_why_not(results: Results) -> str:
-    """Why there is no browser of documents."""
-    why = (
-        "has left no file here"
-        if "excerpts" in _steps(results)
-        else "is not among the study's steps (study.steps)"
-    )
-    return f"No documents token by token: step excerpts, which keeps each token's loss, {why}."
-
-
-def _steps(results: Results) -> list[str]:
-    """The steps that the study names, in the order of the method."""
-    study: Any = results.manifest.get("study") or {}
-    named = {*study.get("steps", results.steps)}
-    return [step for step in STEPS if step in named]
-
-
-def _draw_steps(results: Results, sections: Collection[str]) -> Markup:
-    absent = {step for step, shown in CATALOGUE.items() if shown.measure and not results.ran(step)}
-    return draw_dag(_steps(results), sections, absent)
 
 
 def _example(results: Results) -> dict[str, object] | None:

@@ -4,70 +4,20 @@ what they are when told; and how well it is decided whether a token is in a ment
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.cells import Cell, Number, Table, show
-from entity_transformers.report.frame import Key, Row, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.paired import compare
+from entity_transformers.report.frame import Key
+from entity_transformers.report.frame import at as key
+from entity_transformers.report.intervals import subtract as compare
 from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.table import Cell, Number, Table, show
 
-STEP = "setlm"
-UNITS = {
-    "loss": "nats per token",
-    "nll": "nats",
-    "perplexity_word": "perplexity per word",
-    "precision": "fraction",
-    "recall": "fraction",
-    "f1": "fraction",
-    "accuracy": "fraction",
-    "learning_rate": "per step",
-}
+TITLE, STEP = "Entity decisions, token by token", "setlm"
 PLAIN, SHIFT, ALONE, TOLD, DECISIONS = "plain", "shift", "alone", "words", "decisions"
 
 
-def measure(tree: Tree) -> Iterator[Row]:
-    """setlm.json of every run. ``part`` says of what: the words by the model alone (plain), with a
-    learnt vector (shift), by SetLM when nobody tells it anything (alone), told each token's
-    decision (words); and the decisions.
-    """
-    for model, seed, found in tree.each(STEP, "setlm.json"):
-        split, documents = found["split"], found["documents"]
-        tokens, words = (sum(one[unit] for one in documents) for unit in ("tokens", "words"))
-        for part in (PLAIN, SHIFT, ALONE, TOLD, DECISIONS):
-            about = write_condition(part=part)
-            total = math.fsum(one["nats"][part] for one in documents)
-            yield Row(STEP, "loss", total / tokens, split, about, tokens, model, seed)
-            if part != DECISIONS:
-                value = math.exp(total / words)
-                yield Row(STEP, "perplexity_word", value, split, about, words, model, seed)
-            for one in documents:
-                own = write_condition(part=part, document=one["document"])
-                value, count = one["nats"][part], one["tokens"]
-                yield Row(STEP, "nll", value, split, own, count, model, seed)
-        named, found_, right, chosen = (
-            sum(one["decided"][name] for one in documents)
-            for name in ("named", "found", "right", "chosen")
-        )
-        shares = {
-            "precision": (right, found_),
-            "recall": (right, named),
-            "f1": (2 * right, found_ + named),
-            "accuracy": (chosen, named),
-        }
-        for name, (part_, whole) in shares.items():
-            share = part_ / whole if whole else None
-            yield Row(STEP, name, share, split, "", whole, model, seed)
-        for name, rate in found["learning_rates"].items():
-            about = write_condition(trained=name)
-            yield Row(STEP, "learning_rate", rate, split, about, None, model, seed)
-
-
 def at(results: Results, name: str, **about: str) -> Key:
-    split = next(iter(results.frame.distinct("split", step=STEP)), "")
-    return Key(STEP, name, split, write_condition(**about))
+    split = results.split(STEP)
+    return key(STEP, name, split, **about)
 
 
 def build_setlm(results: Results) -> Table:
@@ -146,7 +96,7 @@ def build_decided(results: Results) -> Table:
     )
 
 
-def say_setlm(results: Results) -> tuple[str, ...]:
+def say(results: Results) -> tuple[str, ...]:
     """What the decisions are worth to each model's words when nobody tells them."""
     said = [
         f"{write_label(model)} {compare(results, model, STEP, {'part': ALONE}, {'part': SHIFT})}"
@@ -154,3 +104,6 @@ def say_setlm(results: Results) -> tuple[str, ...]:
     ]
     what = "SetLM's decisions, which nobody tells, against a learnt vector, in nats per token: "
     return (f"{what}{', '.join(said)}.",) if said else ()
+
+
+TABLES = (build_setlm, build_decided)
