@@ -44,8 +44,8 @@ GROUPS: dict[str, dict[str, Command]] = {
         "check-study": Command("run", "check a study and print it whole, every value typed"),
         "init": Command("init", "write a study of your own corpus: what its text can fill"),
         "report": Command("report", "build a study's tables, figures and page from its results"),
-        "show-tables": Command("show", "print the tables of a study in the terminal"),
-        "verify": Command("verify", "compute every checksum of a study's results again"),
+        "show-tables": Command("report", "print the tables of a study in the terminal"),
+        "verify": Command("report", "compute every checksum of a study's results again"),
         "compare": Command("compare", "two studies' models on the same test set, with intervals"),
     },
     "corpora": {

@@ -6,127 +6,86 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from entity_transformers.artifacts import read_json, read_text
 from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.study import load_study
-from entity_transformers.report.records import parse_documents
-from entity_transformers.report.two_studies import (
-    CompareError,
-    Gap,
-    Scores,
-    compare_scores,
-    render_gaps,
+from entity_transformers.report.frame import at
+from entity_transformers.report.intervals import (
+    MARGIN,
+    Estimate,
+    compare_studies,
+    name_difference,
 )
-from entity_transformers.study.params import Params
+from entity_transformers.report.results import Results, has_entities, read_results
+from entity_transformers.report.table import Table, render_text
+from entity_transformers.study.params import load
 
-FILES = {"perplexity": "documents.csv", "lambada": "passages.csv"}
-COUNTED = ("documents", "sentences", "words")
 SHOWN = ("corpus", "tokenizer", "lm", "kinds", "models", "perplexity")
 
 
+class CompareError(ValueError):
+    """Two studies that cannot be compared: the message says what differs, and where."""
+
+
 def compare(
-    one: Annotated[Path, Flag("the folder of study A", "STUDY_A", positional=True)],
-    other: Annotated[Path, Flag("the folder of study B", "STUDY_B", positional=True)],
+    one: Annotated[Path, Flag("params.yaml of study A", "PARAMS_A", positional=True)],
+    ours: Annotated[Path, Flag("its results", "RESULTS_A", positional=True)],
+    other: Annotated[Path, Flag("params.yaml of study B", "PARAMS_B", positional=True)],
+    theirs: Annotated[Path, Flag("its results", "RESULTS_B", positional=True)],
     models: Annotated[
         tuple[str, ...],
         Flag("of A, or A=B where it has another name in B; left out: those of both", "MODEL"),
     ] = (),
-    splits: Annotated[
-        tuple[str, ...], Flag("a test set; left out: all, which have to be the same", "SPLIT")
-    ] = (),
-    samples: Annotated[int, Flag("resamples of documents")] = 10_000,
 ) -> None:
     """Print how much better or worse the models of one study are than those of another on the same
     test set; other test sets are refused.
     """
-    params = load_study(one), load_study(other)
-    pairs = _pair(models, *params)
-    values = [side.model_dump(mode="json") for side in params]
-    for place, side in enumerate(values):  # a model of B under the name that A has for it
-        side["models"] = {pair[0]: side["models"][pair[place]] for pair in pairs}
-    told = list(_differences(values[0], values[1]))
-    gaps = [gap for pair in pairs for gap in _compare(one, other, params, pair, splits, samples)]
-    if not gaps:
-        asked = f" of {', '.join(splits)}" if splits else ""
+    sides = read_results(load(one), ours), read_results(load(other), theirs)
+    pairs = _pair(models, *sides)
+    rows = [row for pair in pairs for row in _compare(*sides, *pair)]
+    if not rows:
         raise CompareError(
-            f"{one}, {other}: no scores by document{asked} in common: run steps"
-            f" {' and '.join(FILES)} of both"
+            f"{ours}, {theirs}: no scores by document in common: run step perplexity"
         )
-    print(f"A: {one}\nB: {other}")
-    for key, ours, theirs in told:
-        print(f"  {key}: {ours} in A, {theirs} in B")
-    print("\nNats per token, of lambada per passage; difference: A minus B. 95 % intervals.\n")
-    print(render_gaps(gaps))
+    print(f"A: {ours}\nB: {theirs}")
+    for key, first, second in _differences(sides[0].manifest, sides[1].manifest):
+        print(f"  {key}: {first} in A, {second} in B")
+    columns = ("Model", "Split", "Documents", "A minus B", "Verdict")
+    note = "Nats per token, of lambada per passage, with 95 % intervals: negative, A is better."
+    print(render_text(Table("compare", "", columns, tuple(rows), note=note)))
 
 
-def _pair(models: tuple[str, ...], ours: Params, theirs: Params) -> list[tuple[str, str]]:
+def _pair(models: tuple[str, ...], ours: Results, theirs: Results) -> list[tuple[str, str]]:
     named = [model.partition("=") for model in models]
-    pairs = [(first, second or first) for first, _, second in named]
-    pairs = pairs or [(name, name) for name in ours.models if name in theirs.models]
-    sides = [(a, ours, "A") for a, _ in pairs] + [(b, theirs, "B") for _, b in pairs]
-    for name, params, side in sides:
-        if name not in params.models:
-            raise CompareError(
-                f"--models {name}: study {side} has {', '.join(params.models)}: name one of these"
-            )
+    there = [{entry.name for entry in side.entries} for side in (ours, theirs)]
+    both = [entry.name for entry in ours.entries if entry.name in there[1]]
+    pairs = [(a, b or a) for a, _, b in named] or [(name, name) for name in both]
+    for a, b in pairs:
+        for name, names, side in ((a, there[0], "A"), (b, there[1], "B")):
+            if name not in names:
+                known = ", ".join(sorted(names))
+                raise CompareError(f"--models {name}: study {side} has {known}: name one of these")
     if not pairs:
-        raise CompareError(
-            f"A has models {', '.join(ours.models)}, B has {', '.join(theirs.models)}: none has"
-            " the same name: say which to compare by --models A=B"
-        )
+        raise CompareError("no model has the same name in both: say which by --models A=B")
     return pairs
 
 
-def _compare(
-    one: Path,
-    other: Path,
-    params: tuple[Params, Params],
-    pair: tuple[str, str],
-    splits: tuple[str, ...],
-    samples: int,
-) -> Iterator[Gap]:
-    name = pair[0] if pair[0] == pair[1] else f"{pair[0]} - {pair[1]}"
-    for step in FILES:
-        sides = [
-            _read(study / "results" / step / model, FILES[step], side.study.seeds)
-            for study, side, model in zip((one, other), params, pair, strict=True)
-        ]
-        if not all(sides):
-            continue
-        found = [{str(s) for table in side.values() for s in table.split} for side in sides]
-        found = [{split for split in side if not splits or split in splits} for side in found]
-        for split in sorted(found[0] ^ found[1]):
-            print(f"{name}: {split} was scored in {'A' if split in found[0] else 'B'} alone")
-        for split in sorted(found[0] & found[1]):
-            if step == "perplexity":
-                _check_counts(one, other, split)
-            gap = compare_scores(name, split, *sides, samples=samples)
-            if gap is not None:
-                yield gap
+def _compare(ours: Results, theirs: Results, a: str, b: str) -> Iterator[tuple[Any, ...]]:
+    models = [
+        next(entry for entry in side.entries if entry.name == name)
+        for side, name in ((ours, a), (theirs, b))
+    ]
+    given = "on" if all(map(has_entities, models)) else "off"
+    for step in ("perplexity", "lambada"):
+        for split in sorted(ours.units.splits(step, "nll") & theirs.units.splits(step, "nll")):
+            key = at(step, "loss", split, entities=given)
+            found = compare_studies((ours, (models[0], key)), (theirs, (models[1], key)))
+            if found is not None:
+                name = a if a == b else f"{a} - {b}"
+                yield (name, split, str(found.units), found.number(), _judge(found, split))
 
 
-def _read(folder: Path, name: str, seeds: tuple[int, ...]) -> Scores:
-    files = {seed: folder / str(seed) / name for seed in seeds}
-    return {
-        seed: parse_documents(read_text(file), str(file))
-        for seed, file in files.items()
-        if file.is_file()
-    }
-
-
-def _check_counts(one: Path, other: Path, split: str) -> None:
-    """CompareError where the corpora count otherwise; one that is not at hand is not asked."""
-    files = [study / "results/corpus/statistics.json" for study in (one, other)]
-    if not all(file.is_file() for file in files):
-        return
-    counts = [read_json(file)["splits"].get(split, {}) for file in files]
-    for key in COUNTED:
-        ours, theirs = (count.get(key) for count in counts)
-        if ours != theirs:
-            raise CompareError(
-                f"another test set: {split} has {ours} {key} in A, {theirs} in B: score both on"
-                " the same corpus"
-            )
+def _judge(found: Estimate, split: str) -> str:
+    word = name_difference(found.widest, None if split == "lambada" else MARGIN)
+    return word.replace("better", "A is better").replace("worse", "B is better")
 
 
 def _differences(

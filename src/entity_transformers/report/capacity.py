@@ -4,21 +4,22 @@ mentions has measured around the baseline, at as many entries and at no more byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
+
+from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import mentions
-from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.frame import Key, Row, read_condition, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.mentions import FAR, LABELS, measure_scored, weigh
-from entity_transformers.report.paired import compare
+from entity_transformers.report.colours import INK, choose_colours
+from entity_transformers.report.figures import Line, Panel, draw_lines
+from entity_transformers.report.frame import Key
+from entity_transformers.report.frame import at as key
+from entity_transformers.report.intervals import subtract as compare
+from entity_transformers.report.mentions import FAR, LABELS, weigh
 from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.table import MISSING, Cell, Number, Table, show
 
-STEP = "capacity"
-UNITS = {"loss": "nats per token", "nll": "nats", "entities": "entities per document"}
+TITLE, STEP = "Memories of bounded size", "capacity"
 
 
 class Reading(NamedTuple):
@@ -31,28 +32,19 @@ class Reading(NamedTuple):
     size: int
 
 
-def measure(tree: Tree) -> Iterator[Row]:
-    """capacity.json of every run, by room for entities, labels and size of the cache, as of step
-    mentions; of groups only the token's place.
-    """
-    for model, seed, found in tree.each(STEP, "capacity.json"):
-        row = partial(Row, STEP, split=found["split"], model=model, seed=seed)
-        yield from measure_scored(row, found, asked=("entities",))
-
-
 def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
     """How a model was read, by the entries of its memory, then by the entities among them."""
-    rows = results.frame.find(step=STEP, measure="nll", model=model.name)
-    parts = [read_condition(row.condition) for row in rows]
+    rows = results.frame.find(STEP, measure="loss", model=model.name)
+    parts = zip(rows["rows"], rows["labels"], rows["size"], strict=True)
     return sorted(
-        {Reading(int(one["rows"]), one["labels"], int(one["size"])) for one in parts},
+        {Reading(int(room), labels, int(size)) for room, labels, size in parts},
         key=lambda one: (one.rows + one.size, one.rows),
     )
 
 
 def at(results: Results, reading: Reading, name: str = "loss", **group: str) -> Key:
-    split = next(iter(results.frame.distinct("split", step=STEP)), "")
-    return Key(STEP, name, split, write_condition(**reading._asdict(), **group))
+    split = results.split(STEP)
+    return key(STEP, name, split, **reading._asdict(), **group)
 
 
 def count_bytes(results: Results, model: ModelEntry, reading: Reading) -> float:
@@ -164,7 +156,7 @@ def build_capacity(results: Results) -> Table:
     )
 
 
-def say_capacity(results: Results) -> tuple[str, ...]:
+def say(results: Results) -> tuple[str, ...]:
     """The model under test against each cache around the baseline, with the heaviest memory of no
     more bytes: no loss is looked at to choose it.
     """
@@ -185,3 +177,56 @@ def say_capacity(results: Results) -> tuple[str, ...]:
         + "; ".join(said)
         + ".",
     )
+
+
+TABLES = (build_capacity,)
+MARKERS = ("o", "s", "^", "D", "v")
+
+
+def draw_capacity(results: Results) -> Figure | None:
+    """Loss against entries on the left and KiB on the right: a line per model and share of recent
+    tokens, dashed the baseline with recent tokens alone.
+    """
+    colours, baseline, drawn = choose_colours(results), results.baseline, []
+    recent = list_recent(results)
+    if baseline is not None and recent:
+        name = f"{write_label(baseline)}, recent tokens alone"
+        keys = [mentions.at(results, mentions.Reading("none", size)) for size in recent]
+        losses = [results.statistic(baseline, key).mean or 0.0 for key in keys]
+        kept = [weight / 1024 for weight in recent.values()]
+        drawn.append((list(recent), kept, losses, {"label": name, "colour": INK, "dash": "--"}))
+    for model in results.measured(STEP):
+        found = list_readings(results, model)
+        shares = sorted({share_of(one) for one in found})
+        for share, mark in zip(shares, MARKERS, strict=False):
+            own = [one for one in found if share_of(one) == share]
+            losses = [results.statistic(model, at(results, one)).mean or 0.0 for one in own]
+            kept = [count_bytes(results, model, one) / 1024 for one in own]
+            name = f"{write_label(model)}, {share:.0%} recent tokens"
+            look = {"label": name, "colour": colours[model.name], "mark": mark}
+            drawn.append(([one.rows + one.size for one in own], kept, losses, look))
+    where = "remembered beyond the window"
+    by_entries = [Line(x=entries, y=losses, **look) for entries, _, losses, look in drawn]
+    by_bytes = [Line(x=kept, y=losses, **look) for _, kept, losses, look in drawn]
+    return draw_lines(
+        (
+            Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True),
+            Panel(by_bytes, f"KiB {where}", log=True),
+        )
+    )
+
+
+def share_of(reading: Reading) -> float:
+    """Which part of a memory's entries is for recent tokens."""
+    return round(reading.size / max(1, reading.rows + reading.size), 2)
+
+
+FIGURES = {
+    "capacity": (
+        draw_capacity,
+        "Loss by what is remembered beyond the window: on the left by its entries, which are"
+        " entities and recent tokens together, on the right by their bytes. A line per model and"
+        " share of recent tokens; dashed: the baseline, which has these alone. Means over seeds;"
+        " the table has the intervals.",
+    )
+}

@@ -1,24 +1,35 @@
-"""The paper's claims one by one, each judged from this study's numbers."""
+"""The paper's claims one by one, each judged from this study's numbers, and the verdict on
+entities.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, lm, ner, paper, perplexity, similarity
-from entity_transformers.report.cells import Table
-from entity_transformers.report.differences import (
+from entity_transformers.report.intervals import (
+    ABSENT,
+    FAILS,
+    HOLDS,
     LEVEL,
     MARGIN,
     OPEN,
-    Measured,
+    Difference,
+    Estimate,
+    Interval,
+    Side,
     compare,
-    compare_spans,
+    compare_all,
     cover,
+    difference,
+    judge,
     judged_split,
+    name_difference,
     pair_seeds,
     seed_interval,
 )
@@ -29,16 +40,7 @@ from entity_transformers.report.results import (
     Transform,
     write_label,
 )
-from entity_transformers.report.verdict import (
-    ABSENT,
-    FAILS,
-    HOLDS,
-    bracket,
-    judge,
-    judge_entities,
-    weigh,
-    write_signed,
-)
+from entity_transformers.report.table import Number, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +53,34 @@ class Finding:
     ours: str
 
 
-Judge = Callable[[Results], Finding]
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Does entity information help? ``status`` is one of the four, ``text`` says it with the
+    numbers, ``short`` without.
+    """
+
+    status: str
+    text: str
+    short: str
+
+
+Judge = Callable[[Results], tuple[str, str]]
+"""Status and text of a claim."""
 
 
 def judge_claims(results: Results) -> tuple[Finding, ...]:
     """Every claim of the paper whose step this study ran, in the paper's order, with what the
-    numbers say; none in a study without a model under test. Of the time of entity attention
-    nothing is said where the model under test has none.
+    numbers say; none in a study without a model under test. The claim about training time is
+    skipped if the tested model has no entity attention.
     """
     if not results.tests_a_model:
         return ()
     ours = results.proposed
     timed = ours is None or hasattr(ours.lm, "entity_gate")
     return tuple(
-        build(results)
-        for step, build in CLAIMS
-        if results.ran(step) and (timed or build is not _time)
+        Finding(claim, source, *judged(results))
+        for step, claim, source, judged in CLAIMS
+        if results.ran(step) and (timed or judged is not _time)
     )
 
 
@@ -90,229 +104,371 @@ def build_claims(results: Results) -> Table:
     )
 
 
-def compare_seeds(
+def judge_entities(results: Results) -> Verdict:
+    """Entities help only if GPT2E beats the same weights unlabelled, shuffled labels and a GPT2 of
+    its size, beyond the interval.
+    """
+    split, ours = judged_split(results), results.proposed
+    found = compare_all(results, split)
+    if split is None or ours is None or not found:
+        name = "GPT2E" if ours is None else write_label(ours)
+        text = f"{_say(ABSENT)}: {name} has no scores per document."
+        return Verdict(ABSENT, text, text)
+    controls = perplexity.needed_controls(results).values()
+    needed = {entry.name for entries in controls for entry in entries}
+    differences = tuple(one for one in found if one.against.name in needed)
+    unbeaten = [one for one in differences if not one.found.beats]
+    missing = perplexity.list_missing_controls(results, differences)
+    if unbeaten:
+        widest = [one.found.widest for one in unbeaten]
+        status = FAILS if any(one is not None and one[0] > 0 for one in widest) else OPEN
+        said = f"{_say(status)}: on {split} {write_label(ours)} does not beat"
+        tail = f". Not run: {_list(missing)}." if missing else "."
+        return Verdict(status, *_tell(said, unbeaten, tail))
+    if missing:
+        text = f"{_say(ABSENT)}: the controls {_list(missing)} were not run."
+        return Verdict(ABSENT, text, text)
+    said = f"{_say(HOLDS)}: on {split} {write_label(ours)} beats"
+    return Verdict(HOLDS, *_tell(said, differences, "."))
+
+
+def _tell(said: str, differences: Sequence[Difference], tail: str) -> tuple[str, str]:
+    """What is said of these models, with the numbers and without."""
+    names = [write_label(one.against) for one in differences]
+    with_numbers = [
+        f"{name} (difference {_signed(one.found.value)} nats per token,"
+        f" {_intervals(one.found, 'document')})"
+        for name, one in zip(names, differences, strict=True)
+    ]
+    return f"{said} {_list(with_numbers)}{tail}", f"{said} {_list(names)}{tail}"
+
+
+def _say(status: str) -> str:
+    return f"That entity information helps {'' if status == HOLDS else 'is '}{status}"
+
+
+def weigh(found: Estimate, unit: str = "token") -> str:
+    """A difference with its intervals, and in a word what the widest of them says."""
+    if found.widest is None:
+        return f"{_signed(found.value)} nats per {unit}, without an interval"
+    over = "passage" if unit == "passage" else "document"
+    said = name_difference(found.widest, None if unit == "passage" else MARGIN)
+    return f"{_signed(found.value)} nats per {unit}, {_intervals(found, over)}: {said}"
+
+
+def _intervals(found: Estimate, unit: str) -> str:
+    """The intervals over documents (or passages) and, where there are several, over seeds."""
+    if found.over_units is None:
+        return "no interval"
+    text = f"{LEVEL:.0%} interval over {unit}s {_bracket(found.over_units)}"
+    if found.over_seeds is None:
+        return f"{text}, one seed"
+    return f"{text}, over {found.seeds} seeds {_bracket(found.over_seeds)}"
+
+
+def _signed(value: float) -> str:
+    return str(Number(value, 4, signed=True))
+
+
+def _bracket(interval: Interval) -> str:
+    return f"[{_signed(interval[0])}, {_signed(interval[1])}]"
+
+
+def _list(items: Iterable[str]) -> str:
+    texts = list(items)
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def _compare_seeds(
     results: Results,
-    first: Measured,
-    second: Measured,
+    first: Side,
+    second: Side,
     expected: int,
     unit: str,
     transform: Transform = float,
 ) -> tuple[str, str]:
     """Status and text of a claim about a difference that has only seeds to judge it by."""
-    differences = pair_seeds(results, first, second, transform)
-    if not differences:
+    gaps = pair_seeds(results, first, second, transform)
+    if not gaps:
         return ABSENT, "not measured"
-    interval = seed_interval(differences)
-    text = f"{write_signed(float(np.mean(differences)))} {unit}"
+    interval = seed_interval(gaps)
+    text = f"{_signed(float(np.mean(gaps)))} {unit}"
     if interval is None:
         return OPEN, f"{text} (one seed, so no interval)"
-    return (
-        judge(interval, expected),
-        f"{text} ({LEVEL:.0%} interval over {len(differences)} seeds {bracket(*interval)})",
-    )
+    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_bracket(interval)}"
+    return judge(interval, expected), f"{text} ({over})"
 
 
-def _entities_help(results: Results) -> Finding:
+def _entities_help(results: Results) -> tuple[str, str]:
     verdict = judge_entities(results)
-    return Finding(
-        "Coreference information makes a better language model.",
-        "abstract, section 6",
-        verdict.status,
-        verdict.text,
-    )
+    return verdict.status, verdict.text
 
 
-def _perplexity(results: Results) -> Finding:
+def _perplexity(results: Results) -> tuple[str, str]:
     split, ours = judged_split(results), results.proposed
-    difference = compare(results, split, ours, "on", results.baseline, "off") if split else None
-    claim, source = "GPT2E and GPT2 are indistinguishable in perplexity.", "section 6, table 2"
-    if difference is None or ours is None:
-        return Finding(claim, source, ABSENT, "not measured")
+    gap = difference(results, split, ours, "on", results.baseline, "off")
+    if gap is None:
+        return ABSENT, "not measured"
     text = (
-        f"on {split}, {write_label(ours)} minus {write_label(difference.against)}"
-        f" {weigh(difference)}; indistinguishable would be within ±{MARGIN}"
+        f"on {split}, {write_label(gap.model)} minus {write_label(gap.against)}"
+        f" {weigh(gap.found)}; indistinguishable would be within ±{MARGIN}"
     )
-    return Finding(claim, source, judge(difference.widest, 0), text)
+    return judge(gap.found.widest, 0), text
 
 
-def _outside(results: Results) -> Finding:
+def _outside(results: Results) -> tuple[str, str]:
     split = judged_split(results) or "test"
-    claim = "Where no entity is present the language model is not hindered."
     if not perplexity.has_mentions(results, split):
-        return Finding(claim, "section 1", ABSENT, "not measured")
-    on, off = (perplexity.at(split, given, **{"class": "outside"}) for given in ("on", "off"))
+        return ABSENT, "not measured"
+    on, off = (perplexity.at(split, given, class_="outside") for given in ("on", "off"))
     pair = (results.proposed, on), (results.baseline, off)
-    status, text = compare_seeds(results, *pair, -1, "nats per token outside mentions")
+    status, text = _compare_seeds(results, *pair, -1, "nats per token outside mentions")
     interval = seed_interval(pair_seeds(results, *pair))
     if status == OPEN and interval is not None and interval[1] < MARGIN:
         status = HOLDS  # not worse is all that is claimed
-    return Finding(claim, "section 1", status, text)
+    return status, text
 
 
-def _validation(results: Results) -> Finding:
+def _validation(results: Results) -> tuple[str, str]:
     train, dev = (
         results.statistic(results.proposed, key).mean
         for key in (TRAIN_LOSS, perplexity.at("dev", "on"))
     )
-    claim, source = (
-        "Validation loss lies far below training loss (0.187 against 1.71 nats).",
-        "table 2",
-    )
     if train is None or dev is None:
-        return Finding(claim, source, ABSENT, "not measured")
-    text = (
-        f"{dev:.3f} against {train:.3f} nats per token; text never trained on, every token counted"
-        " once"
-    )
-    return Finding(claim, source, HOLDS if dev < train / 2 else FAILS, text)
+        return ABSENT, "not measured"
+    text = f"{dev:.3f} against {train:.3f} nats per token; text never trained on, every token"
+    return HOLDS if dev < train / 2 else FAILS, f"{text} counted once"
 
 
-def _time(results: Results) -> Finding:
+def _time(results: Results) -> tuple[str, str]:
     """Two trainings are compared only where they ran on the same kind of device with as many
     threads and processes.
     """
-    claim, source = "Entity attention adds about 2% to the time of training.", "section 5"
     ours, theirs = results.proposed, results.baseline
     seconds = [
         None if model is None else lm.read_timing(results, model, "seconds_per_step").mean
         for model in (ours, theirs)
     ]
     if ours is None or theirs is None or seconds[0] is None or not seconds[1]:
-        return Finding(claim, source, ABSENT, "not measured")
-    if len(lm.list_machines(results, ours, theirs)) > 1:
-        return Finding(
-            claim,
-            source,
-            ABSENT,
-            "not measured: the trainings differ in device, threads or processes",
-        )
+        return ABSENT, "not measured"
+    machines = lm.list_machines(results, ours, theirs)
+    if len(machines) > 1:
+        return ABSENT, "not measured: the trainings differ in device, threads or processes"
     ratio = seconds[0] / seconds[1]
     text = f"{ratio - 1:+.1%} per step".replace("-", "−")
-    if any("device=cpu" in machine for machine in lm.list_machines(results, ours, theirs)):
-        text = f"not measured: {text} on a processor; the paper's is of GPT2-small on a GPU"
-        return Finding(claim, source, ABSENT, text)
-    return Finding(claim, source, HOLDS if 0.99 < ratio < 1.03 else FAILS, text)
+    if any("cpu" in machine for machine in machines):
+        said = f"not measured: {text} on a processor; the paper's is of GPT2-small on a GPU"
+        return ABSENT, said
+    return HOLDS if 0.99 < ratio < 1.03 else FAILS, text
 
 
-def _lambada(results: Results) -> Finding:
+def _lambada(results: Results) -> tuple[str, str]:
     ours, theirs = results.proposed, results.baseline
-    key = lambada.at("perplexity")
-    word = compare(results, lambada.SPLIT, ours, "off", theirs, "off")
-    unit = "nats per token of the passage"
-    status, text = compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
+    key, unit = lambada.at("perplexity"), "nats per token of the passage"
+    word = compare(results, (ours, lambada.LAST_WORD), (theirs, lambada.LAST_WORD))
+    status, text = _compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
     if word is not None:
         status = judge(word.widest, -1)
         text = f"last word {weigh(word, 'passage')}; {text}"
     if (guess := lambada.say_guess(results, results.pair)) and text != "not measured":
         text += f". {guess}"
     if results.passages == GENERATED:
-        status, text = ABSENT, f"not measured: these passages are generated; there {text}"
-    return Finding("GPT2E has the lower perplexity on LAMBADA.", "section 5, table 3", status, text)
+        return ABSENT, f"not measured: these passages are generated; there {text}"
+    return status, text
 
 
-def _contextless(results: Results) -> Finding:
+def _contextless(results: Results) -> tuple[str, str]:
     gaps = []
     for group in paper.TABLE4_TAGS:
         on, off = (
-            (results.proposed, similarity.at(group, "words", entities, "mention_similarity"))
-            for entities in ("on", "off")
+            (results.proposed, similarity.at(group, "words", given, "mention_similarity"))
+            for given in ("on", "off")
         )
         gaps += [abs(gap) for gap in pair_seeds(results, on, off)]
-    claim, source = (
-        (
-            "Similarity between mentions (words without context) is the same with and without"
-            " entities."
-        ),
-        "section 5, table 4",
-    )
     if not gaps:
-        return Finding(claim, source, ABSENT, "not measured")
-    return Finding(
-        claim,
-        source,
-        HOLDS if max(gaps) < 5e-5 else FAILS,
+        return ABSENT, "not measured"
+    return HOLDS if max(gaps) < 5e-5 else FAILS, (
         f"largest gap {max(gaps):.5f}; so by construction where values are hidden states: a word"
-        " alone has one key",
+        " alone has one key"
     )
 
 
-def _similarity(
-    group: str, measure: str, against: str, expected: int, claim: str
-) -> tuple[str, Judge]:
+def _similarity(group: str, measure: str, against: str, expected: int) -> Judge:
     """A claim about the proposed model with entities, against itself without or the baseline."""
 
-    def build(results: Results) -> Finding:
+    def judged(results: Results) -> tuple[str, str]:
         on, off = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
-        other = results.baseline if against == "baseline" else results.proposed
-        first, second = (results.proposed, on), (other, off)
-        status, text = compare_seeds(results, first, second, expected, "cosine")
-        return Finding(claim, "section 5, table 4", status, text)
+        other: ModelEntry | None = getattr(results, against)
+        return _compare_seeds(results, (results.proposed, on), (other, off), expected, "cosine")
 
-    return similarity.STEP, build
+    return judged
 
 
-def _ner(results: Results) -> Finding:
+def _ner(results: Results) -> tuple[str, str]:
     ours, theirs = results.proposed, results.baseline
     one, other = (ner.read_scores(results, model, ner.F1) for model in (ours, theirs))
     gaps = [100 * one[seed] - 100 * other[seed] for seed in one if seed in other]
     over_seeds = seed_interval(gaps)
-    status, text = ABSENT, "not measured"
-    if gaps:
-        text = f"{write_signed(float(np.mean(gaps)))} points of micro-F1, strict spans"
-        status = OPEN if over_seeds is None else judge(over_seeds, 1)
-        text += (
-            " (one seed, so no interval)"
-            if over_seeds is None
-            else f" ({LEVEL:.0%} interval over {len(gaps)} seeds {bracket(*over_seeds)})"
-        )
-    found = compare_spans(results, ours, theirs)
-    if found is not None and found["interval"] is not None:
-        low, high = (100 * bound for bound in found["interval"])
-        status = judge(cover((low, high), over_seeds), 1)
+    found = compare(results, (ours, ner.F1), (theirs, ner.F1))
+    if found is not None and found.over_units is not None:
+        low, high = (100 * bound for bound in found.over_units)
         text = (
-            f"{write_signed(100 * found['difference'])} points of micro-F1, strict spans,"
-            f" {LEVEL:.0%} interval over documents {bracket(low, high)}"
+            f"{_signed(100 * found.value)} points of micro-F1, strict spans,"
+            f" {LEVEL:.0%} interval over documents {_bracket((low, high))}"
         )
-        text += f", over {len(gaps)} seeds {bracket(*over_seeds)}" if over_seeds else ""
-    return Finding(
+        text += f", over {len(gaps)} seeds {_bracket(over_seeds)}" if over_seeds else ""
+        return judge(cover((low, high), over_seeds), 1), text
+    if not gaps:
+        return ABSENT, "not measured"
+    text = f"{_signed(float(np.mean(gaps)))} points of micro-F1, strict spans"
+    if over_seeds is None:
+        return OPEN, f"{text} (one seed, so no interval)"
+    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_bracket(over_seeds)}"
+    return judge(over_seeds, 1), f"{text} ({over})"
+
+
+CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (
+    (
+        perplexity.STEP,
+        "Coreference information makes a better language model.",
+        "abstract, section 6",
+        _entities_help,
+    ),
+    (
+        perplexity.STEP,
+        "GPT2E and GPT2 are indistinguishable in perplexity.",
+        "section 6, table 2",
+        _perplexity,
+    ),
+    (
+        perplexity.STEP,
+        "Where no entity is present the language model is not hindered.",
+        "section 1",
+        _outside,
+    ),
+    (
+        perplexity.STEP,
+        "Validation loss lies far below training loss (0.187 against 1.71 nats).",
+        "table 2",
+        _validation,
+    ),
+    (lm.STEP, "Entity attention adds about 2% to the time of training.", "section 5", _time),
+    (
+        lambada.STEP,
+        "GPT2E has the lower perplexity on LAMBADA.",
+        "section 5, table 3",
+        _lambada,
+    ),
+    (
+        similarity.STEP,
+        "Similarity between mentions (words without context) is the same with and without"
+        " entities.",
+        "section 5, table 4",
+        _contextless,
+    ),
+    *(
+        (similarity.STEP, claim, "section 5, table 4", _similarity(*about))
+        for claim, *about in (
+            (
+                "Mentions that are nouns are more alike in GPT2E.",
+                *("nouns", "mention_similarity", "baseline", 1),
+            ),
+            (
+                "Mentions that are pronouns are more alike in GPT2E.",
+                *("pronouns", "mention_similarity", "baseline", 1),
+            ),
+            (
+                "Entities bring nouns closer to their entity's vector.",
+                *("nouns", "entity_similarity", "proposed", 1),
+            ),
+            (
+                "Entities take pronouns away from their entity's vector.",
+                *("pronouns", "entity_similarity", "proposed", -1),
+            ),
+        )
+    ),
+    (
+        ner.STEP,
         "GPT2E's word vectors give a better named entity recogniser (+3 points F1).",
         "section 5, table 5",
-        status,
-        text,
-    )
-
-
-CLAIMS: tuple[tuple[str, Judge], ...] = (
-    (perplexity.STEP, _entities_help),
-    (perplexity.STEP, _perplexity),
-    (perplexity.STEP, _outside),
-    (perplexity.STEP, _validation),
-    (lm.STEP, _time),
-    (lambada.STEP, _lambada),
-    (similarity.STEP, _contextless),
-    *(
-        _similarity(
-            group,
-            "mention_similarity",
-            "baseline",
-            1,
-            f"Mentions that are {group} are more alike in GPT2E.",
-        )
-        for group in paper.TABLE4_TAGS
+        _ner,
     ),
-    _similarity(
-        "nouns",
-        "entity_similarity",
-        "proposed",
-        1,
-        "Entities bring nouns closer to their entity's vector.",
-    ),
-    _similarity(
-        "pronouns",
-        "entity_similarity",
-        "proposed",
-        -1,
-        "Entities take pronouns away from their entity's vector.",
-    ),
-    (ner.STEP, _ner),
 )
+
+
+def write_headline(results: Results) -> tuple[str, ...]:
+    """The sentences that open the report, each made from the numbers: perplexity, the verdict on
+    entities, LAMBADA, NER, and what the sections say; of a study without a model under test, its
+    lowest and highest ones.
+    """
+    from entity_transformers.report.catalogue import list_modules
+
+    said = [
+        sentence
+        for section in list_modules(results)
+        if hasattr(section, "say")
+        for sentence in section.say(results)
+    ]
+    if not results.tests_a_model:
+        return (*_say_range(results), *said) or ("Nothing has been measured yet.",)
+    words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]
+    f1 = [(model, ner.average(results, model, ner.F1).mean) for model in results.pair]
+    points = [(model, mean and 100 * mean) for model, mean in f1]
+    sentences = (
+        _say_perplexity(results),
+        judge_entities(results).short if judged_split(results) or not said else "",
+        _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words)
+        + _say_guess(results),
+        _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
+        *said,
+    )
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def _say_range(results: Results) -> tuple[str, ...]:
+    split = judged_split(results) or ""
+    right = f"Last words of {lambada.name_passages(results)} that are right, in percent"
+    asked = (
+        (f"Perplexity per token on {split}", perplexity.at(split, "off", "perplexity"), 1),
+        (right, lambada.at("last_word_accuracy"), 100),
+    )
+    sentences = []
+    for what, key, factor in asked:
+        means = {model: results.statistic(model, key).mean for model in results.trained}
+        found = {model: factor * mean for model, mean in means.items() if mean is not None}
+        ends = sorted(found, key=found.__getitem__)[:: max(1, len(found) - 1)]
+        said = " to ".join(f"{write_label(model)} {found[model]:.2f}" for model in ends)
+        sentences += [f"{what}: {said}."] if said else []
+    return tuple(sentences)
+
+
+def _say_perplexity(results: Results) -> str:
+    split = judged_split(results)
+    if split is None:
+        return ""
+    said = []
+    for model in results.pair:
+        on, off = (
+            results.statistic(model, perplexity.at(split, given, "perplexity")).mean
+            for given in ("on", "off")
+        )
+        if on is not None and model.can({"entities"}):
+            without = "" if off is None else f" and {off:.2f} without"
+            said.append(f"{write_label(model)} {on:.2f} with entities{without}")
+        elif off is not None:
+            said.append(f"{write_label(model)} {off:.2f}")
+    gap = difference(results, split, results.proposed, "on", results.baseline, "off")
+    tail = "" if gap is None else f" The difference is {weigh(gap.found)}."
+    return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
+
+
+def _say_guess(results: Results) -> str:
+    """Where one of the two is no better than a uniform guess at the last word, what that has."""
+    if not any(lambada.is_guessing(results, model, lambada.LAST_WORD) for model in results.pair):
+        return ""
+    return f" A uniform guess has {Number(lambada.guess(results, lambada.LAST_WORD))}."
+
+
+def _say_pair(what: str, means: Sequence[tuple[ModelEntry, float | None]]) -> str:
+    said = [f"{write_label(model)} {Number(mean)}" for model, mean in means if mean is not None]
+    return f"{what}: {'; '.join(said)}." if said else ""

@@ -3,99 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from math import fsum
 
-from entity_transformers.report import paper, passages
-from entity_transformers.report.cells import MISSING, Cell, Number, Table
-from entity_transformers.report.frame import Key, Row, read_condition, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results
-from entity_transformers.report.spans import Example
+from entity_transformers.report import paper
+from entity_transformers.report.frame import at
+from entity_transformers.report.pivot import Axis, Line, Measure, Pivot, Place
+from entity_transformers.report.results import GENERATED, Results
+from entity_transformers.report.table import MISSING, Cell, Number, Table
 
-UNITS = {
-    "documents": "documents",
-    "documents_without_named_entities": "documents",
-    "documents_read": "documents",
-    "documents_excluded": "documents",
-    "documents_bad": "documents",
-    "left_out": "occurrences",
-    "sentences": "sentences",
-    "words": "words",
-    "words_in_mentions": "words",
-    "words_in_several_mentions": "words",
-    "kept_words_in_mentions": "words",
-    "chains": "chains",
-    "kept_chains": "chains",
-    "mentions": "mentions",
-    "kept_mentions": "mentions",
-    "nested_mentions": "mentions",
-    "crossing_mentions": "mentions",
-    "merged_spans": "spans",
-    "named_entities": "spans",
-    "lost_mentions": "mentions",
-    "lost_chains": "chains",
-    "lost_words": "words",
-    "tokens": "tokens",
-    "tokens_in_mentions": "tokens",
-    "aligned_documents": "documents",
-    "aligned_words": "words",
-    "aligned_mentions": "mentions",
-    "aligned_entities": "entities",
-    "vocabulary": "tokens",
-}
-STEP, TOTAL = "corpus", "total"
+TITLE, STEP, TOTAL, PASSAGES = "The text", "corpus", "total", "passages"
 SPLITS = ("train", "dev", "test", "test2")
 COLUMNS_PER_LINE = 12
+COUNTS = {
+    "documents": "Documents",
+    "documents_without_named_entities": "Documents without named entity annotation",
+    "sentences": "Sentences",
+    "words": "Words",
+    "chains": "Chains",
+    "mentions": "Mentions",
+    "nested_mentions": "Mentions inside another",
+    "crossing_mentions": "Mentions that cross another",
+    "merged_spans": "Spans listed in two chains (merged)",
+    "kept_chains": "Chains kept",
+    "kept_mentions": "Mentions kept",
+    "words_in_several_mentions": "Words in several mentions",
+    "named_entities": "Named entity spans",
+}
+SHARES = {
+    "words_in_mentions": "Words in mentions",
+    "kept_words_in_mentions": "Words in kept mentions",
+}
+NOUNS = ("nouns", "proper_nouns")
+TOGETHER = "Nouns, proper nouns and pronouns together"
+GROUPS = {
+    "Common nouns": ("nouns",),
+    "Proper nouns": ("proper_nouns",),
+    "Pronouns": ("pronouns",),
+    TOGETHER: (*NOUNS, "pronouns"),
+}
+TARGETS = {
+    "common nouns": ("nouns",),
+    "proper nouns": ("proper_nouns",),
+    "common and proper nouns together": NOUNS,
+    "pronouns": ("pronouns",),
+}
+TAGGED = {
+    "nouns": "common nouns",
+    "proper_nouns": "proper nouns",
+    "pronouns": "pronouns",
+    "other": "others",
+}
 
 
-def measure(tree: Tree) -> Iterator[Row]:
-    """statistics.json and alignment.json; the numbers of alignment.json that statistics.json has
-    as well begin with ``aligned_``.
-    """
-    statistics = tree.read("corpus/statistics.json")
-    if statistics is not None:
-        for split, counts in {**statistics["splits"], TOTAL: statistics["total"]}.items():
-            yield from _measure_split(split, counts)
-        yield from _measure_left_out(statistics.get("left_out", {}))
-    alignment = tree.read("corpus/alignment.json") or {}
-    for split, counts in alignment.items():
-        if split == "tokenizer":
-            if "tokens" in counts:
-                yield Row(STEP, "vocabulary", counts["tokens"])
-            continue
-        for name, count in counts.items():
-            yield Row(STEP, name if name.startswith("tokens") else f"aligned_{name}", count, split)
+def _value(results: Results, measure: str, split: str, **about: str) -> float | None:
+    return results.value(at(STEP, measure, split, **about))
 
 
-def _measure_split(split: str, counts: Mapping[str, Any]) -> Iterator[Row]:
-    for name, count in counts.items():
-        if name == "lost":
-            for nesting, losses in count.items():
-                for lost, number in losses.items():
-                    yield Row(STEP, f"lost_{lost}", number, split, write_condition(nesting=nesting))
-        elif name == "ne_spans":
-            for label, number in count.items():
-                yield Row(STEP, "named_entities", number, split, write_condition(label=label))
-        elif name == "pos":
-            for group, number in count.items():
-                yield Row(STEP, "words", number, split, write_condition(group=group))
-        else:
-            yield Row(STEP, name, count, split)
+def _by(results: Results, column: str, step: str, **where: str) -> dict[str, float]:
+    """Values by what a column has."""
+    rows = results.frame.find(step, **where)
+    if column not in rows:
+        return {}
+    rows = rows[rows[column] != ""]
+    return dict(zip(rows[column], rows["value"], strict=True))
 
 
-def _measure_left_out(left_out: Mapping[str, Any]) -> Iterator[Row]:
-    """How much the reader left out; which documents they were is in statistics.json alone."""
-    for reason, count in left_out.get("counts", {}).items():
-        yield Row(STEP, "left_out", count, condition=write_condition(reason=reason))
-    if "documents_read" in left_out:
-        yield Row(STEP, "documents_read", left_out["documents_read"])
-        yield Row(STEP, "documents_excluded", len(left_out["excluded"]))
-        yield Row(STEP, "documents_bad", len(left_out["bad"]))
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
 
 
-def _value(results: Results, measure: str, split: str, condition: str = "") -> float | None:
-    row = results.frame.get(Key(STEP, measure, split, condition))
-    return None if row is None else row.value
+def _splits(results: Results) -> tuple[str, ...]:
+    there = results.frame.distinct("split", STEP, measure="words")
+    return (*(split for split in SPLITS if split in there), TOTAL)
 
 
 def build_corpus(results: Results) -> Table:
@@ -103,17 +82,11 @@ def build_corpus(results: Results) -> Table:
     paper prints.
     """
     splits = _splits(results)
-    rows = [_count_row(results, splits, label, measure) for label, measure in _COUNTS]
-    rows += [_lost_row(results, splits, loss) for loss in ("mentions", "chains", "words")]
-    rows += [_mention_row(results, splits, label, measure) for label, measure in _IN_MENTIONS]
-    rows += [_group_row(results, splits, label, groups) for label, groups in _GROUPS]
-    rows += _token_rows(results, splits)
-    rows += passages.list_rows(results, len(splits))
     return Table(
         name="corpus",
         title="Corpus statistics (section 4.2)",
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
-        rows=tuple(rows),
+        rows=(*_list_rows(results, splits), *_list_passages(results, len(splits))),
         measures="How much text there is, and how much of it refers to entities.",
         paper_note=(
             "The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the"
@@ -121,154 +94,148 @@ def build_corpus(results: Results) -> Table:
             " nouns and pronouns among the words."
         ),
         note=(
-            "Shares of parts of speech are of the words whose"
-            " part of speech is known; “kept” counts what remains after nested mentions are"
-            " resolved, “lost” what that costs: mentions, chains left without any, and words left"
-            " without an entity. Merged spans are not lost. "
-        )
-        + passages.describe_tagger(results),
-    )
-
-
-def _splits(results: Results) -> tuple[str, ...]:
-    found = results.frame.distinct("split", step=STEP, measure="words")
-    return (*(split for split in SPLITS if split in found), TOTAL)
-
-
-def _count_row(
-    results: Results, splits: tuple[str, ...], label: str, measure: str
-) -> tuple[Cell, ...]:
-    printed = {"words": paper.WORDS, "chains": paper.CHAINS}.get(measure, {})
-    ours = (Number(_value(results, measure, split), 0) for split in splits)
-    if measure == "named_entities":
-        ours = (Number(_sum_labels(results, split), 0) for split in splits)
-    return (label, *ours, Number(printed.get("train"), 0), Number(printed.get("test"), 0))
-
-
-def _sum_labels(results: Results, split: str) -> float | None:
-    found = results.frame.find(step=STEP, measure="named_entities", split=split)
-    return sum(row.value or 0 for row in found) if len(found) else None
-
-
-def _lost_row(results: Results, splits: tuple[str, ...], loss: str) -> tuple[Cell, ...]:
-    condition = write_condition(nesting=results.nesting)
-    counts = (Number(_value(results, f"lost_{loss}", split, condition), 0) for split in splits)
-    return (f"{loss.capitalize()} lost ({results.nesting})", *counts, MISSING, MISSING)
-
-
-def _mention_row(
-    results: Results, splits: tuple[str, ...], label: str, measure: str
-) -> tuple[Cell, ...]:
-    shares = (
-        _ratio(_value(results, measure, split), _value(results, "words", split)) for split in splits
-    )
-    return (label, *(Number(share, 1, percent=True) for share in shares), MISSING, MISSING)
-
-
-def _group_row(
-    results: Results, splits: tuple[str, ...], label: str, groups: tuple[str, ...]
-) -> tuple[Cell, ...]:
-    printed = paper.NOUN_PRONOUN_SHARE if label == _TOGETHER else {}
-    ours = (Number(_group_share(results, split, groups), 1, percent=True) for split in splits)
-    theirs = (Number(printed.get(split), 0, percent=True) for split in ("train", "test"))
-    return (label, *ours, *theirs)
-
-
-def _group_share(results: Results, split: str, groups: tuple[str, ...]) -> float | None:
-    """Among the words whose part of speech is known."""
-    rows = results.frame.find(step=STEP, measure="words", split=split)
-    tags = {read_condition(r.condition)["group"]: r.value or 0 for r in rows if r.condition}
-    known = sum(count for name, count in tags.items() if name != "unknown")
-    return _ratio(sum(tags.get(group, 0) for group in groups), known)
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
-
-
-_TOGETHER = "Nouns, proper nouns and pronouns together"
-_COUNTS = (
-    ("Documents", "documents"),
-    ("Documents without named entity annotation", "documents_without_named_entities"),
-    ("Sentences", "sentences"),
-    ("Words", "words"),
-    ("Chains", "chains"),
-    ("Mentions", "mentions"),
-    ("Mentions inside another", "nested_mentions"),
-    ("Mentions that cross another", "crossing_mentions"),
-    ("Spans listed in two chains (merged)", "merged_spans"),
-    ("Chains kept", "kept_chains"),
-    ("Mentions kept", "kept_mentions"),
-    ("Words in several mentions", "words_in_several_mentions"),
-    ("Named entity spans", "named_entities"),
-)
-_IN_MENTIONS = (
-    ("Words in mentions", "words_in_mentions"),
-    ("Words in kept mentions", "kept_words_in_mentions"),
-)
-_GROUPS = (
-    ("Common nouns", ("nouns",)),
-    ("Proper nouns", ("proper_nouns",)),
-    ("Pronouns", ("pronouns",)),
-    (_TOGETHER, ("nouns", "proper_nouns", "pronouns")),
-)
-
-
-def _token_rows(results: Results, splits: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-    counts = {split: _count_tokens(results, split) for split in splits if split != TOTAL}
-    summed = [sum(column) for column in zip(*(c for c in counts.values() if c), strict=True)]
-    columns = [*counts.values(), tuple(summed)]
-    cells = [column or (None, None, None) for column in columns]
-    rows = (
-        ("Tokens", [Number(tokens, 0) for tokens, _, _ in cells]),
-        ("Tokens per word", [Number(_ratio(tokens, words), 2) for tokens, words, _ in cells]),
-        (
-            "Tokens in mentions",
-            [Number(_ratio(inside, tokens), 1, percent=True) for tokens, _, inside in cells],
+            "Shares of parts of speech are of the words whose part of speech is known; “kept”"
+            " counts what remains after nested mentions are resolved, “lost” what that costs:"
+            " mentions, chains left without any, and words left without an entity. Merged spans are"
+            f" not lost. {_describe_tagger(results)}"
         ),
     )
-    return [(label, *numbers, MISSING, MISSING) for label, numbers in rows]
 
 
-def _count_tokens(results: Results, split: str) -> tuple[float, ...]:
-    """Tokens, words and tokens in mentions; nothing where the split was not aligned."""
-    names = ("tokens", "aligned_words", "tokens_in_mentions")
-    found = [_value(results, name, split) for name in names]
-    return tuple(value for value in found if value is not None)
+def _list_rows(results: Results, splits: tuple[str, ...]) -> Iterator[tuple[Cell, ...]]:
+    def row(
+        label: str, numbers: Mapping[str, float | None], digits: int = 0, percent: bool = False
+    ) -> tuple[Cell, ...]:
+        cells = (Number(numbers.get(split), digits, percent=percent) for split in splits)
+        return (label, *cells, *printed.get(label, (MISSING, MISSING)))
 
-
-def build_entity_types(results: Results) -> Table:
-    """Named entity spans of each type, the most frequent first."""
-    splits = _splits(results)
-    totals = {
-        read_condition(row.condition)["label"]: row.value or 0
-        for row in results.frame.find(step=STEP, measure="named_entities", split=TOTAL)
+    printed = {
+        COUNTS[name]: tuple(Number(numbers[split], 0) for split in ("train", "test"))
+        for name, numbers in (("words", paper.WORDS), ("chains", paper.CHAINS))
     }
+    shares = paper.NOUN_PRONOUN_SHARE
+    printed[TOGETHER] = tuple(Number(shares[s], 0, percent=True) for s in ("train", "test"))
+    words = {split: _value(results, "words", split) for split in splits}
+    labels = {s: _by(results, "label", STEP, measure="named_entities", split=s) for s in splits}
+    for name, label in COUNTS.items():
+        counts = {split: _value(results, name, split) for split in splits}
+        if name == "named_entities":
+            counts = {split: sum(of.values()) if of else None for split, of in labels.items()}
+        yield row(label, counts)
+    for name in ("mentions", "chains", "words"):
+        nesting = results.nesting
+        lost = {s: _value(results, f"lost_{name}", s, nesting=nesting) for s in splits}
+        yield row(f"{name.capitalize()} lost ({nesting})", lost)
+    for name, label in SHARES.items():
+        parts = {s: _ratio(_value(results, name, s), words[s]) for s in splits}
+        yield row(label, parts, 1, percent=True)
+    tags = {s: _by(results, "group", STEP, measure="words", split=s) for s in splits}
+    known = {s: sum(n for tag, n in tags[s].items() if tag != "unknown") for s in splits}
+    for label, groups in GROUPS.items():
+        parts = {s: _ratio(sum(tags[s].get(g, 0) for g in groups), known[s]) for s in splits}
+        yield row(label, parts, 1, percent=True)
+    names = ("tokens", "aligned_words", "tokens_in_mentions")
+    aligned = {s: [_value(results, name, s) for name in names] for s in splits if s != TOTAL}
+    whole = [[n or 0 for n in of] for of in aligned.values() if of[0] is not None]
+    aligned[TOTAL] = [sum(column) for column in zip(*whole, strict=True)] or [None] * 3
+    yield row("Tokens", {s: of[0] for s, of in aligned.items()})
+    yield row("Tokens per word", {s: _ratio(*of[:2]) for s, of in aligned.items()}, 2)
+    inside = {s: _ratio(of[2], of[0]) for s, of in aligned.items()}
+    yield row("Tokens in mentions", inside, 1, percent=True)
 
-    def row(label: str) -> tuple[Cell, ...]:
-        about = write_condition(label=label)
-        counts = (_value(results, "named_entities", split, about) for split in splits)
-        return (label, *(Number(count or 0, 0) for count in counts))
 
-    return Table(
-        name="entity_types",
-        title="Named entity spans by type",
-        columns=("Type", *splits),
-        rows=tuple(map(row, sorted(totals, key=lambda label: (-totals[label], label)))),
-        measures="What the named entity recogniser of table 5 has to find.",
+def _list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
+    """LAMBADA's passages, their number in the last of ``splits`` columns; none where the step did
+    not run.
+    """
+    passages = results.value(at(PASSAGES, "passages", "lambada"))
+    if passages is None:
+        return
+    blank, of = [""] * (splits - 1), "Generated" if results.passages == GENERATED else "LAMBADA"
+    yield (f"{of} passages", *blank, Number(passages, 0), MISSING, MISSING)
+    shares = _by(results, "group", PASSAGES, measure="target_share")
+    for label, groups in TARGETS.items() if shares else ():
+        noun = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == NOUNS else MISSING
+        ours = Number(fsum(shares[group] for group in groups), 1, percent=True)
+        yield (f"{of} targets: {label}", *blank, ours, MISSING, noun)
+
+
+def _describe_tagger(results: Results) -> str:
+    """How the target words' parts of speech were found, and how far they can be trusted."""
+    if not results.ran(PASSAGES):
+        return ""
+    last = results.frame.find(PASSAGES, split="dev", words="last")
+    overall = last[last["measure"] == "tagger_accuracy"]
+    if not len(overall) or not _by(results, "group", PASSAGES, measure="target_share"):
+        return (
+            "The parts of speech of the passages' targets are left out: the training split has none"
+            " to learn them from."
+        )
+    recalls = last[last["measure"] == "tagger_recall"].set_index("group")
+    right = ", ".join(
+        f"{label} {Number(recalls.value[group], 1, percent=True)} of {recalls['count'][group]:,}"
+        for group, label in TAGGED.items()
+        if recalls["count"][group]
     )
+    whole = overall.iloc[0]
+    checked = (
+        f"it gets {Number(whole.value, 1, percent=True)} of {whole['count']:,} right: {right}"
+        if right
+        else "none has a tag"
+    )
+    lower = whole["case"] == "lower"
+    return (
+        "The parts of speech of the passages' targets are those of a tagger trained on the training"
+        f" split{', without capitals as LAMBADA has none' if lower else ''}; they are not corrected"
+        f" for its errors. Of the last words of dev's sentences {checked}."
+    )
+
+
+def _types(results: Results, _: Place) -> Iterator[Line]:
+    totals = _by(results, "label", STEP, measure="named_entities", split=TOTAL)
+    for label in sorted(totals, key=lambda label: (-totals[label], label)):
+        yield (label,), {"label": label}
+
+
+def _type_columns(results: Results) -> Iterator[Measure]:
+    for split in _splits(results):
+
+        def cell(results: Results, place: Place, split: str = split) -> Cell:
+            found = _value(results, "named_entities", split, label=place["label"])
+            return Number(found or 0, 0)
+
+        yield Measure(split, cell=cell)
+
+
+TYPES = Pivot(
+    name="entity_types",
+    title="Named entity spans by type",
+    step=STEP,
+    rows=(Axis(("Type",), _types),),
+    columns=(_type_columns,),
+    measures="What the named entity recogniser of table 5 has to find.",
+)
 
 
 def build_example(results: Results) -> Table:
     """Table 1: the words X of a passage over their entities E (";" for none), and the tokens that
     they become.
     """
-    example = results.pictures.example
+    example, rows = results.pictures.example, []
+    for start in range(0, example.table_words if example else 0, COLUMNS_PER_LINE):
+        assert example is not None
+        end = min(start + COLUMNS_PER_LINE, example.table_words)
+        fill, where = ("",) * (COLUMNS_PER_LINE - (end - start)), f"{start + 1}:{end}"
+        tokens = ("·".join(t.strip() for t in one) for one in example.tokens[start:end])
+        named = (str(entity or ";") for entity in example.entities[start:end])
+        rows.append((f"X {where}", *example.words[start:end], *fill))
+        rows.append((f"E {where}", *named, *fill))
+        rows.append((f"T {where}", *tokens, *fill))
     return Table(
         name="table1",
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
         columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))),
-        rows=_example_rows(example) if example else (),
+        rows=tuple(rows),
         measures=(
             "What the models read: words (X), the entity each is part of (E, “;” for none) and the"
             " tokens of each word (T); all tokens of a word carry its entity."
@@ -280,13 +247,4 @@ def build_example(results: Results) -> Table:
     )
 
 
-def _example_rows(example: Example) -> tuple[tuple[Cell, ...], ...]:
-    rows: list[tuple[Cell, ...]] = []
-    for start in range(0, example.table_words, COLUMNS_PER_LINE):
-        end = min(start + COLUMNS_PER_LINE, example.table_words)
-        at, fill = range(start, end), ("",) * (COLUMNS_PER_LINE - (end - start))
-        tokens = ("·".join(token.strip() for token in example.tokens[i]) for i in at)
-        rows.append((f"X {start + 1}:{end}", *(example.words[i] for i in at), *fill))
-        rows.append((f"E {start + 1}:{end}", *(str(example.entities[i] or ";") for i in at), *fill))
-        rows.append((f"T {start + 1}:{end}", *tokens, *fill))
-    return tuple(rows)
+TABLES = (build_corpus, TYPES, build_example)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.differences import MARGIN, OPEN
+from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, MARGIN, OPEN
 from entity_transformers.report.results import Results, has_entities, write_label
-from entity_transformers.report.verdict import ABSENT, FAILS, HOLDS
 
 GPT2E = (
     "GPT2E is the model of “E.T.: Entity-Transformers” (Stylianou and Vlahavas, CRAC 2020): a GPT-2"

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
-from statistics import fmean
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.differences import name_difference
-from entity_transformers.report.frame import Key, Row, read_condition, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.paired import compare, read_interval
-from entity_transformers.report.results import Results, summarise, write_label
+from matplotlib.figure import Figure
 
-STEP = "mentions"
-UNITS = {
-    "loss": "nats per token",
-    "nll": "nats",
-    "theta": "inverse temperature",
-    "weight": "fraction",
-    "entities": "entities per document",
-}
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.colours import INK, PALETTE, choose_colours
+from entity_transformers.report.figures import Line, Panel, draw_lines
+from entity_transformers.report.frame import Key
+from entity_transformers.report.frame import at as key
+from entity_transformers.report.intervals import name_difference
+from entity_transformers.report.intervals import subtract as compare
+from entity_transformers.report.results import Results, summarise, write_label
+from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+
+TITLE, STEP = "Where a memory pays", "mentions"
 FAR = "far"
 GROUPS = {
     ("place", "outside"): "Outside mentions",
@@ -34,7 +28,6 @@ GROUPS = {
     ("sort", "pronoun"): "Later: pronouns",
     ("sort", "description"): "Later: descriptions",
 }
-DISTANCES = tuple(str(2**power) for power in range(18))
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
 
 
@@ -47,57 +40,17 @@ class Reading(NamedTuple):
     size: int
 
 
-def measure(tree: Tree) -> Iterator[Row]:
-    """mentions.json of every run, by labels and size of the cache (`measure_scored`)."""
-    for model, seed, found in tree.each(STEP, "mentions.json"):
-        row = partial(Row, STEP, split=found["split"], model=model, seed=seed)
-        yield from measure_scored(row, found)
-
-
-def measure_scored(
-    row: partial[Row],
-    found: Mapping[str, Any],
-    own: Mapping[str, Any] = MappingProxyType({}),
-    asked: Collection[str] = ("cache", "entities"),
-) -> Iterator[Row]:
-    """Of each entry, by ``own``, labels and size of the cache (and ``rows``, if it has any): the
-    loss, by group of tokens too, and the nats of each document, of all its tokens and of those far
-    from their entity's last mention (``scope``); the cache's theta and weight and the entities, if
-    ``asked``.
-    """
-    documents = found["documents"]
-    total = sum(document["tokens"]["all"] for document in documents)
-    for entry in found["scored"]:
-        names = (name for name in ("rows", "labels", "size") if name in entry)
-        reading = {**own, **{name: entry[name] for name in names}}
-        about = write_condition(**reading)
-        yield row("loss", entry["loss"], condition=about, count=total)
-        for name in ("theta", "weight") if entry["size"] and "cache" in asked else ():
-            yield row(name, entry[name], condition=about)
-        if "entities" in asked:
-            known = fmean(entry["entities"])
-            yield row("entities", known, condition=about, count=len(documents))
-        for grouping, groups in entry["groups"].items():
-            for name, part in groups.items() if "rows" not in entry or grouping == "place" else ():
-                about = write_condition(**reading, **{grouping: name})
-                yield row("loss", part["loss"], condition=about, count=part["tokens"])
-        for scope, nats in entry["documents"].items():
-            for document, value in zip(documents, nats, strict=True):
-                about = write_condition(**reading, scope=scope, document=document["document"])
-                yield row("nll", value, condition=about, count=document["tokens"][scope])
-
-
 def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
     """How a model was read, without labels first, by the size of the cache."""
-    rows = results.frame.find(step=STEP, measure="nll", model=model.name)
-    parts = [read_condition(row.condition) for row in rows]
-    found = {Reading(one["labels"], int(one["size"])) for one in parts}
+    rows = results.frame.find(STEP, measure="loss", model=model.name)
+    pairs = zip(rows["labels"], rows["size"], strict=True)
+    found = {Reading(labels, int(size)) for labels, size in pairs}
     return sorted(found, key=lambda one: (list(LABELS).index(one.labels), one.size))
 
 
 def at(results: Results, reading: Reading, name: str = "loss", **group: str) -> Key:
-    split = next(iter(results.frame.distinct("split", step=STEP)), "")
-    return Key(STEP, name, split, write_condition(**reading._asdict(), **group))
+    split = results.split(STEP)
+    return key(STEP, name, split, **reading._asdict(), **group)
 
 
 def count_bytes(results: Results, model: ModelEntry, reading: Reading) -> float:
@@ -178,8 +131,7 @@ def build_mentions(results: Results) -> Table:
 
 def _is_there(results: Results, grouping: str, name: str) -> bool:
     """Was any token of this group?"""
-    conditions = results.frame.distinct("condition", step=STEP, measure="loss")
-    return any(read_condition(one).get(grouping) == name for one in conditions)
+    return name in results.frame.distinct(grouping, STEP, measure="loss")
 
 
 def _against_baseline(results: Results, model: ModelEntry, reading: Reading, scope: str) -> Cell:
@@ -277,7 +229,7 @@ def build_controls(results: Results) -> Table:
     )
 
 
-def say_mentions(results: Results) -> tuple[str, ...]:
+def say(results: Results) -> tuple[str, ...]:
     """The model under test with lagged labels against the baseline and against the lowest other
     model that reads labels so, all without a cache.
     """
@@ -299,7 +251,7 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     for side in sides:
         cell = difference(results, (ours, mine), side, "all")
         which = "" if side[1] == mine else " without labels"
-        verdict = name_difference(read_interval(cell))
+        verdict = name_difference(cell.interval if isinstance(cell, Number) else None)
         said.append(f"{write_label(side[0])}{which} {_mean(results, side)} ({cell}: {verdict})")
     return ("; ".join(said) + " nats per token.",)
 
@@ -330,3 +282,93 @@ def list_gains(
             gaps = summarise(own[seed] - other[seed] for seed in seeds)
             assert gaps.mean is not None
             yield float(distance), gaps.mean
+
+
+TABLES = (build_mentions, build_controls)
+DISTANCES = tuple(str(2**power) for power in range(18))
+FEWEST = 100
+"""Tokens at a distance from which on its mean is drawn."""
+
+
+def _mean_loss(results: Results, model: ModelEntry, reading: Reading) -> float:
+    mean = results.statistic(model, at(results, reading)).mean
+    return float("nan") if mean is None else mean
+
+
+def draw_sizes(results: Results) -> Figure | None:
+    """Loss against what is remembered, a line per model with its labels: on the left by the size
+    of the cache around it, on the right by the bytes of cache and entities together.
+    """
+    colours, by_size, by_bytes = choose_colours(results), list[Line](), list[Line]()
+    for model in results.measured(STEP):
+        readings = list_readings(results, model)
+        last = readings[-1].labels if readings else "none"
+        own = [reading for reading in readings if reading.labels == last]
+        losses = [_mean_loss(results, model, reading) for reading in own]
+        kept = [count_bytes(results, model, reading) / 1024 for reading in own]
+        name = write_label(model) + ("" if last == "none" else f", {name_labels(last)}")
+        look = {"dash": "--" if last == "none" else "-", "mark": "o"}
+        by_size.append(Line(name, colours[model.name], [one.size for one in own], losses, **look))
+        there = [place for place, size in enumerate(kept) if size > 0]
+        x, y = [kept[place] for place in there], [losses[place] for place in there]
+        by_bytes.append(Line(name, colours[model.name], x, y, **look))
+    return draw_lines(
+        (
+            Panel(by_size, "Recent tokens in a cache around the model", "Loss in nats per token"),
+            Panel(by_bytes, "KiB remembered beyond the window, entities included", log=True),
+        )
+    )
+
+
+def name_labels(labels: str) -> str:
+    """How a legend names what is given."""
+    return LABELS[labels].split(":")[0]
+
+
+def draw_distances(results: Results) -> Figure | None:
+    """Later mentions: the loss of each model with its labels less that of the baseline without a
+    cache, a line per model; dashed the baseline with each cache.
+    """
+    baseline = results.baseline
+    if baseline is None or baseline not in results.measured(STEP):
+        return None
+
+    def place(side: Side) -> tuple[ModelEntry, Place]:
+        return side[0], lambda distance: at(results, side[1], distance=distance)
+
+    sides: list[tuple[Side, str]] = [
+        ((baseline, reading), f"{write_label(baseline)}, cache of {reading.size:,}")
+        for reading in list_readings(results, baseline)
+        if reading.size
+    ]
+    for model in results.measured(STEP):
+        for reading in list_readings(results, model):
+            if reading.labels != "none" and not reading.size:
+                name = f"{write_label(model)}, {name_labels(reading.labels)}"
+                sides.append(((model, reading), name))
+    lines, plain = [], place((baseline, Reading("none", 0)))
+    for number, (side, name) in enumerate(sides):
+        gains = list(list_gains(results, place(side), plain, DISTANCES, FEWEST))
+        dash, colour = "--" if side[0] == baseline else "-", PALETTE[number % len(PALETTE)]
+        if gains:
+            x, y = zip(*gains, strict=True)
+            lines.append(Line(name, colour, x, y, dash=dash, mark="o"))
+    window = [(baseline.lm.window, INK)]
+    label, y = "Tokens since the entity's last mention", "Nats per token, less is better"
+    return draw_lines([Panel(lines, label, y, log=True, at=window, zero=True)])
+
+
+FIGURES = {
+    "mentions": (
+        draw_sizes,
+        "Loss by what is remembered beyond the window: on the left by the size of the cache around"
+        " each model, on the right by the bytes of cache and entities together. With the labels"
+        " that a model reads, means over seeds; dashed: it reads none. Tables have the intervals.",
+    ),
+    "mention_distances": (
+        draw_distances,
+        "Later mentions by how far their entity's last one is: the loss minus that of the baseline"
+        " without a cache, means over seeds. Dashed: the baseline with a cache. Dotted: the"
+        " window.",
+    ),
+}

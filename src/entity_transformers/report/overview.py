@@ -3,60 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from entity_transformers.corpus.held_out import FEWEST as FEWEST_DOCUMENTS
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import cache, lambada, ner, perplexity, similarity
-from entity_transformers.report.bootstrap import compare_f1, compare_losses
-from entity_transformers.report.cells import Cell, Number, Table, leave_out_empty, show
 from entity_transformers.report.colours import choose_colours
-from entity_transformers.report.differences import (
-    BOOTSTRAP_SEED,
-    LEVEL,
+from entity_transformers.report.figures import Points, draw_points
+from entity_transformers.report.frame import at
+from entity_transformers.report.intervals import (
     Interval,
-    average,
     compare,
     cover,
-    scores_by_seed,
+    describe,
+    loss,
     seed_interval,
+    share_interval,
+    write_interval,
 )
-from entity_transformers.report.frame import Key
 from entity_transformers.report.lm import (
     count_seconds,
     count_tokens,
-    counts_all,
     list_machines,
+    list_systems,
 )
-from entity_transformers.report.results import Results, sort_by_era, summarise, write_label
-from entity_transformers.report.shares import share_interval
+from entity_transformers.report.results import Results, Statistic, summarise, write_label
+from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
-SPLIT, OFF = "test", "off"
+TITLE, STEP, SPLIT, OFF = "Every system", "lm", "test", "off"
 MARKERS = "osD^vP*X<>"
-FEWEST = 3
-"""Kinds of models from which on a study compares systems."""
 
 
-def list_systems(results: Results) -> list[ModelEntry]:
-    """The trained entries by era and year, then in the study's order; none where a study has fewer
-    than `FEWEST` kinds.
-    """
-    entries = results.measured("lm")
-    if len({entry.kind.name for entry in entries}) < FEWEST:
-        return []
-    return sort_by_era(entries)
-
-
-def measure_apart(results: Results, model: ModelEntry) -> dict[int, float]:
-    """By seed: how much more alike, in context and without the mean vector, one entity's mentions
-    are than those of different ones; mean over the parts of speech that have entities.
+def measure_apart(results: Results, model: ModelEntry) -> Statistic:
+    """How much more alike, in context and without the mean vector, one entity's mentions are than
+    those of different ones; mean over the parts of speech that have entities.
     """
     gaps: dict[int, list[float]] = {}
     for group in results.groups:
@@ -66,51 +49,40 @@ def measure_apart(results: Results, model: ModelEntry) -> dict[int, float]:
         )
         for seed in own.keys() & others.keys():
             gaps.setdefault(seed, []).append(own[seed] - others[seed])
-    return {seed: float(np.mean(found)) for seed, found in sorted(gaps.items())}
+    return summarise(float(np.mean(gaps[seed])) for seed in sorted(gaps))
+
+
+def _bits_per_nat(results: Results, model: ModelEntry | None) -> float | None:
+    """Bits per byte of one nat per token: the same for all models with one encoder."""
+    bits, nats = (
+        results.statistic(model, perplexity.at(SPLIT, OFF, name)).mean
+        for name in ("bits_per_byte", "loss")
+    )
+    return bits / nats if bits is not None and nats else None
 
 
 def read_bits(results: Results, model: ModelEntry) -> Number:
-    """Bits per byte of test, no entities given, with an interval that covers those over documents
-    and over seeds.
-    """
-    keys = [perplexity.at(SPLIT, OFF, name) for name in ("bits_per_byte", "loss")]
-    bits, loss = (results.statistic(model, key).mean for key in keys)
-    scored = average(list(scores_by_seed(results, model, SPLIT, OFF).values()))
-    if bits is None or not loss or scored is None:
+    """Bits per byte of test, no entities given, with its interval."""
+    bits = results.statistic(model, perplexity.at(SPLIT, OFF, "bits_per_byte")).mean
+    found, factor = describe(results, (model, loss(SPLIT, OFF))), _bits_per_nat(results, model)
+    if found is None or bits is None or factor is None:
         return Number(bits, 4)
-    _, tokens, nats = scored
-    found = compare_losses(
-        nats,
-        np.zeros_like(nats),
-        tokens,
-        samples=results.bootstrap_samples,
-        seed=BOOTSTRAP_SEED,
-        confidence=LEVEL,
-    )
-    if found["documents"] < FEWEST_DOCUMENTS:
-        return Number(bits, 4)
-    # a document has as many tokens per byte as the others, on the average
-    interval = found["interval"] and tuple(bits / loss * value for value in found["interval"])
-    return _with_interval(bits, interval, results.by_seed(model, keys[0]).values(), 4)
+    return replace(found.scale(factor), value=bits).number(signed=False)
 
 
 def read_f1(results: Results, model: ModelEntry) -> Number:
     """Strict span F1 of the tagger, a fraction, with such an interval."""
-    values = ner.read_scores(results, model, ner.F1)
-    spans = [run.ner_spans for run in results.of(model) if run.ner_spans is not None]
-    if not values or not spans:
-        return Number(summarise(values.values()).mean, 1, percent=True)
-    counts = np.mean([one.counts for one in spans], axis=0)
-    found = compare_f1(
-        counts,
-        np.zeros_like(counts),
-        samples=results.bootstrap_samples,
-        seed=BOOTSTRAP_SEED,
-        confidence=LEVEL,
-    )
-    interval = found["interval"] if len(counts) >= FEWEST_DOCUMENTS else None
-    mean = float(np.mean(list(values.values())))
-    return _with_interval(mean, interval, values.values(), 1, percent=True)
+    mean = ner.average(results, model, ner.F1).mean
+    found = describe(results, (model, ner.F1))
+    interval = None if found is None or mean is None else found.widest
+    return Number(mean, 1, percent=True) if mean is None else _share(mean, interval, 1)
+
+
+def _share(value: float, interval: Interval | None, digits: int) -> Number:
+    """No share lies beyond 0 and 1, whatever Student says."""
+    if interval is not None:
+        interval = max(0.0, interval[0]), min(1.0, interval[1])
+    return write_interval(value, interval, digits, percent=True, signed=False)
 
 
 def read_words(results: Results, model: ModelEntry, bits: Number) -> Number:
@@ -125,50 +97,26 @@ def read_words(results: Results, model: ModelEntry, bits: Number) -> Number:
 
 def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) -> Number:
     """Bits per byte of test less the other's on the same documents."""
-    gap = compare(results, SPLIT, model, OFF, against, OFF)
-    keys = [perplexity.at(SPLIT, OFF, name) for name in ("bits_per_byte", "loss")]
-    bits, loss = (results.statistic(against, key).mean for key in keys)
-    if gap is None or model is against or not bits or not loss:
-        return Number(None)
-    low, high = gap.widest or (None, None)
-    scaled = (None if value is None else value * bits / loss for value in (gap.value, low, high))
-    value, low, high = scaled
-    return Number(value, 4, low=low, high=high, signed=True)
+    key, factor = loss(SPLIT, OFF), _bits_per_nat(results, against)
+    gap = None if model is against else compare(results, (model, key), (against, key))
+    return Number(None) if gap is None or factor is None else gap.scale(factor).number()
 
 
 def read_accuracy(results: Results, model: ModelEntry) -> Number:
     """Share of LAMBADA's last words that are right, with an interval over passages and seeds."""
     key = lambada.at("last_word_accuracy")
-    values = results.by_seed(model, key)
-    rows = [results.frame.get(key, model.name, seed) for seed in values]
-    passages = min((row.count or 0 for row in rows if row is not None), default=0)
+    values, passages = results.by_seed(model, key), round(results.count(model, key) or 0)
     if not passages:
         return Number(None, 2, percent=True)
-    mean = float(np.mean(list(values.values())))
-    interval = share_interval(mean * passages, passages)
-    return _with_interval(mean, interval, values.values(), 2, percent=True)
-
-
-def _with_interval(
-    mean: float,
-    documents: Interval | None,
-    seeds: Iterable[float],
-    digits: int,
-    percent: bool = False,
-) -> Number:
-    if not documents:
-        return Number(mean, digits, percent=percent)
-    low, high = cover(documents, seed_interval(list(seeds)))
-    if percent:
-        low, high = max(0.0, low), min(1.0, high)  # no share lies beyond, whatever Student says
-    return Number(mean, digits, low=low, high=high, percent=percent)
+    mean, seeds = float(np.mean(list(values.values()))), seed_interval(list(values.values()))
+    return _share(mean, cover(share_interval(mean * passages, passages), seeds), 2)
 
 
 def build_overview(results: Results) -> Table:
     """A row per system."""
     systems = list_systems(results)
     base = results.baseline if results.baseline in systems else None
-    size = Key("lm", "parameters")
+    size = at("lm", "parameters")
     whole = results.statistic(base, size).mean
 
     def row(model: ModelEntry) -> tuple[Cell, ...]:
@@ -189,7 +137,7 @@ def build_overview(results: Results) -> Table:
             Number(bits.value and cached and bits.value * cached[1], 4),
             read_accuracy(results, model),
             show(results.statistic(model, lambada.at("last_word_perplexity"), math.log), 2),
-            show(summarise(measure_apart(results, model).values()), 3),
+            show(measure_apart(results, model), 3),
             read_f1(results, model),
         )
 
@@ -218,125 +166,90 @@ def build_overview(results: Results) -> Table:
         measures="What each system costs to train and what it reaches, by era and year.",
     )
     table = leave_out_empty(table)
-    return replace(table, note=_note(results, systems, table.columns) if systems else "")
+    return replace(table, note=" ".join(_explain(results, systems, table.columns)))
 
 
-def _note(results: Results, systems: list[ModelEntry], columns: tuple[str, ...]) -> str:
-    several = len(results.seeds) > 1
-    asked, words = "LAMBADA nats" in columns, " LAMBADA's nats: of the last word, all its tokens."
-    text = (
+def _explain(results: Results, systems: list[ModelEntry], columns: tuple[str, ...]) -> list[str]:
+    """The sentences of the note."""
+
+    def name(models: list[ModelEntry]) -> str:
+        return ", ".join(map(write_label, models))
+
+    asked, several = "LAMBADA nats" in columns, len(results.seeds) > 1
+    over = f"documents{' (LAMBADA: passages)' * asked}"
+    over += " and for seeds; ±: standard deviation over seeds" if several else " alone: one seed"
+    said = [
         "Perplexity and bits per byte of the test split, no entities given; differences are of the"
-        " same documents. Brackets: 95 %, wide enough for documents"
-        f"{' (LAMBADA: passages)' * asked}"
-        f" {'and for seeds; ±: standard deviation over seeds' if several else 'alone: one seed'}."
-        f"{words * asked} Seconds: the median of a training step times their number, validations"
-        " left out."
-    )
+        f" same documents. Brackets: 95 %, wide enough for {over}.",
+        "LAMBADA's nats: of the last word, all its tokens." * asked,
+        "Seconds: the median of a training step times their number, validations left out.",
+    ]
     if "Mentions apart" in columns:
-        text += (
-            " Mentions apart: cosine, in context and without the mean vector, of one entity's"
-            " mentions less that of different entities'."
+        said.append(
+            "Mentions apart: cosine between mentions of one entity minus that between entities (in"
+            " context, mean removed)."
         )
-    sighted = [write_label(model) for model in systems if not model.can({"causal"})]
-    if sighted:
-        text += (
-            f" {', '.join(sighted)}: no perplexity{' and no LAMBADA' * asked}, because nothing is"
-            " predicted from the past alone."
-        )
+    causal = [model for model in systems if model.can({"causal"})]
+    if sighted := [model for model in systems if model not in causal]:
+        no = "no perplexity and no LAMBADA" if asked else "no perplexity"
+        said.append(f"{name(sighted)}: {no}, because nothing is predicted from the past alone.")
     sizes = {found[0] for model in systems if (found := cache.read_share(results, model, SPLIT))}
     if sizes:
         held = " or ".join(f"{size:,}" for size in sorted(sizes))
-        text += f" With a cache: the same model and a cache of the document's latest {held} tokens."
-    text += _explain_memories(systems)
-    text += _explain_origins(results, systems)
+        said.append(f"With a cache: the same model with the document's latest {held} tokens.")
+    keep = [model for model in causal if model.can({"state"})]
+    if keep and len(keep) < len(causal):
+        said.append(
+            f"{name(keep)} carry something from a window to the next of its document; the other"
+            " causal systems begin each with nothing."
+        )
+    later = [model for model in systems if model.initial_weights is not None]
+    known = [model for model in later if _knows_origin(results, model)]
+    for models, counted in ((known, "are"), ([m for m in later if m not in known], "are not")):
+        if models:
+            said.append(
+                f"{name(models)} started from other weights, whose tokens and seconds {counted}"
+                " counted."
+            )
     if len(list_machines(results, *systems)) > 1:
-        text += " Seconds were measured on different machines."
-    return text
+        said.append("Seconds were measured on different machines.")
+    return [sentence for sentence in said if sentence]
 
 
-def _explain_memories(systems: list[ModelEntry]) -> str:
-    """Which systems read a window with what the one before left, and which begin each anew."""
-    causal = [model for model in systems if model.can({"causal"})]
-    keep = [write_label(model) for model in causal if model.can({"state"})]
-    if not keep or len(keep) == len(causal):
-        return ""
-    return (
-        f" {', '.join(keep)} carry something from a window to the next of its document, the other"
-        " causal systems begin each with nothing."
+def _knows_origin(results: Results, model: ModelEntry) -> bool:
+    """Do tokens and seconds count all that its weights have cost?"""
+    return all(
+        len(results.frame.find("lm", measure=measure, model=model.name))
+        for measure in ("tokens_before", "seconds_before")
     )
 
 
-def _explain_origins(results: Results, systems: list[ModelEntry]) -> str:
-    """Whose weights tokens and seconds count, and whose they do not, as sentences."""
-    later = [model for model in systems if model.initial_weights is not None]
-    known = [write_label(model) for model in later if counts_all(results, model)]
-    unknown = [write_label(model) for model in later if not counts_all(results, model)]
-    text = ""
-    if known:
-        text += (
-            f" {', '.join(known)} went on from other weights, whose tokens and seconds are counted."
-        )
-    if unknown:
-        text += (
-            f" {', '.join(unknown)} went on from other weights: tokens and seconds of these are not"
-            " counted."
-        )
-    return text
+TABLES = (build_overview,)
 
 
 def draw_overview(results: Results) -> Figure | None:
     """Quality against training time: bits per byte, and F1 of the tagger."""
-    systems = list_systems(results)
-    panels = (
-        ("Bits per byte (test)", read_bits, 1.0),
-        ("Strict span F1 of the tagger in %", read_f1, 100.0),
-    )
-    found = [
-        (title, scale, [(m, n) for m in systems if (n := read(results, m)).value is not None])
-        for title, read, scale in panels
-    ]
-    found = [(title, scale, points) for title, scale, points in found if points]
-    if not found:
-        return None
-    figure = Figure(figsize=(8, 4.4 * len(found)), layout="constrained")
-    colours = choose_colours(results)
-    every = figure.subplots(len(found), squeeze=False)[:, 0]
-    markers = {model.name: mark for model, mark in zip(systems, cycle(MARKERS), strict=False)}
-    for axes, (title, scale, points) in zip(every, found, strict=True):
-        for model, number in points:
-            seconds = count_seconds(results, model).mean
-            if seconds:
-                style = colours[model.name], markers[model.name]
-                _draw_point(axes, model, seconds, number, scale, style)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.margins(x=0.1)
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        axes.set_xlabel("Seconds of training")
-        axes.set_ylabel(title)
-    return figure
+    systems, colours = list_systems(results), choose_colours(results)
+    panels = []
+    for title, read in (
+        (f"Bits per byte ({SPLIT})", read_bits),
+        ("Strict span F1 of the tagger in %", read_f1),
+    ):
+        points = []
+        for model, mark in zip(systems, cycle(MARKERS), strict=False):
+            seconds, number = count_seconds(results, model).mean, read(results, model)
+            if seconds and number.value is not None:
+                look = write_label(model), colours[model.name]
+                points.append(Points(*look, [seconds], [number], mark))
+        panels.append((title, points))
+    return draw_points(panels, "Seconds of training")
 
 
-def _draw_point(
-    axes: Axes,
-    model: ModelEntry,
-    seconds: float,
-    number: Number,
-    scale: float,
-    style: tuple[str, str],
-) -> None:
-    assert number.value is not None
-    value, error = number.value * scale, None
-    if number.low is not None and number.high is not None:
-        error = [[value - number.low * scale], [number.high * scale - value]]
-    axes.errorbar(
-        [seconds],
-        [value],
-        error,
-        capsize=3,
-        label=write_label(model),
-        color=style[0],
-        marker=style[1],
+FIGURES = {
+    "overview": (
+        draw_overview,
+        "What each system reaches against the seconds of its training. Bars are 95 % intervals over"
+        " documents and, where there are several, over seeds. What has no perplexity is not in the"
+        " first panel.",
     )
+}

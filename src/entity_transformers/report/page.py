@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import resources
 from typing import Any
@@ -15,31 +15,24 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from entity_transformers.report.catalogue import CATALOGUE, list_captions
-from entity_transformers.report.cells import Number, Table, render_html
-from entity_transformers.report.claims import judge_claims
+from entity_transformers.report.catalogue import Section
+from entity_transformers.report.claims import judge_claims, judge_entities, write_headline
 from entity_transformers.report.excerpts import Excerpts
+from entity_transformers.report.figures import choose_lead
 from entity_transformers.report.glossary import write_about, write_glossary
-from entity_transformers.report.headline import write_headline
-from entity_transformers.report.lead import choose_lead
+from entity_transformers.report.readme import say_missing
 from entity_transformers.report.results import Results, has_entities, write_label
 from entity_transformers.report.spans import draw_spans, list_chains
-from entity_transformers.report.tables import say_missing
-from entity_transformers.report.verdict import judge_entities
+from entity_transformers.report.table import Number, Table, render_html
 
 MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
 
 
-def render(results: Results, tables: Mapping[str, Table], images: Mapping[str, bytes]) -> str:
-    """The whole page; ``images`` are PNG bytes by figure name. Nothing on it is fetched from
-    elsewhere, and without scripts all of it can be read but for the losses of single tokens.
+def render(results: Results, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:
+    """The whole page; ``images`` are PNG bytes by the name of the figure. Nothing on it is fetched
+    from elsewhere, and without scripts all of it can be read but for the losses of single tokens.
     """
     excerpts = results.pictures.excerpts
-    sections = {
-        step: shown
-        for step, shown in CATALOGUE.items()
-        if any(name in tables for name in shown.tables)
-    }
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -49,15 +42,14 @@ def render(results: Results, tables: Mapping[str, Table], images: Mapping[str, b
         headline=write_headline(results),
         verdict=judge_entities(results),
         findings=[(MARKS[finding.status], finding) for finding in judge_claims(results)],
-        notes=[say for say in (say_missing(results), _say_why_not(results)) if say],
+        notes=[say for say in (say_missing(results),) if say],
         about=write_about(results),
         glossary=write_glossary(results),
-        sections=list(sections.items()),
-        tables=tables,
-        table_html={name: render_html(table) for name, table in tables.items()},
+        sections=[section for section in sections if "claims" not in section.tables],
+        render_html=render_html,
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
         lead=choose_lead(images),
-        captions=list_captions(),
+        captions={name: cap for one in sections for name, (_, cap) in one.figures.items()},
         browser=excerpts,
         browser_data=None if excerpts is None else _script(_label(results, excerpts)),
         browser_table=None if excerpts is None else render_html(_tabulate(results, excerpts)),
@@ -114,19 +106,6 @@ def _tabulate(results: Results, excerpts: Excerpts) -> Table:
             for name, scores in zip(names, excerpts.scores, strict=True)
         ),
     )
-
-
-def _say_why_not(results: Results) -> str:
-    """Why there is no browser of documents; "" where there is one."""
-    if results.pictures.excerpts:
-        return ""
-    study: Any = results.manifest.get("study") or {}
-    why = (
-        "has left no file here"
-        if "excerpts" in (*results.steps, *study.get("steps", ()))
-        else "is not among the study's steps (study.steps)"
-    )
-    return f"No documents token by token: step excerpts, which keeps each token's loss, {why}."
 
 
 def _example(results: Results) -> dict[str, object] | None:

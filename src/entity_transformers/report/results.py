@@ -1,6 +1,4 @@
-"""A study as the report reads it: measures.csv, the files with more than scalars, and which models
-there are.
-"""
+"""A study as the report reads it: its numbers, and which models there are."""
 
 from __future__ import annotations
 
@@ -8,21 +6,33 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ERAS, ModelEntry
-from entity_transformers.report.catalogue import CATALOGUE
-from entity_transformers.report.frame import Frame, Key
-from entity_transformers.report.pictures import Pictures
-from entity_transformers.report.records import Documents, ProbeRow, Spans
+from entity_transformers.report.frame import (
+    Cell,
+    Frame,
+    Key,
+    Units,
+    at,
+    read_curves,
+    read_measures,
+    read_units,
+)
+from entity_transformers.report.pictures import Pictures, parse_pictures
+
+if TYPE_CHECKING:
+    from entity_transformers.study.params import Params
 
 Transform = Callable[[float], float]
-TRAIN_LOSS = Key("lm", "loss", "train")
-OWN = {step for step, shown in CATALOGUE.items() if shown.own}
-
-
+TRAIN_LOSS = at("lm", "loss", "train")
+OWN = frozenset({"recall"})
+"""Steps whose models are entries of their own section."""
 SYSTEMS = 5
 """Kinds of models from which on all rows of a study stand by era; with fewer in its own order."""
 GENERATED = "sample"
@@ -40,30 +50,15 @@ class Statistic:
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one model and seed left beside its numbers in measures.csv: curves, and scores by
-    document, passage and attention head.
-    """
-
-    model: str
-    seed: int
-    curve: Mapping[str, np.ndarray] = field(default_factory=dict)
-    documents: Documents | None = None
-    passages: Documents | None = None
-    probe_heads: tuple[ProbeRow, ...] = ()
-    probe_documents: tuple[ProbeRow, ...] = ()
-    ner_spans: Spans | None = None
-
-
 @dataclass(frozen=True)
 class Results:
     """A whole study.
 
     entries   section models of params.yaml, in the study's order
     frame     measures.csv
+    units     units.parquet
+    curves    curves.csv
     steps     the steps that the study names; what of them has no row in the frame did not run
-    runs      what exists of models x seeds
     recall    section recall.models: the rows of synthetic recall, as params.yaml has them
     groups    section similarity.groups: the tags of each part of speech
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
@@ -76,9 +71,10 @@ class Results:
     title: str
     entries: tuple[ModelEntry, ...]
     seeds: tuple[int, ...]
-    frame: Frame = field(default_factory=lambda: Frame(()))
+    frame: Frame = field(default_factory=Frame)
+    units: Units = field(default_factory=Units)
+    curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: tuple[str, ...] = ()
-    runs: tuple[Run, ...] = ()
     recall: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nesting: str = "outermost"
@@ -88,22 +84,22 @@ class Results:
     bootstrap_samples: int = 10_000
     paper: bool = True
 
-    def of(self, model: ModelEntry | None) -> tuple[Run, ...]:
-        """The runs of one model in the order of the seeds; empty if it left none."""
-        return tuple(
-            run
+    def curve(self, model: ModelEntry, column: str, curve: str = "lm") -> dict[int, pd.Series]:
+        """A column of curves.csv by step, for each seed that has any number of it."""
+        if self.curves.empty or column not in self.curves:
+            return {}
+        rows = self.curves[(self.curves.curve == curve) & (self.curves.model == model.name)]
+        known = rows.dropna(subset=[column])
+        return {
+            seed: part.set_index("step")[column]
             for seed in self.seeds
-            for run in self.runs
-            if model is not None and run.model == model.name and run.seed == seed
-        )
+            if len(part := known[known.seed == seed])
+        }
 
     @cached_property
     def _measured(self) -> dict[str, frozenset[str]]:
         """The models of each step that has rows in the frame."""
-        found: dict[str, set[str]] = {}
-        for row in self.frame:
-            found.setdefault(row.step, set()).add(row.model)
-        return {step: frozenset(models) for step, models in found.items()}
+        return {step: frozenset(rows["model"]) for step, rows in self.frame.steps.items()}
 
     def ran(self, step: str) -> bool:
         """Has this step left any number?"""
@@ -129,8 +125,10 @@ class Results:
     @cached_property
     def trained(self) -> tuple[ModelEntry, ...]:
         """The models of the study that any step has measured or kept records of."""
-        steps = (step for step in self._measured if step not in OWN)
-        found = {run.model for run in self.runs}.union(*(self._measured[step] for step in steps))
+        found = self.units.models.union(
+            *(models for step, models in self._measured.items() if step not in OWN),
+            () if self.curves.empty else self.curves["model"],
+        )
         return tuple(entry for entry in self.entries if entry.name in found)
 
     @property
@@ -172,29 +170,44 @@ class Results:
         kind, first = own.get(model.role, ("", None))
         return kind if model is first and model.kind.name == kind else ""
 
-    def by_seed(self, model: ModelEntry, key: Key) -> dict[int, float]:
-        """The finite numbers of one model by seed, in the study's order."""
-        rows = ((seed, self.frame.get(key, model.name, seed)) for seed in self.seeds)
-        values = ((seed, row.value) for seed, row in rows if row is not None)
+    def by_seed(self, model: ModelEntry | None, key: Key) -> dict[int, float]:
+        """The finite numbers of one model by seed: the study's in their order, then others, such as
+        those of fine-tunings.
+        """
+        found = {} if model is None else self._cells(model, key)
+        values = ((seed, cell.value) for seed, cell in found.items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
+
+    def _cells(self, model: ModelEntry, key: Key) -> dict[int, Cell]:
+        cells = self.frame.runs(key)
+        own = [seed for name, seed in cells if name == model.name and seed is not None]
+        order = {seed: place for place, seed in enumerate(self.seeds)}
+        own.sort(key=lambda seed: (order.get(seed, len(order)), seed))
+        return {seed: cells[model.name, seed] for seed in own}
 
     def has(self, model: ModelEntry, key: Key) -> bool:
         """Is there a row of this model, whatever number it holds?"""
-        return any(self.frame.get(key, model.name, seed) is not None for seed in self.seeds)
+        return bool(self._cells(model, key))
 
     def statistic(
         self, model: ModelEntry | None, key: Key, transform: Transform = float
     ) -> Statistic:
         """Mean and standard deviation over the seeds that have a number."""
-        values = {} if model is None else self.by_seed(model, key)
-        return summarise(transform(value) for value in values.values())
+        return summarise(transform(value) for value in self.by_seed(model, key).values())
 
     def count(self, model: ModelEntry, key: Key) -> float | None:
         """The mean over seeds of what the number is a mean of; None where it was not measured."""
-        rows = (self.frame.get(key, model.name, seed) for seed in self.seeds)
-        return summarise(
-            None if row is None or row.count is None else float(row.count) for row in rows
-        ).mean
+        return summarise(cell.count for cell in self._cells(model, key).values()).mean
+
+    def value(self, key: Key) -> float | None:
+        """A number of the whole study."""
+        cell = self.frame.get(key)
+        return None if cell is None else cell.value
+
+    def split(self, step: str, measure: str = "") -> str:
+        """The first split that a step has scored; "" where there is none."""
+        where = {"measure": measure} if measure else {}
+        return next(iter(self.frame.distinct("split", step, **where)), "")
 
 
 def summarise(values: Iterable[float | None]) -> Statistic:
@@ -225,6 +238,14 @@ def write_label(model: ModelEntry) -> str:
     return model.label.replace("matched", "parameter-matched") if matched else model.label
 
 
+def write_scored(model: ModelEntry) -> str:
+    """`write_label` where the numbers are of prediction, with the part of the model that predicts
+    if it is not all of it.
+    """
+    part = model.kind.predicts
+    return f"{write_label(model)}, {part}" if part else write_label(model)
+
+
 def write_tested(model: ModelEntry) -> str:
     """How the model under test is named beside others: with entities, if it reads any."""
     return f"{write_label(model)} with entities" if has_entities(model) else write_label(model)
@@ -237,14 +258,44 @@ def write_minus(results: Results) -> str:
     return f"{first} minus {'GPT2' if theirs is None else write_label(theirs)}"
 
 
-def write_scored(model: ModelEntry) -> str:
-    """`write_label` where the numbers are of prediction, with the part of the model that predicts
-    if it is not all of it.
-    """
-    part = model.kind.predicts
-    return f"{write_label(model)}, {part}" if part else write_label(model)
-
-
 def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
     """How a row of differences names its two models."""
     return f"{write_label(ours)} − {write_label(theirs)}"
+
+
+def read_results(params: Params, folder: Path) -> Results:
+    """A study's results from its folder: measures.csv, units.parquet, curves.csv, pictures.json and
+    manifest.json, of which only the first has to be there.
+    """
+    if not (folder / "measures.csv").is_file():
+        raise ValueError(f"{folder / 'measures.csv'} is missing: run the study's steps first")
+    units, curves, pictures, manifest = (
+        folder / name for name in ("units.parquet", "curves.csv", "pictures.json", "manifest.json")
+    )
+    made = read_json(manifest) if manifest.is_file() else {}
+    values = params.model_dump(mode="json", exclude={"report"})
+    return Results(
+        title=params.report.title,
+        entries=tuple(params.model(name) for name in params.models),
+        seeds=params.study.seeds,
+        frame=read_measures(folder / "measures.csv"),
+        units=read_units(units) if units.is_file() else Units(),
+        curves=read_curves(curves) if curves.is_file() else pd.DataFrame(),
+        steps=params.study.steps,
+        recall=_complete_recall(params) if "recall" in params.study.steps else {},
+        groups=params.similarity.groups if "similarity" in params.study.steps else {},
+        nesting=params.corpus.nested_mentions,
+        passages=params.lambada.text if "passages" in params.study.steps else "original",
+        pictures=parse_pictures(read_json(pictures), str(pictures))
+        if pictures.is_file()
+        else Pictures(),
+        manifest=made | values,
+        bootstrap_samples=params.report.bootstrap_samples,
+        paper=params.report.paper,
+    )
+
+
+def _complete_recall(params: Params) -> dict[str, dict[str, Any]]:
+    """The entries of recall.models with the values that their kinds have otherwise."""
+    entries = params.recall.models.items()
+    return {name: {**params.kinds.get(entry["kind"], {}), **entry} for name, entry in entries}

@@ -7,27 +7,28 @@ D training tokens, loss = E + A / N^alpha + B / D^beta.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.cells import Cell, Number, Table, show
-from entity_transformers.report.colours import INK
-from entity_transformers.report.curves import spread
-from entity_transformers.report.frame import Key, write_condition
-from entity_transformers.report.lambada import at as at_lambada
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report import lambada
+from entity_transformers.report.figures import Line as Curve
+from entity_transformers.report.figures import Panel, draw_lines
+from entity_transformers.report.frame import at
+from entity_transformers.report.pivot import Axis, Measure, Pivot, Place
+from entity_transformers.report.pivot import Line as Row
+from entity_transformers.report.results import Results, Statistic, write_label
+from entity_transformers.report.table import Number
 
-OFF = write_condition(entities="off")
-SPLIT = "test"
+TITLE, STEP, SPLIT = "Loss by size", "perplexity", "test"
 LEAST = 6
 """Models below which five coefficients say nothing."""
 TELLING = 0.1
 """Nats per token below which a fitted floor is none."""
-_TOKENS, _PARAMETERS = Key("lm", "tokens_seen"), Key("lm", "parameters")
+_TOKENS, _PARAMETERS = at("lm", "tokens_seen"), at("lm", "parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def list_points(results: Results) -> list[Point]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for entry in results.measured("perplexity"):
         tokens = results.statistic(entry, _TOKENS).mean
-        loss = results.statistic(entry, Key("perplexity", "loss", SPLIT, OFF)).mean
+        loss = results.statistic(entry, at(STEP, "loss", SPLIT, entities="off")).mean
         if tokens is not None and loss is not None and not entry.extra:
             lm = entry.lm
             # the matrices of a block: 4 of attention and 8 of the feed-forward layer
@@ -118,51 +119,59 @@ def check_line(points: Sequence[Point]) -> tuple[Point, float] | None:
     return last, fit_points(fewer).predict(last.weights, last.tokens)
 
 
-def build_scaling(results: Results) -> Table:
-    """A row per model: size, tokens, loss, what the line says, perplexity per word, bits per byte
-    and LAMBADA.
-    """
-    points = list_points(results)
-    line = fit_points(points) if points else None
+def _rows(results: Results, _: Place) -> Iterator[Row]:
+    for point in list_points(results):
+        yield (write_label(point.entry),), {"model": point.entry, "point": point}
 
-    def row(point: Point) -> tuple[Cell, ...]:
-        model = point.entry
-        scores = (
-            show(results.statistic(model, Key("perplexity", measure, SPLIT, OFF)), digits)
-            for measure, digits in (("loss", 4), ("perplexity_word", 2), ("bits_per_byte", 4))
-        )
-        lambada = results.statistic(model, at_lambada("last_word_accuracy"))
-        return (
-            write_label(model),
-            Number(model.lm.width, 0),
-            show(results.statistic(model, _PARAMETERS), 0),
-            Number(point.tokens, 0),
-            *scores,
-            Number(line.predict(point.weights, point.tokens) if line else None, 4),
-            show(lambada, 2, percent=True),
-        )
 
-    return Table(
+def _of_point(heading: str, digits: int, read: Callable[[Results, Point], float]) -> Measure:
+    return Measure(heading, cell=lambda results, row: Number(read(results, row["point"]), digits))
+
+
+def _predict(results: Results, point: Point) -> float:
+    return fit_points(list_points(results)).predict(point.weights, point.tokens)
+
+
+def _score(heading: str, measure: str, digits: int) -> Measure:
+    def read(results: Results, row: Place) -> Statistic:
+        return results.statistic(row["model"], at(STEP, measure, SPLIT, entities="off"))
+
+    return Measure(heading, digits=digits, read=read)
+
+
+TABLES = (
+    Pivot(
         name="scaling",
         title="Loss by width and training tokens",
+        step=STEP,
+        rows=(Axis(("Model",), _rows),),
         columns=(
-            "Model",
-            "Width",
-            "Parameters",
-            "Tokens",
-            "Test loss",
-            "PPL per word",
-            "Bits per byte",
-            "Line",
-            "LAMBADA accuracy",
+            _of_point("Width", 0, lambda results, point: point.entry.lm.width),
+            Measure(
+                "Parameters",
+                digits=0,
+                read=lambda results, row: results.statistic(row["model"], _PARAMETERS),
+            ),
+            _of_point("Tokens", 0, lambda results, point: point.tokens),
+            _score("Test loss", "loss", 4),
+            _score("PPL per word", "perplexity_word", 2),
+            _score("Bits per byte", "bits_per_byte", 4),
+            _of_point("Line", 4, _predict),
+            Measure(
+                "LAMBADA accuracy",
+                percent=True,
+                read=lambda results, row: results.statistic(
+                    row["model"], lambada.at("last_word_accuracy")
+                ),
+            ),
         ),
-        rows=tuple(row(point) for point in points),
         measures=(
             "What more text and more weights bring; each model is trained to the end of its own"
             " schedule."
         ),
-        note=_note(points, line) if line else "",
-    )
+        note=lambda results: _note(list_points(results), fit_points(list_points(results))),
+    ),
+)
 
 
 def _note(points: Sequence[Point], line: Line) -> str:
@@ -189,51 +198,36 @@ def _note(points: Sequence[Point], line: Line) -> str:
 
 
 def draw_scaling(results: Results) -> Figure | None:
-    """Test loss against tokens, a colour per width; lines are the fit, a factor of four beyond the
-    last point.
+    """Test loss against tokens, a colour per width; lines are the fit, dotted a factor of four
+    beyond the last point.
     """
-    points = list_points(results)
+    points, lines = list_points(results), []
     if not points:
         return None
-    line = fit_points(points)
-    figure = Figure(figsize=(8, 4.6), layout="constrained")
-    axes = figure.subplots()
+    line, most = fit_points(points), max(point.tokens for point in points)
     widths = sorted({point.entry.lm.width for point in points})
-    most = max(point.tokens for point in points)
     for rank, width in enumerate(widths):
         own = [point for point in points if point.entry.lm.width == width]
         colour = SHADES[round(rank * (len(SHADES) - 1) / max(1, len(widths) - 1))]
-        name, places = f"width {width}", ([p.tokens for p in own], [p.loss for p in own])
-        axes.scatter(*places, s=46, color=colour, zorder=3, label=name)
-        for tokens, style in (
-            (np.geomspace(min(p.tokens for p in own), most), "-"),
-            (np.geomspace(most, 4 * most), ":"),
-        ):
-            values = [line.predict(own[0].weights, count) for count in tokens]
-            axes.plot(tokens, values, style, color=colour, linewidth=1.5)
-    weights = {point.entry.lm.width: point.weights for point in points}
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)
-    ends = sorted((line.predict(weights[width], 4 * most), width) for width in widths)
-    heights = spread([(end - low) / (high - low) for end, _ in ends], gap=0.05)
-    for (_, width), height in zip(ends, heights, strict=True):
-        axes.annotate(
-            f"width {width}",
-            (4 * most, low + height * (high - low)),
-            (6, 0),
-            textcoords="offset points",
-            va="center",
-            color=INK,
-        )
-    axes.set_xscale("log", base=2)
-    ticks = [2.0**power for power in range(20, 40) if 2**power <= 4 * most]
-    axes.set_xticks(ticks, [f"{round(tick / 2**20):,} M" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlim(right=4 * most * 1.9)
-    axes.set_xlabel("Training tokens (M: 2²⁰)")
-    axes.set_ylabel("Test loss in nats per token")
-    return figure
+        x, y = [point.tokens / MILLION for point in own], [point.loss for point in own]
+        lines.append(Curve(f"width {width}", colour, x, y, dash="", mark="o"))
+        ends = ((min(p.tokens for p in own), most, "-"), (most, 4 * most, ":"))
+        for start, end, dash in ends:
+            tokens = np.geomspace(start, end, 50)
+            fitted = [line.predict(own[0].weights, count) for count in tokens]
+            drawn = (tokens / MILLION).tolist()
+            lines.append(Curve(f"_width {width}", colour, drawn, fitted, dash=dash, mark=","))
+    label = "Training tokens in millions (2²⁰)"
+    return draw_lines([Panel(lines, label, "Test loss in nats per token", log=True)])
 
 
+MILLION = 2**20
 SHADES = ("#9ecae1", "#4292c6", "#08519c")
 """From few weights to many."""
+FIGURES = {
+    "scaling": (
+        draw_scaling,
+        "Test loss against training tokens, a colour per width: models (points), the fitted line,"
+        " and beyond the last model (dotted) what it says.",
+    )
+}

@@ -4,20 +4,21 @@ baseline in the same window with the same cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.frame import Key, Row, read_condition, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.mentions import FAR, LABELS, measure_scored
-from entity_transformers.report.paired import compare
-from entity_transformers.report.results import Results, write_label
+from matplotlib.figure import Figure
 
-STEP = "short_windows"
-UNITS = {"loss": "nats per token", "nll": "nats"}
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.colours import PALETTE
+from entity_transformers.report.figures import Line, Panel, draw_lines
+from entity_transformers.report.frame import Key
+from entity_transformers.report.frame import at as key
+from entity_transformers.report.intervals import subtract as compare
+from entity_transformers.report.mentions import DISTANCES, FAR, FEWEST, LABELS, Place, list_gains
+from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+
+TITLE, STEP = "Shorter windows", "short_windows"
 
 
 class Reading(NamedTuple):
@@ -30,29 +31,19 @@ class Reading(NamedTuple):
     size: int
 
 
-def measure(tree: Tree) -> Iterator[Row]:
-    """short_windows.json of every run, by window, labels and size of the cache, as of step
-    mentions.
-    """
-    for model, seed, found in tree.each(STEP, "short_windows.json"):
-        row = partial(Row, STEP, split=found["split"], model=model, seed=seed)
-        for part in found["windows"]:
-            yield from measure_scored(row, part, {"window": part["window"]}, ())
-
-
 def list_readings(results: Results, model: ModelEntry) -> list[Reading]:
     """How a model was read, by window, then by cache."""
-    rows = results.frame.find(step=STEP, measure="nll", model=model.name)
-    parts = [read_condition(row.condition) for row in rows]
+    rows = results.frame.find(STEP, measure="loss", model=model.name)
+    parts = zip(rows["window"], rows["labels"], rows["size"], strict=True)
     return sorted(
-        {Reading(int(one["window"]), one["labels"], int(one["size"])) for one in parts},
+        {Reading(int(window), labels, int(size)) for window, labels, size in parts},
         key=lambda one: (one.window, one.size),
     )
 
 
 def at(results: Results, reading: Reading, **group: str) -> Key:
-    split = next(iter(results.frame.distinct("split", step=STEP)), "")
-    return Key(STEP, "loss", split, write_condition(**reading._asdict(), **group))
+    split = results.split(STEP)
+    return key(STEP, "loss", split, **reading._asdict(), **group)
 
 
 def build_short_windows(results: Results) -> Table:
@@ -114,7 +105,7 @@ def _against_baseline(results: Results, model: ModelEntry, reading: Reading, sco
     return compare(results, model, STEP, about[0], about[1], baseline)
 
 
-def say_short_windows(results: Results) -> tuple[str, ...]:
+def say(results: Results) -> tuple[str, ...]:
     """What the model under test gains on the baseline in the shortest and in the longest window,
     with the largest cache of both.
     """
@@ -130,3 +121,45 @@ def say_short_windows(results: Results) -> tuple[str, ...]:
     ]
     around = f" with a cache of {largest:,} around both" if largest else ""
     return (f"Against the baseline{around}, {write_label(ours)} has {' and '.join(said)}.",)
+
+
+TABLES = (build_short_windows,)
+
+
+def draw_short_windows(results: Results) -> Figure | None:
+    """The loss of the model under test less the baseline's against the distance of the entity's
+    last mention, a line per window, which is marked on it; a panel for no cache and for the
+    largest. None where there is no such model, no baseline or no token.
+    """
+    ours, baseline = results.proposed, results.baseline
+    if ours is None or baseline is None or not list_readings(results, ours):
+        return None
+
+    def find(model: ModelEntry, reading: Reading) -> tuple[ModelEntry, Place]:
+        return model, lambda distance: at(results, reading, distance=distance)
+
+    readings, panels = list_readings(results, ours), []
+    sizes = sorted({reading.size for reading in readings})
+    for size in dict.fromkeys((sizes[0], sizes[-1])):
+        lines, windows = [], []
+        own = [reading for reading in readings if reading.size == size]
+        for reading, colour in zip(own, PALETTE, strict=False):
+            sides = find(ours, reading), find(baseline, reading._replace(labels="none"))
+            gains = list(list_gains(results, *sides, DISTANCES, FEWEST))
+            if gains:
+                x, y = zip(*gains, strict=True)
+                lines.append(Line(f"window of {reading.window:,}", colour, x, y, mark="o"))
+                windows.append((reading.window, colour))
+        title = f"cache of {size:,} around both" if size else "no cache"
+        label, y = "Tokens since the entity's last mention", "Nats per token, less is better"
+        panels.append(Panel(lines, label, y, title, log=True, at=windows, zero=True))
+    return draw_lines(panels)
+
+
+FIGURES = {
+    "short_windows": (
+        draw_short_windows,
+        "The loss of the model under test minus the baseline's by how far the entity's last mention"
+        " is, a line per window, which is dotted. Less is better.",
+    )
+}

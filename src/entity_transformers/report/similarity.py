@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
-from entity_transformers.kinds import ModelEntry
+from matplotlib.figure import Figure
+
 from entity_transformers.report import paper
-from entity_transformers.report.cells import MISSING, Cell, Number, Table, show
-from entity_transformers.report.frame import Key, Row, read_condition, write_condition
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results, has_entities, write_label
+from entity_transformers.report.figures import draw_cloud
+from entity_transformers.report.frame import Key
+from entity_transformers.report.frame import at as key
+from entity_transformers.report.pivot import (
+    Axis,
+    Measure,
+    Pivot,
+    Place,
+    cross,
+    key_of,
+    runs,
+    values,
+)
+from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.table import MISSING, Cell, Number
 
-UNITS = {
-    "mention_similarity": "cosine",
-    "mention_similarity_centred": "cosine",
-    "entity_similarity": "cosine",
-    "entity_similarity_to_ones": "cosine",
-    "between_entities": "cosine",
-    "between_entities_centred": "cosine",
-    "mentions": "mentions",
-}
-STEP = "similarity"
+TITLE, STEP = "Mentions and their entities", "similarity"
 CONTEXTS = {"words": "none", "context": "document"}
 MEASURES = {
     "mention_similarity": "Average mention similarity",
@@ -29,217 +33,173 @@ MEASURES = {
     "mention_similarity_centred": "Average mention similarity, mean removed",
     "between_entities_centred": "Between different entities, mean removed",
 }
-
-
-def measure(tree: Tree) -> Iterator[Row]:
-    """similarity.json of every run, over all splits that were embedded: means over entities, by
-    part of speech, words alone or in context, entities given or not.
-    """
-    for model, seed, found in tree.each(STEP, "similarity.json"):
-        for group, scores in found["groups"].items():
-            for context in CONTEXTS:
-                for entities, numbers in scores[context].items():
-                    condition = write_condition(context=context, entities=entities, group=group)
-                    for name, value in numbers.items():
-                        if name != "entities":
-                            yield Row(
-                                STEP,
-                                name,
-                                value,
-                                condition=condition,
-                                count=None if name == "mentions" else numbers["entities"],
-                                model=model,
-                                seed=seed,
-                            )
+PRINTED = list(MEASURES)[:2]
 
 
 def at(group: str, context: str, entities: str, measure: str) -> Key:
     """A number of table 4; context "words" (none) or "context"."""
-    condition = write_condition(context=context, entities=entities, group=group)
-    return Key(STEP, measure, condition=condition)
+    return key(STEP, measure, context=context, entities=entities, group=group)
 
 
-Column = tuple[str, ModelEntry, str]
+def _tags(results: Results) -> Mapping[str, str]:
+    """The groups of parts of speech, the paper's first, by their tags."""
+    there = results.frame.distinct("group", STEP)
+    order = [group for group in paper.TABLE4_TAGS if group in there]
+    order += sorted(set(there) - set(order))
+    return {group: ",".join(results.groups.get(group, (group,))) for group in order}
 
 
-def _columns(models: tuple[ModelEntry, ...]) -> list[Column]:
-    """(heading, model, entities) of each column: entities off, then on, for models that have them;
-    one column for the others.
-    """
-    columns: list[Column] = []
-    for model in models:
-        name = write_label(model)
-        columns += (
-            [(f"{name} off", model, "off"), (f"{name} on", model, "on")]
-            if has_entities(model)
-            else [(name, model, "off")]
-        )
-    return columns
-
-
-def _pair(results: Results) -> tuple[ModelEntry, ...]:
-    return tuple(model for model in results.pair if model in results.measured(STEP))
-
-
-def build_table4(results: Results) -> Table:
-    """Table 4: cosine similarity of mentions and entities: the paper's rows, the same in context,
-    what to read them against.
-    """
-    columns = _columns(_pair(results))
-    cases = [
-        (measure, context, group)
-        for context in CONTEXTS
-        for group in _groups(results)
-        for measure in ("mention_similarity", "entity_similarity")
-    ]
-    cases += [
-        (measure, context, group)
-        for context in CONTEXTS
-        for group in _groups(results)
-        for measure in list(MEASURES)[2:]
-    ]
-    return Table(
-        name="table4",
-        title="Table 4: cosine similarity of mentions and their entities",
-        columns=(
-            "Measure",
-            "Part of speech",
-            "Context",
-            *(label for label, _, _ in columns),
-            *_PAPER_COLUMNS,
-            "Entities",
-            "Mentions",
-        ),
-        rows=tuple(_row(results, columns, *case) for case in cases),
-        measures=(
-            "How alike the vectors of one entity's mentions are, and how alike they and the"
-            " entity's memory vector are; averages over entities. On and off: with and without"
-            " entities."
-        ),
-        note=(
-            "GPT2 has no memory: an entity's vector is"
-            " the state of its latest mention there. Read a similarity against the one between"
-            " different entities: in a narrow space everything is alike. “Mean removed” subtracts"
-            " the mean vector first. Where the values of entity attention come from the hidden"
-            " states, a word alone has one key, so its vector cannot depend on its entity."
-        ),
-        marked=frozenset(i for i, case in enumerate(cases) if _printed(results, *case)),
-        paper_note="The paper takes each word without context.",
-    )
-
-
-_PAPER_COLUMNS = ("Paper GPT2E off", "Paper GPT2E on", "Paper GPT2")
-
-
-def _groups(results: Results) -> list[str]:
-    conditions = results.frame.distinct("condition", step=STEP)
-    found = {read_condition(condition)["group"] for condition in conditions}
-    order = [group for group in paper.TABLE4_TAGS if group in found]
-    return order + sorted(found - set(order))
-
-
-def _tags(results: Results, group: str) -> str:
-    return ",".join(results.groups.get(group, (group,)))
-
-
-def _printed(results: Results, measure: str, context: str, group: str) -> tuple[float, ...] | None:
+def _printed(results: Results, place: Place) -> tuple[float, ...] | None:
     """The paper's three numbers, if this row is one of its own."""
-    same_tags = set(results.groups.get(group, ())) == set(paper.TABLE4_TAGS.get(group, "?"))
-    return paper.TABLE4.get((group, measure)) if context == "words" and same_tags else None
+    group, measure = place["group"], place["measure"].removesuffix("_to_ones")
+    same = set(results.groups.get(group, ())) == set(paper.TABLE4_TAGS.get(group, "?"))
+    return paper.TABLE4.get((group, measure)) if same and place["context"] == "words" else None
 
 
-def _row(
-    results: Results, columns: list[Column], measure: str, context: str, group: str
-) -> tuple[Cell, ...]:
-    keys = [(model, at(group, context, entities, measure)) for _, model, entities in columns]
-    ours = (show(results.statistic(model, key), 4) for model, key in keys)
-    entities = max((results.count(model, key) or 0 for model, key in keys), default=0)
-    mentions = (
-        results.statistic(model, at(group, context, entities, "mentions")).mean or 0
-        for _, model, entities in columns
-    )
-    printed = _printed(results, measure, context, group)
-    theirs = (Number(value, 4) for value in printed) if printed else (MISSING,) * 3
-    return (
-        MEASURES[measure],
-        _tags(results, group),
-        CONTEXTS[context],
-        *ours,
-        *theirs,
-        Number(entities, 0),
-        Number(max(mentions, default=0), 0),
-    )
+def _paper(number: int) -> Measure:
+    def cell(results: Results, place: Place) -> Cell:
+        printed = _printed(results, place)
+        return MISSING if printed is None else Number(printed[number], 4)
+
+    return Measure(f"Paper {('GPT2E off', 'GPT2E on', 'GPT2')[number]}", cell=cell)
 
 
-def build_ones(results: Results) -> Table:
-    """An anomaly of table 4: what the similarity is to a memory that still holds its initial vector
-    of ones.
-    """
-    columns = _columns(_pair(results))
-    rows: list[tuple[Cell, ...]] = []
-    for group in _groups(results):
-        for measure, label in (
-            ("entity_similarity", "to the entity's memory vector"),
-            ("entity_similarity_to_ones", "to the vector of ones"),
-        ):
-            ours = (
-                show(results.statistic(model, at(group, "words", entities, measure)), 4)
-                for _, model, entities in columns
-            )
-            printed = _printed(results, "entity_similarity", "words", group) or (None,) * 3
-            theirs = (Number(value, 4) for value in printed)
-            rows.append((label, _tags(results, group), *ours, *theirs))
-    return Table(
-        name="table4_ones",
-        title="Table 4, an anomaly: which vector is the entity?",
-        columns=(
+def _count(results: Results, place: Place) -> Cell:
+    """Entities, or mentions, that the means of the pair are of."""
+    found = []
+    for _, run in runs("pair").entries(results, place):
+        one, model = {**place, **run}, run["model"]
+        if one["measure"] == "mentions":
+            found.append(results.statistic(model, key_of(one)).mean)
+        else:
+            found.append(results.count(model, key_of(one)))
+    return Number(max((count or 0 for count in found), default=0), 0)
+
+
+def _blocks(results: Results, place: Place) -> Iterator[tuple[tuple[Cell, ...], Place]]:
+    """Contexts, groups and measures: what the paper prints, then what to read it against."""
+    for names in (PRINTED, list(MEASURES)[2:]):
+        for context, shown in CONTEXTS.items():
+            for group, tags in _tags(results).items():
+                for name in names:
+                    about = {"context": context, "group": group, "measure": name}
+                    yield (MEASURES[name], tags, shown), about
+
+
+PAIR = cross(runs("pair"), (Measure("", digits=4),), STEP)
+TABLE4 = Pivot(
+    name="table4",
+    title="Table 4: cosine similarity of mentions and their entities",
+    step=STEP,
+    rows=(Axis(("Measure", "Part of speech", "Context"), _blocks),),
+    columns=(
+        PAIR,
+        *map(_paper, range(3)),
+        Measure("Entities", cell=_count),
+        Measure("Mentions", "mentions", cell=_count),
+    ),
+    measures=(
+        "How alike the vectors of one entity's mentions are, and how alike they and the entity's"
+        " memory vector are; averages over entities. On and off: with and without entities."
+    ),
+    note=(
+        "GPT2 has no memory: there an entity's vector is the state of its latest mention. Read a"
+        " similarity against the one between different entities: in a narrow space everything is"
+        " alike. “Mean removed” subtracts the mean vector first. Where the values of entity"
+        " attention come from the hidden states, a word alone has one key, so its vector cannot"
+        " depend on its entity."
+    ),
+    paper_note="The paper takes each word without context.",
+    marked=lambda results, place: _printed(results, place) is not None,
+)
+ONES = replace(
+    TABLE4,
+    name="table4_ones",
+    title="Table 4, an anomaly: which vector is the entity?",
+    where={"context": "words"},
+    rows=(
+        values("group", _tags, "Part of speech"),
+        values(
+            "measure",
+            {
+                "entity_similarity": "to the entity's memory vector",
+                "entity_similarity_to_ones": "to the vector of ones",
+            },
             "Mentions' similarity",
-            "Part of speech",
-            *(label for label, _, _ in columns),
-            *_PAPER_COLUMNS,
         ),
-        rows=tuple(rows) if results.paper else (),  # it explains a printed number
-        measures=(
-            "The paper's entity similarities lie near zero, GPT2's below it, though GPT2 has no"
-            " memory: would the initial vector of ones explain them?"
+    ),
+    order=("Mentions' similarity", "Part of speech"),
+    columns=(PAIR, *map(_paper, range(3))),
+    measures=(
+        "The paper's entity similarities lie near zero, GPT2's below it, though GPT2 has no memory:"
+        " would the initial vector of ones explain them?"
+    ),
+    note="Words without context.",
+    paper_note="",
+    marked=lambda results, place: False,
+    paper=True,  # it explains a printed number
+)
+_SHORT = {
+    "mention_similarity": "mentions",
+    "entity_similarity": "entity",
+    "between_entities": "between",
+}
+EVERY = Pivot(
+    name="similarity_models",
+    title="Table 4, every model: similarity of mentions",
+    step=STEP,
+    rows=(runs(), values("context", CONTEXTS, "Context")),
+    columns=(
+        cross(
+            values("group", lambda results: {group: group for group in _tags(results)}, "Group"),
+            [Measure(text, name, 4) for name, text in _SHORT.items()],
+            STEP,
+            "{0}: {1}",
         ),
-        note="Words without context.",
+    ),
+    measures=(
+        "Is what table 4 shows owed to the entities, or to the extra weights? Mentions of one"
+        " entity with each other, with their entity's vector, and mentions of different entities."
+    ),
+    note=(
+        "Every model reads gold labels where entities are on, the controls too, which were trained"
+        " without them or with others."
+    ),
+)
+TABLES = (TABLE4, ONES, EVERY)
+
+
+def _draw(name: str) -> Callable[[Results], Figure | None]:
+    """A picture of mention vectors from the coordinates of pictures.json."""
+
+    def draw(results: Results) -> Figure | None:
+        cloud = results.pictures.clouds.get(name)
+        if cloud is None:
+            return None
+        labels = {entry.name: write_label(entry) for entry in results.entries}
+        return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
+
+    return draw
+
+
+FIGURES = {
+    name: (_draw(name), f"Appendix: {caption}")
+    for name, caption in (
+        (
+            "embeddings_proposed",
+            "mentions of the most-mentioned entities in GPT2E's space: head words in their"
+            " document, entities given.",
+        ),
+        ("embeddings_baseline", "the same mentions in GPT2's space."),
+        (
+            "embeddings_both",
+            "both models' vectors in one projection (unit length, each model's mean removed).",
+        ),
     )
-
-
-def build_similarity_models(results: Results) -> Table:
-    """The main numbers of table 4 for every model, controls included."""
-    short = {
-        "mention_similarity": "mentions",
-        "entity_similarity": "entity",
-        "between_entities": "between",
-    }
-    keys = [(group, measure) for group in _groups(results) for measure in short]
-
-    def row(column: Column, context: str) -> tuple[Cell, ...]:
-        label, model, entities = column
-        cells = (
-            show(results.statistic(model, at(group, context, entities, measure)), 4)
-            for group, measure in keys
-        )
-        return (label, CONTEXTS[context], *cells)
-
-    return Table(
-        name="similarity_models",
-        title="Table 4, every model: similarity of mentions",
-        columns=("Model", "Context", *(f"{group}: {short[measure]}" for group, measure in keys)),
-        rows=tuple(
-            row(column, context)
-            for column in _columns(results.measured(STEP))
-            for context in CONTEXTS
-        ),
-        measures=(
-            "Is what table 4 shows owed to the entities, or to the extra weights? Mentions of one"
-            " entity with each other, with their entity's vector, and mentions of different"
-            " entities."
-        ),
-        note=(
-            "Every model reads gold labels where entities are on, the controls too, which were"
-            " trained without them or with others."
-        ),
-    )
+}
+CLOUDS = {
+    "embeddings_proposed": ("proposed",),
+    "embeddings_baseline": ("baseline",),
+    "embeddings_both": ("proposed", "baseline"),
+}
+"""Whose vectors each picture has, by role."""

@@ -51,6 +51,11 @@ class Number:
         )
         return text + unit + bounds
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its interval, if it has one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
     def _write(self, value: float, plain: bool = False) -> str:
         scaled = value * 100 if self.percent else value
         if not math.isfinite(scaled):
@@ -182,7 +187,7 @@ def _align(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> 
     return "  ".join(cells).rstrip()
 
 
-def render_markdown(table: Table) -> str:
+def render_markdown(table: Table, level: int = 2) -> str:
     """A heading, the sentence about what it measures, a GitHub table (stressed rows in bold) and
     the note.
     """
@@ -193,12 +198,8 @@ def render_markdown(table: Table) -> str:
     ]
     grid = [[_markdown(column, False) for column in table.columns], rule, *rows]
     body = "\n".join("| " + " | ".join(row) + " |" for row in grid)
-    return (
-        "\n\n".join(
-            part for part in (f"## {table.title}", table.measures, body, table.note) if part
-        )
-        + "\n"
-    )
+    title = f"{'#' * level} {table.title}" if table.title else ""
+    return "\n\n".join(part for part in (title, table.measures, body, table.note) if part) + "\n"
 
 
 def _markdown(cell: Cell, strong: bool) -> str:

@@ -1,0 +1,498 @@
+"""Differences and their intervals: over units (documents, passages, books, examples) and over
+seeds; and the words for what they allow to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from entity_transformers.corpus.held_out import FEWEST
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.frame import Key, Scores, at
+from entity_transformers.report.results import Results, Transform, has_entities
+from entity_transformers.report.table import MISSING, Cell, Number
+
+Interval = tuple[float, float]
+Columns = tuple[np.ndarray, ...]
+Side = tuple[ModelEntry | None, Key]
+LEVEL = 0.95
+BOOTSTRAP_SEED = 1
+MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
+HOLDS, FAILS, OPEN, ABSENT = "holds", "contradicted", "not shown", "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number, often a difference, with its interval and p over ``units``, None where these are
+    too few, and Student's interval over ``seeds``, None for fewer than two.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    units: int
+    seeds: int
+    over_seeds: Interval | None
+
+    @property
+    def over_units(self) -> Interval | None:
+        """The interval over units alone."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def widest(self) -> Interval | None:
+        """The interval that claims are judged by: over units and over seeds both."""
+        return None if self.over_units is None else cover(self.over_units, self.over_seeds)
+
+    @property
+    def beats(self) -> bool:
+        """Is it below zero beyond the interval?"""
+        return self.widest is not None and self.widest[1] < 0
+
+    def scale(self, factor: float) -> Estimate:
+        """In another unit of measurement."""
+        low, high = (self.over_units and [factor * bound for bound in self.over_units]) or (
+            None,
+            None,
+        )
+        seeds = self.over_seeds and (factor * self.over_seeds[0], factor * self.over_seeds[1])
+        return replace(self, value=factor * self.value, low=low, high=high, over_seeds=seeds)
+
+    def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
+        """As a cell with the interval that claims are judged by."""
+        return write_interval(self.value, self.widest, digits, percent, signed)
+
+    def number_over_units(self, digits: int = 4, percent: bool = False) -> Number:
+        """As a signed cell with the interval over units alone."""
+        return write_interval(self.value, self.over_units, digits, percent=percent)
+
+
+def write_interval(
+    value: float,
+    interval: Interval | None,
+    digits: int = 4,
+    percent: bool = False,
+    signed: bool = True,
+) -> Number:
+    """A number, or a difference, with its interval as a cell."""
+    low, high = interval or (None, None)
+    return Number(value, digits, low=low, high=high, percent=percent, signed=signed)
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What a number is of its units' ``measures``: ``of`` them, ``gap`` between two sides of each.
+    Both take arrays [..., units] and an axis.
+    """
+
+    measures: tuple[str, ...]
+    of: Callable[..., np.ndarray]
+    gap: Callable[..., np.ndarray]
+
+
+def _ratio(value: np.ndarray, count: np.ndarray, axis: int = -1) -> np.ndarray:
+    return value.sum(axis) / count.sum(axis)
+
+
+def _ratio_gap(
+    value: np.ndarray, count: np.ndarray, other: np.ndarray, _: np.ndarray, axis: int = -1
+) -> np.ndarray:
+    return (value - other).sum(axis) / count.sum(axis)
+
+
+def _f1(correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1) -> np.ndarray:
+    both = predicted.sum(axis) + gold.sum(axis)
+    return 2 * correct.sum(axis) / np.where(both > 0, both, 1)
+
+
+def _f1_gap(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+    return _f1(*columns[:3], axis=axis) - _f1(*columns[3:], axis=axis)
+
+
+def ratio(measure: str) -> Statistic:
+    """The sum of a measure over units by that of its counts: nats per token, right answers per
+    question.
+    """
+    return Statistic((measure,), _ratio, _ratio_gap)
+
+
+F1 = Statistic(("correct", "predicted", "gold"), _f1, _f1_gap)
+UNITS = {
+    "loss": ratio("nll"),
+    "last_word_perplexity": ratio("nll"),
+    "span_f1": F1,
+    "accuracy": ratio("correct"),
+}
+"""By the name of a measure what it is of its units."""
+
+
+def read_units(results: Results, side: Side, statistic: Statistic) -> dict[int, list[Scores]]:
+    """For each seed the scores of every measure of the statistic; none without a model."""
+    model, key = side
+    if model is None:
+        return {}
+    about = dict(key.about)
+    if statistic is F1:  # over all types
+        about.pop("average", None)
+    keys = [at(key.step, name, key.split, **about) for name in statistic.measures]
+    found = [results.units.find(model.name, one) for one in keys]
+    return {
+        seed: [one[seed] for one in found]
+        for seed in results.seeds
+        if all(seed in one for one in found)
+    }
+
+
+def describe(results: Results, side: Side, statistic: Statistic | None = None) -> Estimate | None:
+    """A model's number with its interval; None where it has no units."""
+    statistic = statistic or UNITS[side[1].measure]
+    found = read_units(results, side, statistic)
+    columns = [_columns(scores, statistic) for scores in found.values()]
+    return estimate(statistic.of, columns, results.bootstrap_samples)
+
+
+def compare(
+    results: Results,
+    ours: Side,
+    theirs: Side,
+    statistic: Statistic | None = None,
+    other: Statistic | None = None,
+) -> Estimate | None:
+    """The first side's number minus the second's (of ``other`` units, if they are named), paired by
+    unit and by the seeds that both have; None where one was not measured.
+    """
+    one = statistic or UNITS[ours[1].measure]
+    return _pair_up(results, results, ours, theirs, one, other or one)
+
+
+def compare_studies(ours: tuple[Results, Side], theirs: tuple[Results, Side]) -> Estimate | None:
+    """`compare` of sides from two studies that scored the same units."""
+    statistic = UNITS[ours[1][1].measure]
+    return _pair_up(ours[0], theirs[0], ours[1], theirs[1], statistic, statistic)
+
+
+def _pair_up(
+    our_results: Results,
+    their_results: Results,
+    ours: Side,
+    theirs: Side,
+    statistic: Statistic,
+    other: Statistic,
+) -> Estimate | None:
+    first = read_units(our_results, ours, statistic)
+    second = read_units(their_results, theirs, other)
+    pairs = []
+    for seed in (seed for seed in first if seed in second):
+        _check_same(ours, theirs, first[seed][0], second[seed][0])
+        pairs.append((*_columns(first[seed], statistic), *_columns(second[seed], statistic)))
+    return estimate(statistic.gap, pairs, our_results.bootstrap_samples)
+
+
+def _columns(scores: Sequence[Scores], statistic: Statistic) -> Columns:
+    values = tuple(one.values for one in scores)
+    return values if statistic is F1 else (*values, scores[0].counts)
+
+
+def _check_same(ours: Side, theirs: Side, one: Scores, other: Scores) -> None:
+    same_counts = np.array_equal(one.counts, other.counts, equal_nan=True)
+    if one.units != other.units or not same_counts:
+        names = [model.name for model, _ in (ours, theirs) if model is not None]
+        raise ValueError(
+            f"units.parquet: {' and '.join(dict.fromkeys(names))} scored different units or tokens"
+            f" of {ours[1].split or ours[1].step} (step {ours[1].step}): score them again"
+        )
+
+
+def estimate(
+    statistic: Callable[..., np.ndarray], seeds: Sequence[Columns], samples: int
+) -> Estimate | None:
+    """A statistic of the columns [units] of each seed: of their means over seeds, with a bootstrap
+    over units, and Student's interval of its values by seed. None for no seed or no unit.
+
+    NaN or infinity in a column raises ValueError.
+    """
+    if not seeds:
+        return None
+    if len({len(column) for columns in seeds for column in columns}) > 1:
+        raise ValueError("units.parquet: the seeds of a model scored different units")
+    means = tuple(np.mean(column, axis=0) for column in zip(*seeds, strict=True))
+    _check_finite(means)
+    kept = means[-1] > 0 if statistic in (_ratio, _ratio_gap) else np.ones(len(means[0]), bool)
+    columns = tuple(column[kept] for column in means)
+    units = len(columns[0])
+    if units == 0:
+        return None
+    value = float(statistic(*columns, axis=-1))
+    gaps = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
+    low, high, p = bootstrap(statistic, columns, samples) if units >= FEWEST else (None,) * 3
+    return Estimate(value, low, high, p, units, len(seeds), seed_interval(gaps))
+
+
+def _check_finite(columns: Columns) -> None:
+    broken = np.flatnonzero(~np.isfinite(np.stack(columns)).all(axis=0))
+    if len(broken):
+        raise ValueError(
+            f"{len(broken)} of {len(columns[0])} units have a score that is NaN or infinite, the"
+            f" first is number {broken[0]}"
+        )
+
+
+def bootstrap(
+    statistic: Callable[..., np.ndarray], columns: Columns, samples: int
+) -> tuple[float, float, float]:
+    """Interval and two-sided p of a statistic by a bootstrap over the entries of the columns, drawn
+    together (scipy.stats.bootstrap, percentile). p comes from the share of resamples on either
+    side of 0 and is never below 2 / (samples + 1).
+    """
+    result = stats.bootstrap(
+        columns,
+        statistic,
+        n_resamples=samples,
+        batch=max(1, 2_000_000 // len(columns[0])),
+        vectorized=True,
+        paired=True,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    )
+    found, drawn = result.confidence_interval, result.bootstrap_distribution
+    tails = [(np.count_nonzero(side) + 1) / (len(drawn) + 1) for side in (drawn <= 0, drawn >= 0)]
+    return float(found.low), float(found.high), float(min(1.0, 2 * min(tails)))
+
+
+def seed_interval(differences: Sequence[float]) -> Interval | None:
+    """Student's interval of the mean of numbers, one per seed; None for fewer than two."""
+    if len(differences) < 2:
+        return None
+    quantile = stats.t.ppf((1 + LEVEL) / 2, len(differences) - 1)
+    half = float(quantile * np.std(differences, ddof=1) / math.sqrt(len(differences)))
+    mean = float(np.mean(differences))
+    return mean - half, mean + half
+
+
+def pair_seeds(
+    results: Results, first: Side, second: Side, transform: Transform = float
+) -> list[float]:
+    """Differences first - second of two models' numbers, one for each seed that has both."""
+    ours, theirs = (
+        {} if model is None else results.by_seed(model, key) for model, key in (first, second)
+    )
+    return [transform(ours[seed]) - transform(theirs[seed]) for seed in ours if seed in theirs]
+
+
+def cover(interval: Interval, other: Interval | None) -> Interval:
+    """The least interval that holds both; ``other`` may be missing."""
+    low, high = other or interval
+    return min(interval[0], low), max(interval[1], high)
+
+
+def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
+    """The word for a difference in loss with this interval, the same wherever it is judged: better
+    or worse where zero is outside, else not shown; and whether all of it is within the margin.
+    """
+    if interval is None:
+        return "no interval"
+    low, high = interval
+    word = "better" if high < 0 else "worse" if low > 0 else OPEN
+    if margin is None or low <= -margin or high >= margin:
+        return word
+    return f"the same within ±{margin}" if word == OPEN else f"{word}, by less than {margin}"
+
+
+def judge(interval: Interval | None, expected: int) -> str:
+    """``expected`` sign of a difference against its interval; 0: none, so the interval must lie
+    within ± `MARGIN`.
+    """
+    if interval is None:
+        return OPEN
+    low, high = interval
+    if expected == 0:
+        return HOLDS if low > -MARGIN and high < MARGIN else OPEN if low <= 0 <= high else FAILS
+    if low <= 0 <= high:
+        return OPEN
+    return HOLDS if (low > 0) == (expected > 0) else FAILS
+
+
+def subtract(
+    results: Results,
+    model: ModelEntry,
+    step: str,
+    one: Mapping[str, Any],
+    other: Mapping[str, Any],
+    against: ModelEntry | None = None,
+    their_step: str | None = None,
+) -> Cell:
+    """Nats per token of a model under condition ``one`` minus those under ``other``, of the model
+    ``against`` in ``their_step`` (None: the same), as a cell with its interval.
+    """
+    ours = model, at(step, "nll", results.split(step), **one)
+    theirs = against or model, at(their_step or step, "nll", results.split(step), **other)
+    found = compare(results, ours, theirs, ratio("nll"))
+    return MISSING if found is None else found.number()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Loss of ``model`` minus that of ``against``, in nats per token, under conditions "on", "off"
+    or "shuffled": which entities were given.
+    """
+
+    split: str
+    model: ModelEntry
+    condition: str
+    against: ModelEntry
+    against_condition: str
+    found: Estimate
+
+
+def loss(split: str, entities: str) -> Key:
+    """The loss of a split with these entities given."""
+    return at("perplexity", "loss", split, entities=entities)
+
+
+def difference(
+    results: Results,
+    split: str | None,
+    model: ModelEntry | None,
+    condition: str,
+    against: ModelEntry | None,
+    against_condition: str,
+) -> Difference | None:
+    """`compare` of two models' losses; None where there is no such model or document."""
+    if split is None or model is None or against is None:
+        return None
+    sides = (model, loss(split, condition)), (against, loss(split, against_condition))
+    found = compare(results, *sides)
+    if found is None:
+        return None
+    return Difference(split, model, condition, against, against_condition, found)
+
+
+def judged_split(results: Results) -> str | None:
+    """The split that claims are judged on: test, else dev, else the first that has scores per
+    document.
+    """
+    splits = results.units.splits("perplexity", "nll")
+    return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
+
+
+def better_condition(results: Results, model: ModelEntry, split: str) -> str:
+    """The condition, entities on or off, in which a model has the lower loss: a control is met at
+    its best.
+    """
+    if not has_entities(model):
+        return "off"
+    found = {
+        condition: read_units(results, (model, loss(split, condition)), UNITS["loss"])
+        for condition in ("on", "off")
+    }
+    losses = {
+        condition: float(np.mean([scores.values.sum() for (scores,) in one.values()]))
+        if one
+        else math.inf
+        for condition, one in found.items()
+    }
+    return min(losses, key=losses.__getitem__)
+
+
+def compare_all(results: Results, split: str | None) -> tuple[Difference, ...]:
+    """The model under test with entities against the baseline, against itself without entities and
+    with shuffled ids if it reads any, against every control at its best.
+    """
+    ours = results.proposed
+    if split is None:
+        return ()
+    pairs = [(results.baseline, "off")]
+    if ours is not None and has_entities(ours):
+        pairs += [(ours, "off"), (ours, "shuffled")]
+    pairs += [(model, better_condition(results, model, split)) for model in results.controls]
+    found = [difference(results, split, ours, "on", against, given) for against, given in pairs]
+    return tuple(one for one in found if one is not None)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two judged on the same examples: how many the first alone has right, the second alone, and
+    how many examples there are.
+    """
+
+    first: int
+    second: int
+    examples: int
+
+    @property
+    def difference(self) -> float:
+        """The first's share less the second's."""
+        return (self.first - self.second) / self.examples
+
+
+def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
+    """The pairs of a model's seeds: ``key`` is that of ``only_first``, beside which there is
+    ``only_second``.
+    """
+    first = results.by_seed(model, key)
+    second = results.by_seed(model, at(key.step, "only_second", key.split, **dict(key.about)))
+    count = round(results.count(model, key) or 0)
+    return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
+
+
+def share_interval(right: float, examples: int) -> Interval:
+    """The interval of a share over examples, by Wilson (1927): that of a bootstrap in all but small
+    numbers, and not empty where none or all are right. ``right`` examples of so many, or the mean
+    of it over seeds.
+    """
+    square = float(stats.norm.ppf((1 + LEVEL) / 2)) ** 2
+    share = min(1.0, max(0.0, right / examples))
+    half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
+    low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
+    scale = 1 + square / examples
+    return max(0.0, low / scale), min(1.0, high / scale)
+
+
+def mcnemar(pair: Pair) -> float:
+    """p of McNemar's exact test, two-sided: were the two equally often right, each example that one
+    alone has right would be a toss of a coin. 1 where there is none.
+    """
+    tosses = pair.first + pair.second
+    if not tosses:
+        return 1.0
+    return float(stats.binomtest(min(pair.first, pair.second), tosses).pvalue)
+
+
+def average_pairs(tasks: Sequence[Sequence[Pair]], samples: int) -> Number:
+    """Of the same two on several tasks, on each a pair for each seed: the mean difference over
+    tasks and seeds, with an interval that covers those over examples, of each task's seed with the
+    most discordant ones, and over seeds.
+    """
+    gaps = [_mean([pair.difference for pair in of_seed]) for of_seed in zip(*tasks, strict=True)]
+    widest = [max(pairs, key=lambda pair: pair.first + pair.second) for pairs in tasks]
+    mean, interval = _mean(gaps), None
+    if min(pair.examples for pair in widest) > 1:
+        shift = mean - _mean([pair.difference for pair in widest])
+        rng = np.random.default_rng(BOOTSTRAP_SEED)
+        drawn = np.mean([_resample(pair, samples, rng) for pair in widest], axis=0)
+        tail = (1 - LEVEL) / 2
+        ends = np.quantile(drawn, (tail, 1 - tail)) + shift
+        interval = cover((float(ends[0]), float(ends[1])), seed_interval(gaps))
+    return write_interval(mean, interval, 1, percent=True)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _resample(pair: Pair, samples: int, rng: np.random.Generator) -> np.ndarray:
+    """The difference in resampled examples, float64 [samples]: of n drawn with replacement, those
+    that one alone has right are multinomial, so that the counts are drawn and no example.
+    """
+    alone = np.array([pair.first, pair.second, pair.examples - pair.first - pair.second])
+    drawn = rng.multinomial(pair.examples, alone / pair.examples, size=samples)
+    found: np.ndarray = (drawn[:, 0] - drawn[:, 1]) / pair.examples
+    return found

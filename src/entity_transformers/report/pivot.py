@@ -1,0 +1,293 @@
+"""Tables as values: a `Pivot` says what its rows and columns are, and one function fills it.
+
+A *place* is what a cell is about: the model, and the columns of measures.csv that name a number
+(step, split, measure, and further ones). A row's place is made by its axes, a column changes it,
+and the cell is the mean and standard deviation over seeds of the number that stands there. A row
+whose place has ``against`` is a difference: what it changes of the row's place is subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import intervals
+from entity_transformers.report.frame import Key, at
+from entity_transformers.report.results import (
+    Results,
+    Statistic,
+    Transform,
+    has_entities,
+    write_label,
+    write_pair,
+)
+from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+
+Place = Mapping[str, Any]
+Line = tuple[Sequence[Cell], Place]
+"""Texts of an entry of an axis, one per heading, and what it adds to the place."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What rows (or columns) are named by: ``headings`` of its texts, and its entries, which may
+    depend on the place that the axes before it have made.
+    """
+
+    headings: tuple[str, ...]
+    entries: Callable[[Results, Place], Iterable[Line]]
+
+
+def values(
+    column: str,
+    names: Mapping[str, str] | Callable[[Results], Mapping[str, str]],
+    heading: str = "",
+) -> Axis:
+    """These values of a column by what they are called; without a heading they are not shown."""
+
+    def entries(results: Results, _: Place) -> Iterator[Line]:
+        known = names(results) if callable(names) else names
+        for value, text in known.items():
+            yield ((text,) if heading else ()), {column: value}
+
+    return Axis((heading,) if heading else (), entries)
+
+
+def found(column: str, heading: str = "", **where: str) -> Axis:
+    """The values of a column as the step's rows have them, numbers in their order."""
+
+    def entries(results: Results, place: Place) -> Iterator[Line]:
+        split = {"split": place["split"]} if "split" in place else {}
+        there = results.frame.distinct(column, place["step"], **split, **where)
+        if there and all(value.isdecimal() for value in there):
+            for number in sorted(map(int, there)):
+                yield ((Number(number, 0),) if heading else ()), {column: str(number)}
+            return
+        for value in there:
+            yield ((value,) if heading else ()), {column: value}
+
+    return Axis((heading,) if heading else (), entries)
+
+
+def list_models(results: Results, place: Place, which: str) -> list[ModelEntry]:
+    """The models of a step: "measured", all of them; "pair", those that the paper compares."""
+    measured = results.measured(place["step"])
+    return [m for m in (results.pair if which == "pair" else measured) if m in measured]
+
+
+def models(
+    which: str = "measured",
+    label: Callable[[ModelEntry], str] = write_label,
+    heading: str = "Model",
+    difference: bool = False,
+) -> Axis:
+    """A row per model; with ``difference`` a last one, the model under test minus the baseline."""
+
+    def entries(results: Results, place: Place) -> Iterator[Line]:
+        listed = list_models(results, place, which)
+        for model in listed:
+            yield (label(model),), {"model": model}
+        ours, theirs = results.proposed, results.baseline
+        if difference and ours in listed and theirs in listed and ours and theirs:
+            yield (write_pair(ours, theirs),), {"model": ours, "against": {"model": theirs}}
+
+    return Axis((heading,), entries)
+
+
+def runs(which: str = "measured", order: Sequence[str] = ("off", "on")) -> Axis:
+    """Every model with entities off and on, once if it reads none: as one text."""
+
+    def entries(results: Results, place: Place) -> Iterator[Line]:
+        for model in list_models(results, place, which):
+            for given in order if has_entities(model) else ("off",):
+                name = (
+                    f"{write_label(model)} {given}" if has_entities(model) else write_label(model)
+                )
+                yield (name,), {"model": model, "entities": given}
+
+    return Axis(("Model",), entries)
+
+
+def entities(conditions: Sequence[str] = ("on", "off"), heading: str = "Entities") -> Axis:
+    """What of these a model was given and scored with; a dash for one that reads none."""
+
+    def entries(results: Results, place: Place) -> Iterator[Line]:
+        model = place["model"]
+        for given in conditions if has_entities(model) else ("off",):
+            if results.has(model, key_of({**place, "entities": given})):
+                yield (given if has_entities(model) else MISSING,), {"entities": given}
+
+    return Axis((heading,), entries)
+
+
+def key_of(place: Place) -> Key:
+    """The key of a place."""
+    about = {name: value for name, value in place.items() if name not in ("model", "against")}
+    return at(about.pop("step"), about.pop("measure"), about.pop("split", ""), **about)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of numbers: means over seeds of ``measure`` (the row's, if it names none), where
+    ``place`` changes what the row is about.
+
+    transform  of each seed's number, before the mean
+    shows      "mean", or "count": what it is a mean of
+    compare    in a row of differences: "units" and seeds, "seeds" alone (logarithms of
+               perplexities), or "": a dash
+    read       another mean and deviation for it
+    cell       another way to fill it
+    """
+
+    heading: str
+    measure: str = ""
+    digits: int = 2
+    percent: bool = False
+    transform: Transform = float
+    shows: str = "mean"
+    compare: str = ""
+    place: Mapping[str, Any] = field(default_factory=dict)
+    read: Callable[[Results, Place], Statistic] | None = None
+    cell: Callable[[Results, Place], Cell] | None = None
+
+    def fill(self, results: Results, row: Place) -> Cell:
+        """The cell in a row."""
+        place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
+        if self.cell is not None:
+            return self.cell(results, place)
+        if "against" in place:
+            return self._subtract(results, place)
+        if self.read is not None:
+            return show(self.read(results, place), self.digits, self.percent)
+        model, key = place["model"], key_of(place)
+        if self.shows == "count":
+            return Number(results.count(model, key), 0)
+        return show(results.statistic(model, key, self.transform), self.digits, self.percent)
+
+    def _subtract(self, results: Results, place: Place) -> Cell:
+        if not self.compare:
+            return Number(None)
+        sides = [(one["model"], key_of(one)) for one in (place, {**place, **place["against"]})]
+        if self.compare == "units":
+            gap = intervals.compare(results, *sides)
+            if gap is not None:
+                return gap.number_over_units(1 if self.percent else 4, self.percent)
+        scale = math.log if "perplexity" in place["measure"] else float
+        gaps = intervals.pair_seeds(results, *sides, scale)
+        if not gaps:
+            return MISSING
+        over, digits = intervals.seed_interval(gaps), self.digits if self.percent else 4
+        return intervals.write_interval(math.fsum(gaps) / len(gaps), over, digits, self.percent)
+
+
+@dataclass(frozen=True)
+class Paired(Measure):
+    """A column of differences, row minus ``other`` of its place (None: a dash), paired by unit and
+    seed, with their interval.
+    """
+
+    other: Callable[[Results, Place], Place | None] = lambda results, place: None
+
+    def fill(self, results: Results, row: Place) -> Cell:
+        """The cell in a row."""
+        place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
+        other = self.other(results, place)
+        if other is None or other == place or "against" in place:
+            return MISSING
+        sides = [(one["model"], key_of(one)) for one in (place, other)]
+        gap = intervals.compare(results, *sides)
+        return MISSING if gap is None else gap.number(self.digits, percent=self.percent)
+
+
+Columns = Sequence[Measure] | Callable[[Results], Iterable[Measure]]
+Text = str | Callable[[Results], str]
+
+
+def cross(axis: Axis, measures: Sequence[Measure], step: str, form: str = "{0}") -> Columns:
+    """These columns for every entry of an axis; ``form`` of its text (0) and the column's own (1)
+    is the heading.
+    """
+
+    def columns(results: Results) -> Iterator[Measure]:
+        for texts, place in axis.entries(results, {"step": step}):
+            for one in measures:
+                heading = form.format(*map(str, texts), one.heading)
+                changed = {**one.__dict__, "heading": heading, "place": {**place, **one.place}}
+                yield type(one)(**changed)
+
+    return columns
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """A table as a value.
+
+    rows     axes, the outermost first; ``order`` of their headings, if another one is shown
+    columns  numbers, or lists of them that depend on the study
+    where    what every place has beside the step
+    keep     which rows are shown; all are
+    marked   which rows are stressed
+    paper    is it about the paper's numbers alone?
+    """
+
+    name: str
+    title: Text
+    step: str
+    rows: Sequence[Axis]
+    columns: Sequence[Measure | Callable[[Results], Iterable[Measure]]]
+    measures: Text = ""
+    note: Text = ""
+    paper_note: Text = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    order: Sequence[str] = ()
+    keep: Callable[[Results, Place], bool] = lambda results, place: True
+    marked: Callable[[Results, Place], bool] = lambda results, place: False
+    paper: bool = False
+
+    def build(self, results: Results) -> Table:
+        """The table of a study."""
+        if self.paper and not results.paper:
+            return Table(self.name, "", (), ())
+        headings = [heading for axis in self.rows for heading in axis.headings]
+        order = [headings.index(heading) for heading in self.order or headings]
+        columns = [
+            one
+            for part in self.columns
+            for one in ((part,) if isinstance(part, Measure) else part(results))
+        ]
+        lines = [
+            (texts, place)
+            for texts, place in self._list(results, self.rows, {"step": self.step, **self.where})
+            if self.keep(results, place)
+        ]
+        rows = [
+            (*(texts[i] for i in order), *(one.fill(results, place) for one in columns))
+            for texts, place in lines
+        ]
+        return Table(
+            name=self.name,
+            title=_say(self.title, results),
+            columns=(*(headings[i] for i in order), *(one.heading for one in columns)),
+            rows=tuple(rows),
+            measures=_say(self.measures, results),
+            note=_say(self.note, results) if rows else "",
+            paper_note=_say(self.paper_note, results) if rows else "",
+            marked=frozenset(
+                i for i, (_, place) in enumerate(lines) if self.marked(results, place)
+            ),
+        )
+
+    def _list(self, results: Results, axes: Sequence[Axis], place: Place) -> Iterator[Line]:
+        if not axes:
+            yield (), place
+            return
+        for texts, added in axes[0].entries(results, place):
+            for more, whole in self._list(results, axes[1:], {**place, **added}):
+                yield (*texts, *more), whole
+
+
+def _say(text: Text, results: Results) -> str:
+    return text(results) if callable(text) else text
