@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from entity_transformers.corpus.tasks import find_task
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.colours import PALETTE, choose_colours
 from entity_transformers.report.figures import Bar, Panel, Rows, draw_intervals, draw_lines
@@ -36,12 +35,7 @@ from entity_transformers.report.results import Results, summarise, write_label, 
 from entity_transformers.report.table import MISSING, Cell, Number, show
 
 TITLE, STEP = "Fine-tuning", "transfer"
-_MEASURES = {
-    "accuracy": "accuracy",
-    "matthews": "matthews",
-    "pearson": "pearson",
-    "f1": "f1_last_label",
-}
+ACCURACY = "accuracy"
 FULL, NO_PRETRAINING, NO_AUXILIARY = "full", "no-pretraining", "no-auxiliary"
 LSTM = "lstm"
 PRINTED = {
@@ -68,15 +62,10 @@ VARIANTS = {FULL: "", NO_AUXILIARY: ", no auxiliary loss", NO_PRETRAINING: ", no
 """What the picture holds of each model, and what stands behind its name."""
 
 
-def find_measure(task: str) -> str:
-    """A task's own measure; ``task`` may be one ``after`` another."""
-    return _MEASURES[find_task(task.partition(" ")[0]).metric]
-
-
 def list_trials(results: Results) -> list[tuple[str, str, str]]:
     """Task, split and variant of what was scored, in the order of measures.csv."""
     rows = results.frame.find(STEP)
-    rows = rows[rows["measure"].isin(list(_MEASURES.values()))]
+    rows = rows[rows["measure"] == ACCURACY]
     for name in rows.columns[7:]:
         wanted = rows[name] != "" if name in ("task", "variant") else rows[name] == ""
         rows = rows[wanted]
@@ -91,7 +80,7 @@ def _trials(results: Results, _: Place) -> Iterator[Line]:
 
 def _own(place: Place) -> Place:
     """The place of the task's own measure."""
-    return {**place, "measure": find_measure(place["task"])}
+    return {**place, "measure": ACCURACY}
 
 
 def _score(results: Results, place: Place) -> Cell:
@@ -135,7 +124,7 @@ SCORES = Pivot(
         Measure("Examples", cell=_count),
         Measure(
             "Measure",
-            cell=lambda results, row: find_measure(row["task"]).removesuffix("_last_label"),
+            cell=lambda results, row: ACCURACY,
         ),
         _mean("Commonest label", "majority", 1, percent=True),
         Measure("Score", cell=_score),

@@ -137,7 +137,7 @@ class _Base(Section):
     ) -> ModelEntry:
         """An entry of ``models``, over the values of ``lm`` and of its kind; KindError if wrong."""
         own = {
-            key: {k: v for k, v in entry.items() if k != "steps"} for key, entry in models.items()
+            key: {k: v for k, v in entry.items() if k != "only"} for key, entry in models.items()
         }
         try:
             return resolve(name, own, self.lm.model_dump(), self.kinds, KINDS)
@@ -150,8 +150,8 @@ class _Base(Section):
         return tuple(entry for entry in found if entry.can(set(needs)))
 
     def takes_part(self, model: str, step: str) -> bool:
-        """Does this entry take part in a step? One with a list ``steps`` is in those alone."""
-        return step in self.models[model].get("steps", (step,))
+        """Does this entry take part in a step? One with a list ``only`` is in those alone."""
+        return step in self.models[model].get("only", (step,))
 
     @model_validator(mode="after")
     def _fit_together(self) -> _Base:
@@ -159,9 +159,9 @@ class _Base(Section):
             key = f"models.{entry.name}.labels"
             check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
         for name, entry in self.models.items():
-            if unknown := [one for one in entry.get("steps", ()) if one not in STEPS]:
+            if unknown := [one for one in entry.get("only", ()) if one not in STEPS]:
                 raise ValueError(
-                    f"models.{name}.steps: {unknown[0]!r}, expected steps of {', '.join(STEPS)}"
+                    f"models.{name}.only: {unknown[0]!r}, expected steps of {', '.join(STEPS)}"
                 )
         for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)

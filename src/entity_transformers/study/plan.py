@@ -206,7 +206,7 @@ class Plan:
     def _values(self) -> Any:
         values = _plain(self.params.model_dump(mode="json"))
         for entry in values["models"].values():
-            entry.pop("steps", None)  # in which steps it takes part changes none of its numbers
+            entry.pop("only", None)  # in which steps it takes part changes none of its numbers
         return values
 
 
