@@ -11,8 +11,8 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 LISTED := --require-hashes --no-deps --no-build-isolation --requirement requirements.txt
 STUDY ?= sample
+FILE = $(if $(filter paper,$(STUDY)),params.yaml,studies/$(STUDY).yaml)
 CORES ?= 2
-LIMIT ?= 2G
 PAGES := '*.md' docs CITATION.cff LICENSE 'results/*' ':!studies/*/*'
 FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
@@ -43,21 +43,17 @@ requirements:  ## after a change of constraints.txt: the SHA-256 of every file o
 	grep -v '^torch==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements.txt - >/dev/null
 
 sample: STUDY = sample
-sample: study  ## every table but the controls on generated text: 3 minutes on two idle cores
+sample: study  ## every table but the controls on a small corpus: 3 minutes on two idle cores
 
-study: .venv/ready  ## every table of studies/$(STUDY): make study STUDY=ontogum
-	@test -f studies/$(STUDY)/study.yaml -o -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
-	@$(BIN)/entity-transformers write-study studies/$(STUDY)
-	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(FORKS) $(BIN)/snakemake --directory studies/$(STUDY) --cores $(CORES) --logger panel
-	@$(BIN)/entity-transformers show-tables --tables studies/$(STUDY)/results/report/tables
-	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
+study: .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
+	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
+	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
+	@$(BIN)/entity-transformers show-tables $(FILE)
+	@echo "Report: $(CURDIR)/results/$(STUDY)/report.html"
 
-report: .venv/ready  ## the tables, figures and page of studies/$(STUDY) from what git holds of it
-	@test -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)': studies/README.md lists those that are there"; exit 2; }
-	cd studies/$(STUDY) && { test -f results/report/measures.csv || ../../$(BIN)/entity-transformers collect-measures --results results --output results/report --partial; }
-	cd studies/$(STUDY) && ../../$(BIN)/entity-transformers build-report --results results --output results/report
-	$(BIN)/entity-transformers write-index studies
-	@echo "Report: $(CURDIR)/studies/$(STUDY)/results/report/report.html"
+report: .venv/ready  ## the tables, figures and page of a study from the numbers that git holds
+	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
+	$(BIN)/entity-transformers report $(FILE)
 
 site: .venv/ready  ## the documents, and each study's README.md, as pages in site/
 	$(BIN)/python -c 'import material' 2>/dev/null || $(INSTALL) --editable '.[docs]'
@@ -65,12 +61,6 @@ site: .venv/ready  ## the documents, and each study's README.md, as pages in sit
 	git ls-files $(PAGES) | tar cf - -T - | tar xf - -C work/pages
 	$(BIN)/mkdocs build --quiet
 	@echo "Site: $(CURDIR)/site/index.html"
-
-generate: .venv/ready  ## params.yaml and dvc.yaml of every study, from study.yaml and the steps; code.json
-	for study in studies/*/study.yaml; do $(BIN)/entity-transformers resolve-study $$(dirname $$study) || exit 1; done  # all first: one study reads another's
-	for study in . studies/*/; do $(BIN)/entity-transformers write-study $$study || exit 1; done
-	$(BIN)/entity-transformers write-code --output code.json
-	$(BIN)/entity-transformers write-index studies
 
 test: .venv/ready  ## the tests that one runs while working
 	$(PYTEST) -m 'not slow'
@@ -88,25 +78,14 @@ bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle mac
 	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 	$(BIN)/python benchmarks/table.py
 
-gpu: .venv/ready  ## all that needs a GPU: benchmarks/gpu.py, then every table of studies/ontogum-gpu
+gpu: .venv/ready  ## all that needs a GPU: its tests and benchmarks/gpu.py
 	$(BIN)/python benchmarks/gpu.py --device cuda
 	$(BIN)/python benchmarks/table.py
 	$(BIN)/python -m pytest -q tests/cuda
-	$(BIN)/snakemake --directory studies/ontogum-gpu --cores $(CORES) --resources gpu=1 --quiet rules
-	$(BIN)/entity-transformers show-tables --tables studies/ontogum-gpu/results/report/tables
 
-commands: .venv/ready  ## what studies/$(STUDY) has still to run, as a bash script for a machine without Snakemake
-	@$(BIN)/python workflow/commands.py studies/$(STUDY)
+commands: .venv/ready  ## what a study has still to run, as a bash script for a machine without Snakemake
+	@$(BIN)/python workflow/commands.py $(FILE)
 
-lock: .venv/ready  ## record what Snakemake made of studies/$(STUDY) in its dvc.lock; runs nothing again
-	$(BIN)/python workflow/publish.py lock studies/$(STUDY)
-
-push: .venv/ready  ## copy the large files of studies/$(STUDY) to the remote, those up to LIMIT each
-	$(BIN)/python workflow/publish.py push studies/$(STUDY) --limit $(LIMIT)
-
-pull: .venv/ready  ## fetch them from the remote; then nothing of studies/$(STUDY) re-runs in either tool
-	$(BIN)/python workflow/publish.py pull studies/$(STUDY)
-
-clean:  ## remove what git does not keep of studies/$(STUDY): state, logs, tensors; not its own corpus
-	@test -n "$(STUDY)" && test -f studies/$(STUDY)/params.yaml || { echo "no study '$(STUDY)' in studies/: make clean STUDY=NAME"; exit 2; }
-	git clean -fdXq -e '!corpus.jsonl' studies/$(STUDY)
+clean:  ## remove what a study made: its data, state and logs; its results stay
+	@test -f $(FILE) || { echo "no study '$(STUDY)': make clean STUDY=NAME"; exit 2; }
+	rm -rf data/$(STUDY) logs/$(STUDY)
