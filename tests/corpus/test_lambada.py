@@ -40,47 +40,28 @@ def test_the_target_follows_the_last_space(line: str, text: Text) -> None:
 CAPITALS = ["He said no\n"] * 30
 LOWER = [json.dumps({"text": "he said no"}) + "\n"] * 30
 BAD: list[tuple[str, Text, list[str], str]] = [
-    (
-        "openai as original",
-        "original",
-        [OPENAI],
-        r"line 1: .*is a passage of OpenAI's text, expected the original one: set lambada.text",
-    ),
+    ("openai as original", "original", [OPENAI],
+     r"line 1: .*is a passage of OpenAI's text, expected the original one: set lambada.text"),
     ("original as openai", "openai", [ORIGINAL], r"line 1: .*set lambada.text to original"),
     ("mix in original", "original", [ORIGINAL, OPENAI], r"line 2: .*is a passage of OpenAI's text"),
     ("mix in openai", "openai", [OPENAI, ORIGINAL], r"line 2: .*expected a JSON object"),
-    (
-        "detokenised as original",
-        "original",
-        CAPITALS,
-        r"30 of the first 30 passages have capitals: .*expected the original",
-    ),
-    (
-        "original in jsonl",
-        "openai",
-        LOWER,
-        r"0 of the first 30 passages have capitals: .*expected OpenAI's",
-    ),
-    (
-        "spaces",
-        "original",
-        ["     \n"],
-        r"line 1: '' has no last word, expected a context and the word to be predicted: remove",
-    ),
+    ("detokenised as original", "original", CAPITALS,
+     r"30 of the first 30 passages have capitals: .*expected the original"),
+    ("original in jsonl", "openai", LOWER,
+     r"0 of the first 30 passages have capitals: .*expected OpenAI's"),
+    ("spaces", "original", ["     \n"],
+     r"line 1: '' has no last word, expected a context and the word to be predicted: remove"),
     ("no word in jsonl", "openai", ['{"text": ""}\n'], r"line 1: '' has no last word"),
-    (
-        "a line break last",
-        "openai",
-        ['{"text": "a stone \\n"}\n'],
-        r"line 1: 'a stone \\n' has no last word",
-    ),
+    ("a line break last", "openai", ['{"text": "a stone \\n"}\n'],
+     r"line 1: 'a stone \\n' has no last word"),
     ("empty", "original", [], r"f: no passage in this file"),
     ("no key", "openai", ['{"passage": "a b"}\n'], r"line 1: .*expected a JSON object"),
     ("no text", "openai", ['{"text": 3}\n'], r"line 1: .*expected a JSON object"),
     ("web page", "original", ["<html>\n"], r"line 1: a web page"),
     ("carriage return", "original", ["a b\r\n"], r"line 1, character 4: a carriage return"),
-    ("surrogate", "openai", ['{"text": "a \\ud800"}\n'], r"line 1, character 3: surrogate U\+D800"),
-]
+    ("surrogate", "openai", ['{"text": "a \\ud800"}\n'],
+     r"line 1, character 3: surrogate U\+D800"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text", "lines", "message"), BAD, ids=[row[0] for row in BAD])

@@ -21,13 +21,8 @@ WORDS = [
     ("1", "Ada", "NNP", "Entity=(1-person-new-sssss-cf1-1-coref-Ada_Lovelace)", "(1)"),
     ("2", "saw", "VBD", "_", None),
     ("3-4", "Rome's", "_", "SpaceAfter=No", None),
-    (
-        "3",
-        "Rome",
-        "NNP",
-        "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)",
-        "(2(3",
-    ),
+    ("3", "Rome", "NNP", "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)",
+     "(2(3"),
     ("4", "'s", "POS", "_", "3)"),
     ("5", "arch", "NN", "Entity=2)", "2)"),
     ("5.1", "seen", "VBN", "_", None),
@@ -35,7 +30,7 @@ WORDS = [
     (),
     ("1", "The", "DT", "Entity=(4-object-new-nnnnn-cf1-2-sgl", "(3"),
     ("2", "dog", "NN", "Entity=4)", "3)"),
-]
+]  # fmt: skip
 
 
 def write_folder(
@@ -95,90 +90,46 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
-    "unopened": (
-        "chains",
-        {"Entity=(1)": "Entity=(1)4)"},
-        r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened",
-    ),
-    "unclosed": (
-        "chains",
-        {"=3)\n": "=(3)\n"},
-        r"line 6, column 10: \(3 opens a mention of chain 3 that is never closed",
-    ),
+    "unopened": ("chains", {"Entity=(1)": "Entity=(1)4)"},
+     r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened"),
+    "unclosed": ("chains", {"=3)\n": "=(3)\n"},
+     r"line 6, column 10: \(3 opens a mention of chain 3 that is never closed"),
     "cell": ("chains", {"=2)": "=2]"}, r"line 8, column 10: chain brackets '2\]'"),
-    "other word": (
-        "chains",
-        {"arch": "arc"},
-        (
-            r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
-            r" line 8"
-        ),
-    ),
+    "other word": ("chains", {"arch": "arc"},
+     (r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
+     r" line 8")),
     "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other sentences than in"),
-    "word missing": (
-        "chains",
-        {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""},
-        r"7 words, expected 8 as in .*was the file cut",
-    ),
+    "word missing": ("chains", {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""},
+     r"7 words, expected 8 as in .*was the file cut"),
     "columns": ("dep", {"\tNNP": ""}, r"line 3, column 9: 9 columns .*expected 10"),
-    "word number": (
-        "dep",
-        {"\n2\tsaw": "\ntwo\tsaw"},
-        r"line 4, column 1: 'two', expected a word number",
-    ),
+    "word number": ("dep", {"\n2\tsaw": "\ntwo\tsaw"},
+     r"line 4, column 1: 'two', expected a word number"),
     "space in a word": ("dep", {"saw": "s aw"}, r"line 4, column 2: the word is 's aw'"),
     "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: the tag is '_', expected a Penn"),
-    "blanked": (
-        "dep",
-        {"\tsaw": "\t___"},
-        r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*",
-    ),
-    "another document": (
-        "dep",
-        {"id = GUM_bio_ada": "id = GUM_bio_eve"},
-        r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada",
-    ),
-    "two documents": (
-        "dep",
-        {"\n\n": "\n\n# newdoc id = b\n"},
-        r"holds the documents GUM_bio_ada and 'b'",
-    ),
-    "entity fields": (
-        "dep",
-        {"etype": "type"},
-        r"# global.Entity is .*expected GRP, etype and minspan",
-    ),
-    "typed cell": (
-        "dep",
-        {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
-        r"line 12, column 10: Entity=\('4-object': 2 fields",
-    ),
-    "typed unopened": (
-        "dep",
-        {"=4)": "=5)"},
-        r"line 13, column 10: Entity='5\)': '5'\) was never opened",
-    ),
+    "blanked": ("dep", {"\tsaw": "\t___"},
+     r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
+    "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"},
+     r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
+    "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"},
+     r"holds the documents GUM_bio_ada and 'b'"),
+    "entity fields": ("dep", {"etype": "type"},
+     r"# global.Entity is .*expected GRP, etype and minspan"),
+    "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
+     r"line 12, column 10: Entity=\('4-object': 2 fields"),
+    "typed unopened": ("dep", {"=4)": "=5)"},
+     r"line 13, column 10: Entity='5\)': '5'\) was never opened"),
     "typed rest": ("dep", {"=4)": "=4)x"}, r"line 13, column 10: Entity='4\)x'"),
-    "minspan": (
-        "dep",
-        {"cf1-2-sgl": "cf1-3-sgl"},
-        r"line 12, column 10: minspan '3' of a mention of 2 words",
-    ),
-    "cut in a row": (
-        "dep",
-        {"Entity=4)\n\n": "Enti"},
-        r"line 13: the last line has no end: the file was cut",
-    ),
+    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"},
+     r"line 12, column 10: minspan '3' of a mention of 2 words"),
+    "cut in a row": ("dep", {"Entity=4)\n\n": "Enti"},
+     r"line 13: the last line has no end: the file was cut"),
     "web page": ("dep", {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
     "encoding": ("dep", {"saw": "sa\udce9"}, r"line 4, character 5: byte 0xe9 is not UTF-8"),
     "carriage return": ("dep", {"\n2\t": "\r\n2\t"}, r"line 3, character \d+: a carriage return"),
     "nul": ("dep", {"saw": "s\0w"}, r"line 4, character 4: a NUL byte"),
-    "long line": (
-        "dep",
-        {"saw": "a" * 10_000_000},
-        r"line 4, character 1000001: a line of more than 1000000 characters",
-    ),
-}
+    "long line": ("dep", {"saw": "a" * 10_000_000},
+     r"line 4, character 1000001: a line of more than 1000000 characters"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)

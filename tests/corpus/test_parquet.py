@@ -123,53 +123,28 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
 
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
-    (
-        "span outside",
-        {"coref_spans": [[1, 0, 2]]},
-        (
-            r"sentence 0, coref_spans: '\[1, 0, 2\]', expected \[chain, first, last\] inside the 2"
-            r" words"
-        ),
-    ),
-    (
-        "label number",
-        {"named_entities": [0, 37]},
-        r"sentence 0, named_entities: label '37', expected 0 to 36",
-    ),
-    (
-        "label order",
-        {"named_entities": [0, 2]},
-        (
-            r"word 2, named_entities: label 'I-PERSON' after 'O', expected .*is the order of the"
-            r" labels"
-        ),
-    ),
+    ("span outside", {"coref_spans": [[1, 0, 2]]},
+     (r"sentence 0, coref_spans: '\[1, 0, 2\]', expected \[chain, first, last\] inside the 2"
+     r" words")),
+    ("label number", {"named_entities": [0, 37]},
+     r"sentence 0, named_entities: label '37', expected 0 to 36"),
+    ("label order", {"named_entities": [0, 2]},
+     (r"word 2, named_entities: label 'I-PERSON' after 'O', expected .*is the order of the"
+     r" labels")),
     ("tag number", {"pos_tags": [0, 49]}, r"sentence 0, pos_tags: label '49', expected 0 to 48"),
-    (
-        "lengths",
-        {"pos_tags": [0]},
-        r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many",
-    ),
-    (
-        "word",
-        {"words": ["a", "b c"]},
-        r"word 2: the word is 'b c', expected one without white space",
-    ),
+    ("lengths", {"pos_tags": [0]},
+     r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many"),
+    ("word", {"words": ["a", "b c"]},
+     r"word 2: the word is 'b c', expected one without white space"),
     ("no word", {"words": ["a", None]}, r"sentence 0, words: .*expected texts"),
     ("nul", {"words": ["a", "b\0"]}, r"sentence 0, words, character 4: a NUL byte"),
-    (
-        "long word",
-        {"words": ["a", "b" * 2_000_000]},
-        r"sentence 0, words, character 1000001: a line of more than 1000000 characters",
-    ),
-    (
-        "span of nothing",
-        {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0, 0]]},
-        r"inside the 0 words",
-    ),
+    ("long word", {"words": ["a", "b" * 2_000_000]},
+     r"sentence 0, words, character 1000001: a line of more than 1000000 characters"),
+    ("span of nothing", {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0,
+     0]]}, r"inside the 0 words"),
     ("no words", {"words": [], "pos_tags": [], "named_entities": []}, r"no words"),
     ("part", {"part_id": None}, r"part 'None': expected a document_id and a part_id"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "change", "message"), FAULTS, ids=[row[0] for row in FAULTS])
