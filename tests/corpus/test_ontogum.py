@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from refused import refused
 
 from entity_transformers.corpus.conllu import match_typed, read_table
-from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers.ontogum import read, read_splits, select_named
@@ -136,7 +137,7 @@ BAD: dict[str, tuple[str, dict[str, str], str]] = {
 def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
     layer, change, message = BAD[name]
     root = write_folder(tmp_path, **{layer: change})  # type: ignore[arg-type]
-    with pytest.raises(CorpusError, match=message) as caught:
+    with refused(message) as caught:
         list(read(root, Ledger()))
     assert NAME in str(caught.value)
     ledger = Ledger("skip")
@@ -151,19 +152,18 @@ def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
 
 
 def test_an_empty_document_is_bad() -> None:
-    with pytest.raises(CorpusError, match=r"^a.conllu: no words in this document"):
+    with refused(r"^a.conllu: no words in this document"):
         read_table(["# newdoc id = a\n", "\n"], "a.conllu")
 
 
 def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path / "a", splits=SPLITS.replace("GUM_bio_ada", "GUM_bio_eve"))
-    with pytest.raises(CorpusError, match=r"GUM_bio_ada is in no split of splits.md"):
+    with refused(r"GUM_bio_ada is in no split of splits.md"):
         list(read(root, Ledger()))
     root = write_folder(tmp_path / "b")
     (root / "coref/ontogum/conllu" / f"{NAME}.conllu").unlink()
-    with pytest.raises(
-        CorpusError,
-        match=r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude",
+    with refused(
+        r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude"
     ):
         list(read(root, Ledger()))
     assert list(read(root, Ledger(exclude=("GUM_*",)))) == []
@@ -173,11 +173,8 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
     root = write_folder(tmp_path, splits=SPLITS + "  * GUM_bio_eve\n  * GUM_reddit_x\n")
     chains = root / "coref/ontogum/conllu"
     (chains / "GUM_bio_eva.conllu").write_bytes((chains / f"{NAME}.conllu").read_bytes())
-    with pytest.raises(
-        CorpusError,
-        match=(
-            r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
-        ),
+    with refused(
+        r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
     ):
         list(read(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
@@ -191,18 +188,15 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
 
 
 def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"no file matches \*.conllu or \*.conllu.gz"):
+    with refused(r"no file matches \*.conllu or \*.conllu.gz"):
         read(tmp_path, Ledger("skip"))
     root = write_folder(tmp_path / "a")
     (root / "splits.md").unlink()
-    with pytest.raises(CorpusError, match=r"splits.md: No such file"):
+    with refused(r"splits.md: No such file"):
         read(root, Ledger("skip"))
-    with pytest.raises(
-        CorpusError,
-        match=r"s.md, line 2: '\* a' below the heading 'other', expected train, dev, test, test2",
-    ):
+    with refused(r"s.md, line 2: '\* a' below the heading 'other', expected train, dev"):
         read_splits(["## other\n", "  * a\n"], "s.md")
-    with pytest.raises(CorpusError, match=r"s.md: no document is listed"):
+    with refused(r"s.md: no document is listed"):
         read_splits([], "s.md")
 
 
@@ -243,22 +237,16 @@ def test_every_count_of_every_document_is_the_published_one(
 
 
 def test_strict_reading_stops_at_the_one_unbalanced_document(shared_data: Path) -> None:
-    with pytest.raises(
-        CorpusError,
-        match=r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of chain 2",
-    ):
+    with refused(r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of"):
         list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
     rest = list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
     assert len(rest) == 25
 
 
 def test_reddit_is_refused_by_name(shared_data: Path) -> None:
-    with pytest.raises(
-        CorpusError,
-        match=(
-            r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g."
-            r" GUM_reddit_\*"
-        ),
+    with refused(
+        r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g."
+        r" GUM_reddit_\*"
     ):
         list(read(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
@@ -139,7 +139,7 @@ def render_card(
     more = {"loader": "AutoModelForCausalLM", "about": _describe(kind), **texts}
     card = ModelCard.from_template(
         data,
-        template_str=(files(__package__) / "model_card.md").read_text(encoding="utf-8"),
+        template_path=str(Path(__file__).with_suffix(".md")),
         **more,
         kind=kind.name,
         name=name,
