@@ -4,9 +4,9 @@ memory of its command.
 Copies of the sample corpus at four sizes of each, the others as they are at the least. Seconds and
 megabytes per million words are the slopes of straight lines; the ratios are of seconds at the
 largest to the least size. The commands are the study's own. Each runs in a fork of a process that
-has imported what they import and done nothing else: this, which costs the same at any size, is no part of the
-seconds, and no memory that another command has freed is there to be used again. Memory is what the
-fork has at most beyond one that does nothing.
+has imported what they import and done nothing else: this, which costs the same at any size, is no
+part of the seconds, and no memory that another command has freed is there to be used again. Memory
+is what the fork has at most beyond one that does nothing.
 """
 
 from __future__ import annotations

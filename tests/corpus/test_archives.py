@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refused import refused
 
 from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
@@ -82,7 +83,7 @@ def test_a_folder_around_the_corpus_is_passed(
 @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil", "C:\\evil"])
 def test_members_that_leave_the_folder_are_refused(tmp_path: Path, name: str, suffix: str) -> None:
     archive = pack(tmp_path / f"a.{suffix}", {name: b"x"})
-    with pytest.raises(CorpusError, match=rf"{archive.name}: member .* would leave the folder"):
+    with refused(rf"{archive.name}: member .* would leave the folder"):
         extract(archive, tmp_path / "out" / "deep")
     assert list(tmp_path.rglob("*")) == [archive]
 
@@ -104,7 +105,7 @@ def test_links_and_devices_are_refused(tmp_path: Path, kind: Any, target: str) -
         info.type, info.linkname = kind, target
         with tarfile.open(archive, "w") as tape:
             tape.addfile(info)
-    with pytest.raises(CorpusError, match=r"member 'good' is a link or device"):
+    with refused(r"member 'good' is a link or device"):
         extract(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -117,9 +118,9 @@ def test_names_of_a_zip_from_windows_become_folders(tmp_path: Path) -> None:
 @both
 def test_an_archive_that_grows_too_large_is_refused(tmp_path: Path, suffix: str) -> None:
     archive = pack(tmp_path / f"a.{suffix}", {"a": b"\0" * 1000, "b": b"\0" * 1000})
-    with pytest.raises(CorpusError, match=r"more than 1500 bytes or 500000 files once unpa"):
+    with refused(r"more than 1500 bytes or 500000 files once unpa"):
         extract(archive, tmp_path / "out", most_bytes=1500)
-    with pytest.raises(CorpusError, match=r"more than 8000000000 bytes or 1 files once unp"):
+    with refused(r"more than 8000000000 bytes or 1 files once unp"):
         extract(archive, tmp_path / "out", most_files=1)
     assert not (tmp_path / "out" / "b").exists()
 

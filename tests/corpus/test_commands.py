@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from refused import refused
 from written import write_documents
 
 from entity_transformers import digests
@@ -61,8 +62,7 @@ def test_a_file_that_has_gone_or_changed_since_it_was_listed_is_named(
 ) -> None:
     path, source = tmp_path / "a.jsonl", tmp_path / "source.json"
     write_json_lines(
-        path,
-        [{"name": s, "split": s, "words": ["a"]} for s in ("train", "dev", "test")],
+        path, [{"name": s, "split": s, "words": ["a"]} for s in ("train", "dev", "test")]
     )
     params = make_params(root, format="jsonl", path=str(path))
     download_corpus(params, tmp_path / "cache", source)
@@ -70,9 +70,7 @@ def test_a_file_that_has_gone_or_changed_since_it_was_listed_is_named(
         path.unlink()
     else:
         path.write_text(path.read_text().replace("a", "b", 1))
-    with pytest.raises(
-        CorpusError, match=r"a.jsonl: gone or changed since .*source.json was written: delete"
-    ):
+    with refused(r"a.jsonl: gone or changed since .*source.json was written: delete"):
         prepare_corpus(params, source, tmp_path / "results", tmp_path / "cache" if cached else None)
 
 
@@ -99,12 +97,9 @@ def test_a_damaged_file_of_the_pipeline_is_named(tmp_path: Path, line: str) -> N
     row |= {"sentence_starts": [0], "mentions": [], "tags": None, "space_after": None}
     path = tmp_path / "train.jsonl"
     path.write_text(json.dumps(row | {"named_entities": None}) + "\n" + line + "\n")
-    with pytest.raises(
-        CorpusError,
-        match=r"train.jsonl, line 2: no document as prepare-corpus writes them .*: run prepare-cor",
-    ):
+    with refused(r"train.jsonl, line 2: no document as prepare-corpus writes them .*: run"):
         list(Documents(path))
-    with pytest.raises(CorpusError, match=r"train.jsonl, line 2: no document"):
+    with refused(r"train.jsonl, line 2: no document"):
         list(Documents(path)[1:])
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from refused import refused
 
 from entity_transformers.artifacts import read_json, read_json_lines, write_json
 from entity_transformers.cli import main
-from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import list_files
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
@@ -40,52 +40,33 @@ def test_the_target_follows_the_last_space(line: str, text: Text) -> None:
 CAPITALS = ["He said no\n"] * 30
 LOWER = [json.dumps({"text": "he said no"}) + "\n"] * 30
 BAD: list[tuple[str, Text, list[str], str]] = [
-    (
-        "openai as original",
-        "original",
-        [OPENAI],
-        r"line 1: .*is a passage of OpenAI's text, expected the original one: set lambada.text",
-    ),
+    ("openai as original", "original", [OPENAI],
+     r"line 1: .*is a passage of OpenAI's text, expected the original one: set lambada.text"),
     ("original as openai", "openai", [ORIGINAL], r"line 1: .*set lambada.text to original"),
     ("mix in original", "original", [ORIGINAL, OPENAI], r"line 2: .*is a passage of OpenAI's text"),
     ("mix in openai", "openai", [OPENAI, ORIGINAL], r"line 2: .*expected a JSON object"),
-    (
-        "detokenised as original",
-        "original",
-        CAPITALS,
-        r"30 of the first 30 passages have capitals: .*expected the original",
-    ),
-    (
-        "original in jsonl",
-        "openai",
-        LOWER,
-        r"0 of the first 30 passages have capitals: .*expected OpenAI's",
-    ),
-    (
-        "spaces",
-        "original",
-        ["     \n"],
-        r"line 1: '' has no last word, expected a context and the word to be predicted: remove",
-    ),
+    ("detokenised as original", "original", CAPITALS,
+     r"30 of the first 30 passages have capitals: .*expected the original"),
+    ("original in jsonl", "openai", LOWER,
+     r"0 of the first 30 passages have capitals: .*expected OpenAI's"),
+    ("spaces", "original", ["     \n"],
+     r"line 1: '' has no last word, expected a context and the word to be predicted: remove"),
     ("no word in jsonl", "openai", ['{"text": ""}\n'], r"line 1: '' has no last word"),
-    (
-        "a line break last",
-        "openai",
-        ['{"text": "a stone \\n"}\n'],
-        r"line 1: 'a stone \\n' has no last word",
-    ),
+    ("a line break last", "openai", ['{"text": "a stone \\n"}\n'],
+     r"line 1: 'a stone \\n' has no last word"),
     ("empty", "original", [], r"f: no passage in this file"),
     ("no key", "openai", ['{"passage": "a b"}\n'], r"line 1: .*expected a JSON object"),
     ("no text", "openai", ['{"text": 3}\n'], r"line 1: .*expected a JSON object"),
     ("web page", "original", ["<html>\n"], r"line 1: a web page"),
     ("carriage return", "original", ["a b\r\n"], r"line 1, character 4: a carriage return"),
-    ("surrogate", "openai", ['{"text": "a \\ud800"}\n'], r"line 1, character 3: surrogate U\+D800"),
-]
+    ("surrogate", "openai", ['{"text": "a \\ud800"}\n'],
+     r"line 1, character 3: surrogate U\+D800"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text", "lines", "message"), BAD, ids=[row[0] for row in BAD])
 def test_a_wrong_file_is_refused(name: str, text: Text, lines: list[str], message: str) -> None:
-    with pytest.raises(CorpusError, match=message):
+    with refused(message):
         list(parse_passages(lines, "f", text))
 
 
@@ -117,12 +98,12 @@ def test_skip_counts_to_the_end_of_the_file(tmp_path: Path) -> None:
 
 def test_the_other_text_is_refused_before_any_passage_is_given() -> None:
     rows = parse_passages(["He said no\n"] * 300, "f", "original", Ledger(policy="skip"))
-    with pytest.raises(CorpusError, match="200 of the first 200 passages have capitals"):
+    with refused("200 of the first 200 passages have capitals"):
         next(rows)
 
 
 def test_a_text_that_turns_into_the_other_later_is_refused() -> None:
-    with pytest.raises(CorpusError, match="300 of the first 500 passages have capitals"):
+    with refused("300 of the first 500 passages have capitals"):
         list(parse_passages([ORIGINAL] * 200 + ["He said no\n"] * 300, "f", "original"))
 
 
@@ -158,9 +139,7 @@ def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
 
 
 def test_another_text_is_refused() -> None:
-    with pytest.raises(
-        CorpusError, match=r"lambada.text is 'sample', expected one of original, openai"
-    ):
+    with refused(r"lambada.text is 'sample', expected one of original, openai"):
         list(parse_passages([ORIGINAL], "f", "sample"))  # type: ignore[arg-type]
 
 

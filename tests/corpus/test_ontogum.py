@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from refused import refused
 
 from entity_transformers.corpus.conllu import match_typed, read_table
-from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers.ontogum import read, read_splits, select_named
@@ -21,13 +22,8 @@ WORDS = [
     ("1", "Ada", "NNP", "Entity=(1-person-new-sssss-cf1-1-coref-Ada_Lovelace)", "(1)"),
     ("2", "saw", "VBD", "_", None),
     ("3-4", "Rome's", "_", "SpaceAfter=No", None),
-    (
-        "3",
-        "Rome",
-        "NNP",
-        "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)",
-        "(2(3",
-    ),
+    ("3", "Rome", "NNP", "Entity=(2-place-new-nnnnn-cf2-3-sgl(3-place-new-nnnnn-cf2-1-sgl)",
+     "(2(3"),
     ("4", "'s", "POS", "_", "3)"),
     ("5", "arch", "NN", "Entity=2)", "2)"),
     ("5.1", "seen", "VBN", "_", None),
@@ -35,7 +31,7 @@ WORDS = [
     (),
     ("1", "The", "DT", "Entity=(4-object-new-nnnnn-cf1-2-sgl", "(3"),
     ("2", "dog", "NN", "Entity=4)", "3)"),
-]
+]  # fmt: skip
 
 
 def write_folder(
@@ -95,97 +91,53 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
-    "unopened": (
-        "chains",
-        {"Entity=(1)": "Entity=(1)4)"},
-        r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened",
-    ),
-    "unclosed": (
-        "chains",
-        {"=3)\n": "=(3)\n"},
-        r"line 6, column 10: \(3 opens a mention of chain 3 that is never closed",
-    ),
+    "unopened": ("chains", {"Entity=(1)": "Entity=(1)4)"},
+     r"line 3, column 10: 4\) closes a mention of chain 4 that was never opened"),
+    "unclosed": ("chains", {"=3)\n": "=(3)\n"},
+     r"line 6, column 10: \(3 opens a mention of chain 3 that is never closed"),
     "cell": ("chains", {"=2)": "=2]"}, r"line 8, column 10: chain brackets '2\]'"),
-    "other word": (
-        "chains",
-        {"arch": "arc"},
-        (
-            r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
-            r" line 8"
-        ),
-    ),
+    "other word": ("chains", {"arch": "arc"},
+     (r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
+     r" line 8")),
     "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other sentences than in"),
-    "word missing": (
-        "chains",
-        {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""},
-        r"7 words, expected 8 as in .*was the file cut",
-    ),
+    "word missing": ("chains", {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""},
+     r"7 words, expected 8 as in .*was the file cut"),
     "columns": ("dep", {"\tNNP": ""}, r"line 3, column 9: 9 columns .*expected 10"),
-    "word number": (
-        "dep",
-        {"\n2\tsaw": "\ntwo\tsaw"},
-        r"line 4, column 1: 'two', expected a word number",
-    ),
+    "word number": ("dep", {"\n2\tsaw": "\ntwo\tsaw"},
+     r"line 4, column 1: 'two', expected a word number"),
     "space in a word": ("dep", {"saw": "s aw"}, r"line 4, column 2: the word is 's aw'"),
     "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: the tag is '_', expected a Penn"),
-    "blanked": (
-        "dep",
-        {"\tsaw": "\t___"},
-        r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*",
-    ),
-    "another document": (
-        "dep",
-        {"id = GUM_bio_ada": "id = GUM_bio_eve"},
-        r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada",
-    ),
-    "two documents": (
-        "dep",
-        {"\n\n": "\n\n# newdoc id = b\n"},
-        r"holds the documents GUM_bio_ada and 'b'",
-    ),
-    "entity fields": (
-        "dep",
-        {"etype": "type"},
-        r"# global.Entity is .*expected GRP, etype and minspan",
-    ),
-    "typed cell": (
-        "dep",
-        {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
-        r"line 12, column 10: Entity=\('4-object': 2 fields",
-    ),
-    "typed unopened": (
-        "dep",
-        {"=4)": "=5)"},
-        r"line 13, column 10: Entity='5\)': '5'\) was never opened",
-    ),
+    "blanked": ("dep", {"\tsaw": "\t___"},
+     r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
+    "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"},
+     r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
+    "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"},
+     r"holds the documents GUM_bio_ada and 'b'"),
+    "entity fields": ("dep", {"etype": "type"},
+     r"# global.Entity is .*expected GRP, etype and minspan"),
+    "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
+     r"line 12, column 10: Entity=\('4-object': 2 fields"),
+    "typed unopened": ("dep", {"=4)": "=5)"},
+     r"line 13, column 10: Entity='5\)': '5'\) was never opened"),
     "typed rest": ("dep", {"=4)": "=4)x"}, r"line 13, column 10: Entity='4\)x'"),
-    "minspan": (
-        "dep",
-        {"cf1-2-sgl": "cf1-3-sgl"},
-        r"line 12, column 10: minspan '3' of a mention of 2 words",
-    ),
-    "cut in a row": (
-        "dep",
-        {"Entity=4)\n\n": "Enti"},
-        r"line 13: the last line has no end: the file was cut",
-    ),
+    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"},
+     r"line 12, column 10: minspan '3' of a mention of 2 words"),
+    "cut in a row": ("dep", {"Entity=4)\n\n": "Enti"},
+     r"line 13: the last line has no end: the file was cut"),
     "web page": ("dep", {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
     "encoding": ("dep", {"saw": "sa\udce9"}, r"line 4, character 5: byte 0xe9 is not UTF-8"),
     "carriage return": ("dep", {"\n2\t": "\r\n2\t"}, r"line 3, character \d+: a carriage return"),
     "nul": ("dep", {"saw": "s\0w"}, r"line 4, character 4: a NUL byte"),
-    "long line": (
-        "dep",
-        {"saw": "a" * 10_000_000},
-        r"line 4, character 1000001: a line of more than 1000000 characters",
-    ),
-}
+    "long line": ("dep", {"saw": "a" * 10_000_000},
+     r"line 4, character 1000001: a line of more than 1000000 characters"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
     layer, change, message = BAD[name]
     root = write_folder(tmp_path, **{layer: change})  # type: ignore[arg-type]
-    with pytest.raises(CorpusError, match=message) as caught:
+    with refused(message) as caught:
         list(read(root, Ledger()))
     assert NAME in str(caught.value)
     ledger = Ledger("skip")
@@ -200,19 +152,18 @@ def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
 
 
 def test_an_empty_document_is_bad() -> None:
-    with pytest.raises(CorpusError, match=r"^a.conllu: no words in this document"):
+    with refused(r"^a.conllu: no words in this document"):
         read_table(["# newdoc id = a\n", "\n"], "a.conllu")
 
 
 def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path / "a", splits=SPLITS.replace("GUM_bio_ada", "GUM_bio_eve"))
-    with pytest.raises(CorpusError, match=r"GUM_bio_ada is in no split of splits.md"):
+    with refused(r"GUM_bio_ada is in no split of splits.md"):
         list(read(root, Ledger()))
     root = write_folder(tmp_path / "b")
     (root / "coref/ontogum/conllu" / f"{NAME}.conllu").unlink()
-    with pytest.raises(
-        CorpusError,
-        match=r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude",
+    with refused(
+        r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude"
     ):
         list(read(root, Ledger()))
     assert list(read(root, Ledger(exclude=("GUM_*",)))) == []
@@ -222,11 +173,8 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
     root = write_folder(tmp_path, splits=SPLITS + "  * GUM_bio_eve\n  * GUM_reddit_x\n")
     chains = root / "coref/ontogum/conllu"
     (chains / "GUM_bio_eva.conllu").write_bytes((chains / f"{NAME}.conllu").read_bytes())
-    with pytest.raises(
-        CorpusError,
-        match=(
-            r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
-        ),
+    with refused(
+        r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
     ):
         list(read(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
@@ -240,18 +188,15 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
 
 
 def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"no file matches \*.conllu or \*.conllu.gz"):
+    with refused(r"no file matches \*.conllu or \*.conllu.gz"):
         read(tmp_path, Ledger("skip"))
     root = write_folder(tmp_path / "a")
     (root / "splits.md").unlink()
-    with pytest.raises(CorpusError, match=r"splits.md: No such file"):
+    with refused(r"splits.md: No such file"):
         read(root, Ledger("skip"))
-    with pytest.raises(
-        CorpusError,
-        match=r"s.md, line 2: '\* a' below the heading 'other', expected train, dev, test, test2",
-    ):
+    with refused(r"s.md, line 2: '\* a' below the heading 'other', expected train, dev"):
         read_splits(["## other\n", "  * a\n"], "s.md")
-    with pytest.raises(CorpusError, match=r"s.md: no document is listed"):
+    with refused(r"s.md: no document is listed"):
         read_splits([], "s.md")
 
 
@@ -292,22 +237,16 @@ def test_every_count_of_every_document_is_the_published_one(
 
 
 def test_strict_reading_stops_at_the_one_unbalanced_document(shared_data: Path) -> None:
-    with pytest.raises(
-        CorpusError,
-        match=r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of chain 2",
-    ):
+    with refused(r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of"):
         list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
     rest = list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
     assert len(rest) == 25
 
 
 def test_reddit_is_refused_by_name(shared_data: Path) -> None:
-    with pytest.raises(
-        CorpusError,
-        match=(
-            r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g."
-            r" GUM_reddit_\*"
-        ),
+    with refused(
+        r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g."
+        r" GUM_reddit_\*"
     ):
         list(read(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from conll_files import conll
+from refused import refused
 
 from entity_transformers.corpus import conll2012, hub_names, parquet
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
@@ -91,13 +92,7 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
         hub_names.TAGS_V4[25],
         len(hub_names.TAGS_V4),
         len(hub_names.TAGS_V12),
-    ) == (
-        "B-ORG",
-        "I-LANGUAGE",
-        "NNP",
-        49,
-        51,
-    )
+    ) == ("B-ORG", "I-LANGUAGE", "NNP", 49, 51)
     names = (hub_names.TAGS_V4[::-1], labels[::-1]) if own_names else (hub_names.TAGS_V4, labels)
     for split, name in files.items():
         documents = list(
@@ -123,53 +118,28 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
 
 
 FAULTS: list[tuple[str, dict[str, Any], str]] = [
-    (
-        "span outside",
-        {"coref_spans": [[1, 0, 2]]},
-        (
-            r"sentence 0, coref_spans: '\[1, 0, 2\]', expected \[chain, first, last\] inside the 2"
-            r" words"
-        ),
-    ),
-    (
-        "label number",
-        {"named_entities": [0, 37]},
-        r"sentence 0, named_entities: label '37', expected 0 to 36",
-    ),
-    (
-        "label order",
-        {"named_entities": [0, 2]},
-        (
-            r"word 2, named_entities: label 'I-PERSON' after 'O', expected .*is the order of the"
-            r" labels"
-        ),
-    ),
+    ("span outside", {"coref_spans": [[1, 0, 2]]},
+     (r"sentence 0, coref_spans: '\[1, 0, 2\]', expected \[chain, first, last\] inside the 2"
+     r" words")),
+    ("label number", {"named_entities": [0, 37]},
+     r"sentence 0, named_entities: label '37', expected 0 to 36"),
+    ("label order", {"named_entities": [0, 2]},
+     (r"word 2, named_entities: label 'I-PERSON' after 'O', expected .*is the order of the"
+     r" labels")),
     ("tag number", {"pos_tags": [0, 49]}, r"sentence 0, pos_tags: label '49', expected 0 to 48"),
-    (
-        "lengths",
-        {"pos_tags": [0]},
-        r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many",
-    ),
-    (
-        "word",
-        {"words": ["a", "b c"]},
-        r"word 2: the word is 'b c', expected one without white space",
-    ),
+    ("lengths", {"pos_tags": [0]},
+     r"sentence 0: \{'words': 2, 'pos_tags': 1, 'named_entities': 2\} values, expected as many"),
+    ("word", {"words": ["a", "b c"]},
+     r"word 2: the word is 'b c', expected one without white space"),
     ("no word", {"words": ["a", None]}, r"sentence 0, words: .*expected texts"),
     ("nul", {"words": ["a", "b\0"]}, r"sentence 0, words, character 4: a NUL byte"),
-    (
-        "long word",
-        {"words": ["a", "b" * 2_000_000]},
-        r"sentence 0, words, character 1000001: a line of more than 1000000 characters",
-    ),
-    (
-        "span of nothing",
-        {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0, 0]]},
-        r"inside the 0 words",
-    ),
+    ("long word", {"words": ["a", "b" * 2_000_000]},
+     r"sentence 0, words, character 1000001: a line of more than 1000000 characters"),
+    ("span of nothing", {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": [[1, 0,
+     0]]}, r"inside the 0 words"),
     ("no words", {"words": [], "pos_tags": [], "named_entities": []}, r"no words"),
     ("part", {"part_id": None}, r"part 'None': expected a document_id and a part_id"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "change", "message"), FAULTS, ids=[row[0] for row in FAULTS])
@@ -188,7 +158,7 @@ def test_bad_parquet_values_are_named(
         {"document_id": "nw/b", "sentences": [{**sentence, **change}]},
     ]
     path = write_parquet(tmp_path / "a.parquet", rows, None)
-    with pytest.raises(CorpusError, match=message):
+    with refused(message):
         list(read_corpus("ontonotes", path))
     assert [d.name for d in read_corpus("ontonotes", path, bad_documents="skip")] == ["nw/a"]
 
@@ -223,9 +193,7 @@ def test_wrong_types_are_named(
     path = write_untyped(
         tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": [{**SENTENCE, field: value}]}]
     )
-    with pytest.raises(
-        CorpusError, match=rf"a.parquet, column sentences, field {field}: '{message} as in"
-    ):
+    with refused(rf"a.parquet, column sentences, field {field}: '{message} as in"):
         list(read_corpus("ontonotes", path, bad_documents=policy))
 
 
@@ -235,10 +203,7 @@ def test_a_tag_that_is_a_text_is_checked(tmp_path: Path, tag: str) -> None:
         tmp_path / "a.parquet",
         [{"document_id": "nw/a", "sentences": [{**SENTENCE, "pos_tags": ["NN", tag]}]}],
     )
-    with pytest.raises(
-        CorpusError,
-        match=r"part '0', (word 2: the tag is '(N N)?', expected one without|pos_tags, .*NUL)",
-    ):
+    with refused(r"part '0', (word 2: the tag is '(N N)?', expected one without|pos_tags, .*NUL)"):
         list(read_corpus("ontonotes", path))
 
 
@@ -248,13 +213,11 @@ def test_a_document_or_file_without_sentences_is_bad(tmp_path: Path) -> None:
         [{"document_id": "nw/a", "sentences": []}, {"document_id": "nw/b", "sentences": None}],
         None,
     )
-    with pytest.raises(
-        CorpusError, match=r"document 'nw/a', part '0': no words: leave it out with corpus.exclude"
-    ):
+    with refused(r"document 'nw/a', part '0': no words: leave it out with corpus.exclude"):
         list(read_corpus("ontonotes", path))
-    with pytest.raises(CorpusError, match=r"\(0 excluded, 2 bad\)"):
+    with refused(r"\(0 excluded, 2 bad\)"):
         list(read_corpus("ontonotes", path, bad_documents="skip"))
-    with pytest.raises(CorpusError, match=r"a.parquet: no document in this file"):
+    with refused(r"a.parquet: no document in this file"):
         list(read_corpus("ontonotes", write_parquet(path, [], None)))
 
 
@@ -274,13 +237,11 @@ def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(
         pyarrow.table({"document_id": ["a"], "sentences": [["text"]]}), tmp_path / "a.parquet"
     )
-    with pytest.raises(CorpusError, match=r"column sentences: no field part_id, words"):
+    with refused(r"column sentences: no field part_id, words"):
         list(read_corpus("ontonotes", tmp_path))
     pyarrow.parquet.write_table(pyarrow.table({"document": ["a"]}), tmp_path / "a.parquet")
-    with pytest.raises(
-        CorpusError, match=r"a.parquet: no column document_id, sentences, expected the form of"
-    ):
+    with refused(r"a.parquet: no column document_id, sentences, expected the form of"):
         list(read_corpus("ontonotes", tmp_path))
     (tmp_path / "a.parquet").write_text("<html>")
-    with pytest.raises(CorpusError, match=r"a.parquet: not a parquet file of conll2012_raw"):
+    with refused(r"a.parquet: not a parquet file of conll2012_raw"):
         list(read_corpus("ontonotes", tmp_path))

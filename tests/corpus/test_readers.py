@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conll_files import conll, write
+from refused import refused
 
 from entity_transformers.cli import main
 from entity_transformers.corpus.document import CorpusError
@@ -112,7 +113,7 @@ def test_gzip_and_plain_give_the_same(tmp_path: Path) -> None:
     packed = write(tmp_path / "b" / "x.v4_gold_conll.gz", conll("nw/a", parts=2))
     assert list(read_corpus("ontonotes", plain)) == list(read_corpus("ontonotes", packed.parent))
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(CorpusError, match=r"x.v4_gold_conll.gz: not a whole gzip file"):
+    with refused(r"x.v4_gold_conll.gz: not a whole gzip file"):
         list(read_corpus("ontonotes", packed))
 
 
@@ -135,7 +136,7 @@ def test_zero_matching_files_is_an_error_under_every_policy(
     tmp_path: Path, format: str, file: str, message: str, policy: Any
 ) -> None:
     write(tmp_path / file, "x")
-    with pytest.raises(CorpusError, match=message) as caught:
+    with refused(message) as caught:
         read_corpus(format, tmp_path, bad_documents=policy)
     assert str(tmp_path) in str(caught.value)
 
@@ -143,21 +144,17 @@ def test_zero_matching_files_is_an_error_under_every_policy(
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.v4_gold_conll", conll("nw/a"))
     write(tmp_path / "b.v4_gold_conll", "nonsense\n")
-    with pytest.raises(
-        CorpusError, match=r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"
-    ):
+    with refused(r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
     for name in "cdef":
         write(tmp_path / f"{name}.v4_gold_conll", "")
-    with pytest.raises(
-        CorpusError, match=r"\(1 excluded, 5 bad\): .*b.v4.*; .*c.v4.*; .*d.v4.*; and 2 more"
-    ):
+    with refused(r"\(1 excluded, 5 bad\): .*b.v4.*; .*c.v4.*; .*d.v4.*; and 2 more"):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
 
 
 def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.v4_gold_conll", conll("nw/a") + conll("nw/b"))
-    with pytest.raises(CorpusError, match=r"corpus.exclude: 'nx/\*' matches no document"):
+    with refused(r"corpus.exclude: 'nx/\*' matches no document"):
         list(read_corpus("ontonotes", path, exclude=["nw/a", "nx/*"]))
     corpus = read_corpus("ontonotes", path, exclude=["nw/a", "nx/*"], bad_documents="skip")
     assert [d.name for d in corpus] == ["nw/b"]
@@ -169,16 +166,11 @@ def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> Non
 
 
 def test_wrong_settings_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        CorpusError,
-        match=r"corpus.format is 'conll', expected one of jsonl, lambada, litbank, ontogum, onto",
-    ):
+    with refused(r"corpus.format is 'conll', expected one of jsonl, lambada, litbank, ontogum"):
         read_corpus("conll", tmp_path)
-    with pytest.raises(
-        CorpusError, match=r"bad_documents is 'ignore', expected one of strict, skip"
-    ):
+    with refused(r"bad_documents is 'ignore', expected one of strict, skip"):
         read_corpus("ontonotes", tmp_path, bad_documents="ignore")  # type: ignore[arg-type]
-    with pytest.raises(CorpusError, match=r"missing: no such file or folder"):
+    with refused(r"missing: no such file or folder"):
         read_corpus("ontonotes", tmp_path / "missing")
 
 
@@ -193,7 +185,7 @@ def test_skip_leaves_out_bad_documents_of_any_file_and_names_them(tmp_path: Path
     assert set(reasons) == {"nw/bad#0", "nw/good#0", str(tmp_path / "c.v4_gold_conll.gz")}
     assert "line 14, column coreference" in reasons["nw/bad#0"]
     assert f"also in {tmp_path / 'a.v4_gold_conll'}" in reasons["nw/good#0"]
-    with pytest.raises(CorpusError, match=r"\(9 opens"):
+    with refused(r"\(9 opens"):
         list(read_corpus("ontonotes", tmp_path))
 
 
@@ -251,10 +243,7 @@ def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
 def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
     write(tmp_path / "a.conll", conll("nw/a"))
     write(tmp_path / "b.jsonl", '{"name": "a", "words": ["b"]}\n')
-    with pytest.raises(
-        CorpusError,
-        match=r"may be jsonl \(it holds b.jsonl\) and ontonotes \(it holds a.conll\): name",
-    ):
+    with refused(r"may be jsonl \(it holds b.jsonl\) and ontonotes \(it holds a.conll\): name"):
         detect_format(tmp_path)
 
 
@@ -280,19 +269,16 @@ def test_why_a_path_is_read_as_lambada_is_logged(
 def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) -> None:
     path = write(tmp_path / "a.jsonl", row + "\n")
     assert detect_format(path)[0] == detect_format(tmp_path)[0] == "jsonl"
-    with pytest.raises(CorpusError, match=r"a.jsonl, line 1[:,] (no key|character)"):
+    with refused(r"a.jsonl, line 1[:,] (no key|character)"):
         list(read_corpus("jsonl", path))
 
 
 def test_a_folder_of_lambada_is_known_and_one_file_asked_for(tmp_path: Path) -> None:
     write(tmp_path / "lambada_test.jsonl", '{"text": "a b"}\n')
     assert detect_format(tmp_path)[0] == "lambada"
-    with pytest.raises(
-        CorpusError,
-        match=(
-            r"a folder, expected one file of LAMBADA \(lambada_test_plain_text.txt or"
-            r" lambada_test.jsonl\)"
-        ),
+    with refused(
+        r"a folder, expected one file of LAMBADA \(lambada_test_plain_text.txt or"
+        r" lambada_test.jsonl\)"
     ):
         read_corpus("lambada", tmp_path)
 
@@ -313,13 +299,11 @@ def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: P
 
 
 def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="no corpus in this folder, expected one of jsonl: "):
+    with refused("no corpus in this folder, expected one of jsonl: "):
         detect_format(tmp_path)
-    with pytest.raises(
-        CorpusError, match=r"a.csv, line 1: 'x,y', expected one of jsonl: JSON lines"
-    ):
+    with refused(r"a.csv, line 1: 'x,y', expected one of jsonl: JSON lines"):
         detect_format(write(tmp_path / "a.csv", "x,y"))
-    with pytest.raises(CorpusError, match="no such file or folder"):
+    with refused("no such file or folder"):
         detect_format(tmp_path / "none")
 
 

@@ -13,13 +13,7 @@ from entity_transformers.artifacts import read_json, read_tokenizer, write_json,
 from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.model_card import (
-    describe_labels,
-    render_encoder_card,
-    render_model_card,
-    render_plain_card,
-    render_vectors_card,
-)
+from entity_transformers.models.model_card import describe_labels, render_card
 from entity_transformers.models.registry import load_model
 from entity_transformers.report.lm import OBJECTIVES
 from entity_transformers.study.params import Params
@@ -31,75 +25,73 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     """A folder to share: weights, tokenizer, the model's code for trust_remote_code where it has
     any, and a card with its scores; of static vectors also their text, which gensim reads.
     """
-    _export(params, results, model, seed, output)
+    entry, folder = params.model(model), results / "lm" / model / str(seed)
+    if entry.can({"static"}):
+        training = _save_vectors(entry, folder, output)
+        scores = {}
+    else:
+        _save_model(entry, folder, results, output)
+        training, scores = _read_training(entry, folder), _read_scores(params, results, entry, seed)
+    given = ""
+    if entry.can({"entities"}) or entry.can({"guided"}):
+        given = f", with {describe_labels(entry.labels)}"
+    words = f"{_count_words(results):,} words"
+    card = render_card(
+        entry.kind,
+        read_json(output / "config.json"),
+        name=f"{model}, seed {seed}",
+        training_data=f"{params.corpus.format}: {words}{given}{_title(params)}.",
+        licence=_find_licence(params),
+        training=training,
+        scores=scores,
+        labels=entry.labels,
+    )
+    write_text(output / "README.md", card)
     _open_weights(output)
     print(f"{output}: {model}, seed {seed}; README.md there says how it is used")
 
 
-def _export(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
-    entry, folder = params.model(model), results / "lm" / model / str(seed)
-    if entry.can({"static"}):
-        _export_vectors(params, entry, results, seed, output)
-        return
-    if (entry.can({"masked"}) or entry.can({"replaced"})) and not entry.can({"entities"}):
-        _export_encoder(params, entry, results, seed, output)
-        return
+def _save_model(entry: ModelEntry, folder: Path, results: Path, output: Path) -> None:
+    """Weights and tokenizer; that of a model with hidden tokens gets the mask, with the number that
+    the model knows it by (ValueError where it would have another one).
+    """
     trained = load_model(folder, entry.kind)
     trained.save(output)
-    if entry.can({"masked"}):
-        _save_masked_tokenizer(entry, trained, results, output)
-        # the class that load_entity_attention builds on, where the training's own was written
-        config = read_json(output / "config.json") | {"architectures": [BertForMaskedLM.__name__]}
-        write_json(output / "config.json", config)
-    else:
-        tokenizer = read_tokenizer(results / "corpus" / "tokenizer.json")
-        save_tokenizer(tokenizer, output, trained.context)
-    config, facts = read_json(output / "config.json"), _card_facts(params, results, entry, seed)
-    card = (
-        render_model_card(config, facts)
-        if entry.can({"entities"})
-        else render_plain_card(entry.kind, config, facts)
-    )
-    write_text(output / "README.md", card)
-
-
-def _export_encoder(
-    params: Params, entry: ModelEntry, results: Path, seed: int, output: Path
-) -> None:
-    """A model that sees later tokens; its encoder gets the mask, with the number that the model
-    knows it by.
-    """
-    trained = load_model(results / "lm" / entry.name / str(seed), entry.kind)
-    trained.save(output)
-    _save_masked_tokenizer(entry, trained, results, output)
-    found = _read_pseudo(params, results, entry, seed)
-    facts = {
-        "name": f"{entry.name}, seed {seed}",
-        "training_data": (
-            f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
-        ),
-        "licence": _find_licence(params),
-        "training": _read_training(results, entry, seed),
-        "scores": {label: score["off"] for label, score in found.items()},
-    }
-    config = read_json(output / "config.json")
-    write_text(output / "README.md", render_encoder_card(config, facts))
-
-
-def _save_masked_tokenizer(entry: ModelEntry, trained: Any, results: Path, output: Path) -> None:
-    """The encoder with the mask; ValueError where it would number it otherwise than the model."""
     encoder = read_tokenizer(results / "corpus" / "tokenizer.json")
+    if entry.can({"causal"}):
+        save_tokenizer(encoder, output, trained.context)
+        return
     tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK)
     if tokenizer.mask_token_id != trained.mask:
         raise ValueError(
             f"{results / 'corpus'}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
             f" {entry.name} knows it as {trained.mask}: name the results that it was trained with"
         )
+    if entry.can({"entities"}):
+        # the class that load_entity_attention builds on, where the training's own was written
+        config = read_json(output / "config.json") | {"architectures": [BertForMaskedLM.__name__]}
+        write_json(output / "config.json", config)
+
+
+def _save_vectors(entry: ModelEntry, folder: Path, output: Path) -> dict[str, Any]:
+    """Vectors and their text; how they were trained."""
+    vectors = entry.kind.module().load(folder)
+    vectors.save(output, entry.kind.name)
+    write_text(output / "vectors.txt", vectors.render())
+    training: dict[str, Any] = entry.lm.model_dump(exclude={"width", "shortest", "longest"})
+    return training
+
+
+def _read_scores(
+    params: Params, results: Path, entry: ModelEntry, seed: int
+) -> dict[str, dict[str, float | None]]:
+    read = _read_perplexities if entry.can({"causal"}) else _read_pseudo
+    return read(params, results, entry, seed)
 
 
 def _read_pseudo(
     params: Params, results: Path, entry: ModelEntry, seed: int
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | None]]:
     """Pseudo-perplexities by label, entities on and off; none where the step was not run."""
     if "pseudo_perplexity" not in params.study.steps or not entry.can({"masked"}):
         return {}
@@ -113,9 +105,9 @@ def _read_pseudo(
     }
 
 
-def _read_training(results: Path, entry: ModelEntry, seed: int) -> dict[str, Any]:
+def _read_training(entry: ModelEntry, folder: Path) -> dict[str, Any]:
     """What a card tells of the training, its losses by what they are of."""
-    found = read_json(results / "lm" / entry.name / str(seed) / "metrics.json")
+    found = read_json(folder / "metrics.json")
     unit = OBJECTIVES[found.get("objective", "causal")]
     given = " with entities" if entry.can({"entities"}) else ""
     return {key: found[key] for key in ("parameters", "steps", "tokens_seen")} | {
@@ -136,26 +128,6 @@ def save_tokenizer(
     )
     made.save_pretrained(folder)
     return made
-
-
-def _export_vectors(
-    params: Params, entry: ModelEntry, results: Path, seed: int, output: Path
-) -> None:
-    folder = results / "lm" / entry.name / str(seed)
-    vectors = entry.kind.module().load(folder)
-    vectors.save(output, entry.kind.name)
-    write_text(output / "vectors.txt", vectors.render())
-    facts = {
-        "name": f"{entry.name}, seed {seed}",
-        "about": f"Static vectors of words, by {entry.kind.label}: one per word in any context.",
-        "training_data": (
-            f"{params.corpus.format}: {_count_words(results):,} words{_title(params)}."
-        ),
-        "licence": _find_licence(params),
-        "training": entry.lm.model_dump(exclude={"width", "shortest", "longest"}),
-    }
-    config = read_json(output / "config.json")
-    write_text(output / "README.md", render_vectors_card(config, facts))
 
 
 def _open_weights(folder: Path) -> None:
@@ -184,21 +156,6 @@ def _count_words(results: Path) -> int:
 
 def _title(params: Params) -> str:
     return f" ({params.report.title})" if params.has("report") else ""
-
-
-def _card_facts(params: Params, results: Path, entry: ModelEntry, seed: int) -> dict[str, Any]:
-    read = _read_perplexities if entry.can({"causal"}) else _read_pseudo
-    labels = entry.can({"entities"}) or entry.can({"guided"})
-    given = f", with {describe_labels(entry.labels)}" if labels else ""
-    words = f"{_count_words(results):,} words"
-    return {
-        "name": f"{entry.name}, seed {seed}",
-        "training_data": f"{params.corpus.format}: {words}{given}{_title(params)}.",
-        "licence": _find_licence(params),
-        "labels": entry.labels,
-        "training": _read_training(results, entry, seed),
-        "metrics": read(params, results, entry, seed),
-    }
 
 
 def _read_perplexities(

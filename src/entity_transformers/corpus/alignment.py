@@ -277,11 +277,7 @@ def align_split(
 
 
 def _align_document(
-    document: Document,
-    encoder: WordEncoder,
-    policy: Nesting,
-    spacing: str,
-    tags: TagNumbers,
+    document: Document, encoder: WordEncoder, policy: Nesting, spacing: str, tags: TagNumbers
 ) -> dict[str, np.ndarray]:
     tokens, words = encoder.encode(spaced_words(document, spacing))
     entity, mention = word_labels(document, policy)

@@ -19,13 +19,7 @@ from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import find_files, find_root
 from entity_transformers.corpus.readers import registry
-from entity_transformers.corpus.sources import (
-    GPT2_BPE,
-    Dataset,
-    DownloadError,
-    RemoteFile,
-    Source,
-)
+from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, RemoteFile, Source
 from entity_transformers.digests import file_digests
 
 log = logging.getLogger(__name__)

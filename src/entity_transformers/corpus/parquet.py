@@ -8,6 +8,7 @@ part.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -26,12 +27,22 @@ from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.lines import LONGEST_LINE, check_text, shown
 from entity_transformers.corpus.treebank import restore_tags, restore_words
 
+_INT, _TEXT = r"u?int\d+", r"(large_)?string"
+
+
+def _list_of(leaf: str) -> str:
+    """A pattern of Arrow's name of a list type."""
+    return rf"(large_|fixed_size_)?list<\w+: (({leaf})|null)( not null)?>(\[\d+\])?"
+
+
 _FIELDS = {
-    "part_id": (0, ("int",)), "words": (1, ("string",)), "pos_tags": (1, ("int", "string")),
-    "named_entities": (1, ("int", "string")),
-    "coref_spans": (2, ("int",)),
-}  # fmt: skip
-"""Of a sentence: how many lists its values lie in, and what they may be."""
+    "part_id": ("int", _INT),
+    "words": ("list of string", _list_of(_TEXT)),
+    "pos_tags": ("list of int or string", _list_of(f"{_INT}|{_TEXT}")),
+    "named_entities": ("list of int or string", _list_of(f"{_INT}|{_TEXT}")),
+    "coref_spans": ("list of list of int", _list_of(_list_of(_INT))),
+}
+"""Of a sentence: what its values are, in words and as Arrow names the type."""
 
 
 def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
@@ -81,53 +92,26 @@ def _check_types(schema: Any, source: str) -> None:
     """
     from pyarrow import types
 
+    form = "expected the form of coref-data/conll2012_raw"
     absent = [name for name in ("document_id", "sentences") if schema.get_field_index(name) < 0]
     if absent:
-        raise CorpusError(
-            f"{source}: no column {', '.join(absent)}, expected the form of"
-            " coref-data/conll2012_raw"
-        )
+        raise CorpusError(f"{source}: no column {', '.join(absent)}, {form}")
     kind = schema.field("sentences").type
     record: Any = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
-    missing = [
-        name
-        for name in _FIELDS
-        if record is None or not types.is_struct(record) or record.get_field_index(name) < 0
-    ]
+    known = record is not None and types.is_struct(record)
+    missing = [name for name in _FIELDS if not known or record.get_field_index(name) < 0]
     if missing:
-        raise CorpusError(
-            f"{source}, column sentences: no field {', '.join(missing)}, expected the form of"
-            " coref-data/conll2012_raw"
-        )
-    _check_type(schema.field("document_id").type, 0, ("string",), f"{source}, column document_id")
-    for name, (depth, leaves) in _FIELDS.items():
-        _check_type(
-            record.field(name).type, depth, leaves, f"{source}, column sentences, field {name}"
-        )
-
-
-def _check_type(kind: Any, depth: int, leaves: Sequence[str], where: str) -> None:
-    if not _fits(kind, depth, leaves):
-        expected = "list of " * depth + " or ".join(leaves)
-        raise CorpusError(
-            f"{where}: {shown(str(kind))}, expected {expected} as in coref-data/conll2012_raw"
-        )
-
-
-def _fits(kind: Any, depth: int, leaves: Sequence[str]) -> bool:
-    """Whether an Arrow type is ``depth`` lists of one of ``leaves``; null, which has no values, is
-    anything.
-    """
-    from pyarrow import types
-
-    if types.is_null(kind):
-        return True
-    if depth:
-        listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-        return listed and _fits(kind.value_type, depth - 1, leaves)
-    return ("int" in leaves and types.is_integer(kind)) or (
-        "string" in leaves and (types.is_string(kind) or types.is_large_string(kind))
-    )
+        raise CorpusError(f"{source}, column sentences: no field {', '.join(missing)}, {form}")
+    found = {
+        "column document_id": (schema.field("document_id").type, "string", _TEXT),
+        **{f"column sentences, field {n}": (record.field(n).type, *_FIELDS[n]) for n in _FIELDS},
+    }
+    for where, (given, expected, pattern) in found.items():
+        if not re.fullmatch(rf"({pattern})|null", str(given)):  # null, without values, is anything
+            raise CorpusError(
+                f"{source}, {where}: {shown(str(given))}, expected {expected} as in"
+                " coref-data/conll2012_raw"
+            )
 
 
 def _split_batch(batch: Any) -> Iterator[tuple[Any, list[dict[str, Any]]]]:

@@ -5,7 +5,7 @@ known sizes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -81,10 +81,8 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
-        self.counts.update(other.counts)
-        self.ne_spans.update(other.ne_spans)
-        self.pos.update(other.pos)
-        self.lost.update(other.lost)
+        for name, counts in vars(self).items():
+            counts.update(getattr(other, name))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values: every key of `COUNTS`, ``ne_spans`` by type, ``pos`` by group and ``lost``
@@ -149,69 +147,46 @@ def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]
     ]
 
 
-def format_comparison(rows: Iterable[Mapping[str, Any]]) -> str:
+def format_comparison(rows: Sequence[Mapping[str, Any]]) -> str:
     """The comparison as text: the sizes that differ, or that none does."""
-    rows = list(rows)
-    lines = [
-        f"  {row['split']} {row['size']}:"
-        f" {'absent' if row['found'] is None else format(row['found'], ',')}, known"
-        f" {row['known']:,}"
-        for row in rows
-        if not row["same"]
-    ]
-    if not lines:
+    wrong = [row for row in rows if not row["same"]]
+    if not wrong:
         return f"All {len(rows)} sizes equal those known of CoNLL-2012."
-    return "\n".join(
-        [f"{len(lines)} of {len(rows)} sizes differ from those known of CoNLL-2012:", *lines]
-    )
+    lines = [f"{len(wrong)} of {len(rows)} sizes differ from those known of CoNLL-2012:"]
+    for row in wrong:
+        found = "absent" if row["found"] is None else f"{row['found']:,}"
+        lines.append(f"  {row['split']} {row['size']}: {found}, known {row['known']:,}")
+    return "\n".join(lines)
 
 
 def format_table(statistics: Mapping[str, Any]) -> str:
     """A readable table: one column a split, shares of the words in per cent (section 4.2), and what
     was left out.
     """
-    columns = (
-        {**statistics["splits"], "total": statistics["total"]}
-        if len(statistics["splits"]) != 1
-        else dict(statistics["splits"])
-    )
+    columns: dict[str, Any] = dict(statistics["splits"])
+    if len(columns) != 1:
+        columns["total"] = statistics["total"]
+    every = list(columns.values())
+    types = sorted({label for one in every for label in one["ne_spans"]})
     rows = [["", *columns]]
+    rows += [[key.replace("_", " "), *(f"{one[key]:,}" for one in every)] for key in COUNTS]
     rows += [
-        [key.replace("_", " "), *(f"{stats[key]:,}" for stats in columns.values())]
-        for key in COUNTS
-    ]
-    rows += [
-        [
-            f"{group.replace('_', ' ')} (% of words)",
-            *(_share(stats, group) for stats in columns.values()),
-        ]
+        [f"{group.replace('_', ' ')} (% of words)", *(_share(one, group) for one in every)]
         for group in POS_GROUPS
     ]
     rows += [
-        [
-            f"lost by {policy}: {loss}",
-            *(f"{stats['lost'][policy][loss]:,}" for stats in columns.values()),
-        ]
+        [f"lost by {policy}: {loss}", *(f"{one['lost'][policy][loss]:,}" for one in every)]
         for policy in POLICIES
         for loss in LOSSES
     ]
-    types = sorted({label for stats in columns.values() for label in stats["ne_spans"]})
     rows += [
-        [
-            f"named entities {label}",
-            *(f"{stats['ne_spans'].get(label, 0):,}" for stats in columns.values()),
-        ]
+        [f"named entities {label}", *(f"{one['ne_spans'].get(label, 0):,}" for one in every)]
         for label in types
     ]
     left_out = statistics.get("left_out", {})
-    return "\n".join(
-        [
-            *_align(rows),
-            *_left_out(left_out),
-            *format_books(left_out.get("books", {})),
-            *format_overlap(statistics.get("overlap", {})),
-        ]
-    )
+    books, overlap = left_out.get("books", {}), statistics.get("overlap", {})
+    parts = (_align(rows), _left_out(left_out), format_books(books), format_overlap(overlap))
+    return "\n".join(line for part in parts for line in part)
 
 
 def _share(stats: Mapping[str, Any], group: str) -> str:
@@ -221,16 +196,9 @@ def _share(stats: Mapping[str, Any], group: str) -> str:
 
 
 def _align(rows: list[list[str]]) -> list[str]:
-    first, *others = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(first),
-                *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True)),
-            ]
-        )
-        for row in rows
-    ]
+    """The first cell of each row to the left, the others to the right."""
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in rows]
 
 
 def format_books(books: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -250,23 +218,15 @@ def format_books(books: Mapping[str, Mapping[str, Any]]) -> list[str]:
     )
 
 
-def _left_out(left_out: Mapping[str, Any]) -> list[str]:
-    lines = (
-        [f"excluded by pattern: {len(left_out['excluded'])}"] if left_out.get("excluded") else []
-    )
-    lines += [
-        f"left out, bad: {name}: {reason}" for name, reason in left_out.get("bad", {}).items()
-    ]
-    lines += [
-        f"exclude pattern that matches no document: {pattern}"
-        for pattern in left_out.get("unmatched", [])
-    ]
-    lines += [f"look at {remark}" for remark in left_out.get("remarks", [])]
-    return [
-        *lines,
-        *(
-            f"{kind.replace('_', ' ')}: {number:,}"
-            for kind, number in left_out.get("counts", {}).items()
-            if number
-        ),
-    ]
+def _left_out(left_out: Mapping[str, Any]) -> Iterator[str]:
+    if left_out.get("excluded"):
+        yield f"excluded by pattern: {len(left_out['excluded'])}"
+    for name, reason in left_out.get("bad", {}).items():
+        yield f"left out, bad: {name}: {reason}"
+    for pattern in left_out.get("unmatched", []):
+        yield f"exclude pattern that matches no document: {pattern}"
+    for remark in left_out.get("remarks", []):
+        yield f"look at {remark}"
+    for kind, number in left_out.get("counts", {}).items():
+        if number:
+            yield f"{kind.replace('_', ' ')}: {number:,}"

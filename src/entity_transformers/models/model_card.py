@@ -1,30 +1,18 @@
-"""The README.md of a saved model's folder: what it was trained on, what it scores, and what its
-numbers may not be taken for.
+"""The README.md of a saved model's folder, by the template model_card.md: what it was trained on,
+what it scores, what its numbers may not be taken for, and how it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+from huggingface_hub import ModelCard, ModelCardData
 
 from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import Kind
-from entity_transformers.models.card_texts import (
-    CALL,
-    ENCODERS,
-    GIVEN,
-    HUB,
-    LAYERS,
-    LEAK,
-    LICENCE,
-    LOADED,
-    NGRAMS,
-    PLAIN,
-    SHAPE,
-    UNLABELLED,
-    VECTORS,
-    WITH_ENTITIES,
-)
 
 CHANGED = {
     "shuffled": "permuted among the mentions of each document",
@@ -38,116 +26,144 @@ OTHER_LAYERS = {
     "first-only": f"{GOLD}, without the labels of first mentions",
     "nouns": "every noun as an entity",
 }
+NEXT = "`logits` [batch, tokens, vocabulary] are of the next token."
+PSEUDO = "pseudo-perplexities (Salazar et al., 2020)"
+ITS_OWN = "`logits` [batch, tokens, vocabulary] are of the tokens in their own place"
+POINTER = (
+    "with an entity pointer at its output, which may copy the forms of known entities, mixed with"
+    " what it predicts itself."
+)
+CAUSAL = {"task": "text-generation", "meaning": NEXT}
+TEXTS: dict[str, dict[str, str]] = {
+    "gpt2e": {
+        "about": "GPT-2 whose every block ends in an attention over the text's entities (E.T.:"
+        " Entity-Transformers).",
+        "loader": "GPT2EForCausalLM.from_pretrained",
+        "second": '" Bob"',
+        "body": "transformer",
+        "head": "lm_head",
+        "meaning": "Without `entity_ids` the model runs as a plain causal language model. Where the"
+        " package is not installed: `AutoModelForCausalLM.from_pretrained(folder,"
+        " trust_remote_code=True)`, with `entity_states` [batch, tokens, width] instead of a"
+        " memory.",
+    },
+    "gpt2-pointer": {"about": f"GPT-2 {POINTER}"},
+    "gpt2e-pointer": {"about": f"GPT2E {POINTER}"},
+    "berte": {
+        "about": "BERT whose every block ends in an attention over the text's entities, as GPT2E's"
+        " do: hidden tokens are predicted from both sides and, with entities, from whose they are."
+        f" Scores are {PSEUDO}, which are no perplexities.",
+        "loader": "load_entity_attention",
+        "second": "tokenizer.mask_token",
+        "body": "bert",
+        "head": "cls",
+        "meaning": f"{ITS_OWN}. Without `entity_ids` and `memory` no entity is given. transformers'"
+        " own classes read the folder as a BERT without its entity attention, which is another"
+        " model.",
+    },
+    "bert": {
+        "about": "BERT: hidden tokens are predicted from both sides.",
+        "task": "fill-mask",
+        "loader": "AutoModelForMaskedLM",
+        "meaning": f"{ITS_OWN}, also where `tokenizer.mask_token` stands. Scores are {PSEUDO}: each"
+        " token is hidden in its turn. They are no perplexities.",
+    },
+    "electra": {
+        "about": "ELECTRA's discriminator: it tells which tokens a generator has put in.",
+        "task": "feature-extraction",
+        "loader": "AutoModelForPreTraining",
+        "meaning": "`logits` [batch, tokens] are above 0 where a token is likely to have been put"
+        " in. The file holds the generator's weights too, which this class passes over.",
+    },
+    "gpt2": CAUSAL,
+    "gpt2-antecedent": CAUSAL,
+    "gpt1": CAUSAL,
+    "transformer-xl": {
+        "meaning": f"{NEXT} `generate` asks by XLNet's queries, which this model has not learnt."
+    },
+    "xlnet": {"meaning": f"{NEXT} Without `perm_mask` every token sees itself and all others."},
+}
+"""By kind, of all that are not the package's alone."""
+SHAPE = (
+    *("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner"),
+    *("d_model", "d_inner", "mem_len", "attn_type"),
+    *("hidden_size", "num_hidden_layers", "num_attention_heads"),
+)
+"""What of transformers' configs tells the shape; the rest are defaults of parts that a model does
+not have.
+"""
 
 
-def render_encoder_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """The card of a model that sees later tokens, with the shape of its ``config``. ``facts``:
-    ``name``, ``training_data`` (text), ``licence`` (of that text), ``training`` and ``scores``
-    (label: value). A missing key raises ValueError.
+def render_card(
+    kind: Kind,
+    config: Mapping[str, Any],
+    *,
+    name: str,
+    training_data: str,
+    licence: str,
+    training: Mapping[str, Any],
+    scores: Mapping[str, Mapping[str, Any]] | None = None,
+    labels: str = "none",
+) -> str:
+    """The card of a model of a kind, with the shape or the switches of its ``config``.
+
+    ``licence`` is that of the training's text, ``labels`` the layer that the model reads where its
+    kind reads entities, ``scores`` are by label {"on": value, "off": value}, with entities and
+    without, a value None where there is none.
     """
-    _check_facts(facts, {"name", "training_data", "licence", "training", "scores"})
-    task, about, loader, meaning = ENCODERS[config["model_type"]]
-    length = config["max_position_embeddings"]
-    meaning += f" Documents were read from `<|endoftext|>` on, as {length} tokens at most."
-    use = LOADED.format(loader=loader, call=CALL, meaning=meaning)
-    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-    shape = {name: config[name] for name in names}
-    scores = list(facts["scores"].items())
-    parts = [
-        _write_head("transformers", task=task),
-        f"# {facts['name']}",
-        about,
-        f"## Training data\n\n{facts['training_data']}",
-        "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
-        *(["## Scores\n\n" + _render_rows(("", ""), scores)] if scores else []),
-        f"## Use\n\n{use}",
-        LICENCE.format(**facts),
-    ]
-    return "\n\n".join(parts) + "\n"
+    entities, static = "entities" in kind.can, "static" in kind.can
+    texts = TEXTS.get(kind.name, {})
+    one_sided = "causal" in kind.can and not entities
+    known = SHAPE if texts else tuple(config)
+    if entities:
+        known = tuple(key for key in config if key.startswith(("entity_", "memory_")))
+    shape = {key: config[key] for key in known if isinstance(config.get(key), int | float | str)}
+    shape.pop("model_type", None)
+    rows = {**training, **shape} if entities else {**shape, **training}
+    pointer = kind.name.endswith("pointer")
+    use = "vectors" if static else "pointer" if pointer else "entities" if entities else "hub"
+    modes = ("on", "off") if entities else ("off",)
+    scored = [(label, *map(one.get, modes)) for label, one in (scores or {}).items()]
+    head = ("", "entities on", "entities off") if entities else ("", "")
+    library = "gensim" if static else "transformers"
+    if kind.name == "berte" or pointer or (one_sided and not texts):
+        library = "entity-transformers"
+    tags = ["word-vectors"] if static else ["coreference"] if entities else []
+    tags = ["text-generation"] * (entities and "causal" in kind.can) + tags
+    data = ModelCardData(
+        license="other",  # which is told in words
+        library_name=library,
+        pipeline_tag=texts.get("task"),
+        tags=[*tags, "entity-transformers"],
+    )
+    more = {"loader": "AutoModelForCausalLM", "about": _describe(kind), **texts}
+    card = ModelCard.from_template(
+        data,
+        template_path=str(Path(__file__).with_suffix(".md")),
+        **more,
+        kind=kind.name,
+        name=name,
+        training_data=training_data,
+        licence=licence,
+        training=_write_table(("", ""), rows.items()),
+        scores=scored and _write_table(head, scored),
+        labels=labels if entities else "",
+        whose=describe_labels(labels),
+        use=use if texts or static else "",
+        packaged=one_sided,
+        layers="layers" in kind.can,
+        ngrams="longest" in config,
+    )
+    return re.sub(r"\n{3,}", "\n\n", str(card)).rstrip() + "\n"
 
 
-def render_vectors_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """The card of static word vectors with the shape of their ``config``. ``facts``: ``name``,
-    ``training_data`` (text), ``licence`` (of that text), ``training`` (label: value) and ``about``
-    (what they are, a sentence). A missing key raises ValueError.
-    """
-    _check_facts(facts, {"name", "training_data", "licence", "training", "about"})
-    shape = {key: value for key, value in config.items() if key != "model_type"}
-    parts = [
-        _write_head("gensim", "word-vectors"),
-        f"# {facts['name']}",
-        facts["about"],
-        f"## Training data\n\n{facts['training_data']}",
-        "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
-        f"## Use\n\n{VECTORS}",
-        *([NGRAMS] if "longest" in config else []),
-        LICENCE.format(**facts),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def render_model_card(config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """The card of a model with the switches of its ``config``.
-
-    ``facts``: ``name``, ``training_data`` (text), ``licence`` (of that text), ``labels`` (the layer
-    that it reads), ``training`` (label: value) and ``metrics`` (label: {"on": value, "off": value},
-    a value None where there is none). A missing key raises ValueError.
-    """
-    _check_facts(facts, {"name", "training_data", "licence", "labels", "training", "metrics"})
-    head, about, use = WITH_ENTITIES[config["model_type"]]
-    switches = {
-        key: value for key, value in config.items() if key.startswith(("entity_", "memory_"))
-    }
-    scores = [(label, score["on"], score["off"]) for label, score in facts["metrics"].items()]
-    labels = describe_labels(facts["labels"])
-    told = LEAK if GOLD in labels else GIVEN.format(labels=labels)
-    told = UNLABELLED if facts["labels"] == "none" else told
-    parts = [
-        _write_head(*head),
-        f"# {facts['name']}",
-        about,
-        f"## Training data\n\n{facts['training_data']}",
-        "## Training\n\n" + _render_rows(("", ""), list({**facts["training"], **switches}.items())),
-        "## Scores\n\n" + _render_rows(("", "entities on", "entities off"), scores),
-        f"## Entity labels\n\n{told}",
-        f"## Use\n\n{use}",
-        LICENCE.format(**facts),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def render_plain_card(kind: Kind, config: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """The card of a language model without entities, of this ``kind`` and with the shape of its
-    ``config``; ``facts`` as for `render_model_card`, of whose scores those with entities off stand
-    here. A missing key raises ValueError.
-    """
-    _check_facts(facts, {"name", "training_data", "licence", "training", "metrics"})
-    scores = [(label, score["off"]) for label, score in facts["metrics"].items()]
-    shape = {
-        key: value
-        for key, value in config.items()
-        if (key in SHAPE or kind.name not in HUB) and isinstance(value, int | float | str)
-    }
+def _describe(kind: Kind) -> str:
+    """What a kind is that `TEXTS` does not describe."""
+    if "static" in kind.can:
+        return f"Static vectors of words, by {kind.label}: one per word in any context."
     part = kind.predicts if kind.predicts.startswith("from") else f"by its {kind.predicts}"
     half = f" Scores are of prediction {part} alone." if kind.predicts else ""
-    library, task, use = "entity-transformers", "", PLAIN.format(kind=kind.name)
-    if kind.name in HUB:
-        library, (task, call, meaning) = "transformers", HUB[kind.name]
-        hub = LOADED.format(loader="AutoModelForCausalLM", call=call, meaning=meaning)
-        hub = hub.replace("from transformers", "import torch\nfrom transformers", "torch." in call)
-        use = f"With transformers:\n\n{hub}\n\nWith this package, the same logits:\n\n{use}"
-    parts = [
-        _write_head(library, task=task),
-        f"# {facts['name']}",
-        f"A language model of kind {kind.label}, without entities.{half}",
-        f"## Training data\n\n{facts['training_data']}",
-        "## Training\n\n" + _render_rows(("", ""), list({**shape, **facts["training"]}.items())),
-        "## Scores\n\n" + _render_rows(("", ""), scores),
-        f"## Use\n\n{use}",
-        *([LAYERS] if "layers" in kind.can else []),
-        LICENCE.format(**facts),
-    ]
-    return "\n\n".join(parts) + "\n"
+    return f"A language model of kind {kind.label}, without entities.{half}"
 
 
 def describe_labels(layer: str) -> str:
@@ -160,27 +176,12 @@ def describe_labels(layer: str) -> str:
     return whose if change is None else f"{whose}, {CHANGED[change]}"
 
 
-def _write_head(library: str, *tags: str, task: str = "") -> str:
-    """What the hub reads of a card; "other": the licence is told in words."""
-    lines = ["license: other", f"library_name: {library}"]
-    lines += [f"pipeline_tag: {task}"] if task else []
-    lines += ["tags:", *(f"- {tag}" for tag in (*tags, "entity-transformers"))]
-    return "\n".join(["---", *lines, "---"])
+def _write_table(head: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(_write_cell, line))} |" for line in lines)
 
 
-def _check_facts(facts: Mapping[str, Any], needed: set[str]) -> None:
-    if missing := sorted(needed - set(facts)):
-        raise ValueError(f"a model card needs {', '.join(missing)} among its facts")
-
-
-def _render_rows(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(
-        "| " + " | ".join(_render_cell(cell) for cell in line) + " |" for line in lines
-    )
-
-
-def _render_cell(value: Any) -> str:
+def _write_cell(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")

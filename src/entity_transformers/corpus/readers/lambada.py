@@ -226,10 +226,7 @@ READER = Reader(
     splits=("dev", "test"),
     data=tuple(
         Dataset(
-            f"lambada-{text}",
-            folder="lambada",
-            patterns=(name,),
-            source=partial(_source, text),
+            f"lambada-{text}", folder="lambada", patterns=(name,), source=partial(_source, text)
         )
         for text, name in _FILES.items()
     ),

@@ -128,11 +128,7 @@ def _read_book(
     book = read_book(read_text(file))
     if not book.chapters:
         raise CorpusError(f"{file}: no text in this file, expected a book: remove it")
-    ledger.books[name] = {
-        "split": split,
-        "chapters": len(book.chapters),
-        **book.characters,
-    }
+    ledger.books[name] = {"split": split, "chapters": len(book.chapters), **book.characters}
     ledger.remarks += [f"{file}, {remark}" for remark in book.remarks]
     for part, chapter in enumerate(book.chapters):
         words, spaces, starts = splitter.split(chapter.lines)

@@ -92,9 +92,7 @@ TASKS = (
             folder="wsc273",
             patterns=("wsc273.txt",),
             source=lambda: Source(
-                f"WSC273, {_FILE}",
-                "CC BY 4.0",
-                (RemoteFile(_FILE, "wsc273.txt", *_PINNED),),
+                f"WSC273, {_FILE}", "CC BY 4.0", (RemoteFile(_FILE, "wsc273.txt", *_PINNED),)
             ),
         ),
         read=read,

@@ -1,0 +1,12 @@
+"""What tests of readers expect most often."""
+
+from __future__ import annotations
+
+import pytest
+
+from entity_transformers.corpus.document import CorpusError
+
+
+def refused(message: str) -> pytest.RaisesExc[CorpusError]:
+    """A block that raises CorpusError with a message that the pattern is found in."""
+    return pytest.raises(CorpusError, match=message)
