@@ -1,5 +1,5 @@
-"""BERT against transformers' own loss; what it shares with ELECTRA: hidden tokens against their rates,
-whom a token sees, draws, the held-out loss.
+"""BERT against transformers' own loss; what it shares with ELECTRA: hidden tokens against their
+rates, whom a token sees, draws, the held-out loss.
 """
 
 from __future__ import annotations

@@ -76,31 +76,24 @@ class PlainGPT2E:
         )
         return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, visible: list[list[int]]) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         size = query.shape[1] // self.config.n_head
         outputs = []
-        for t, others in enumerate(visible):
+        for t in range(len(query)):
             heads = []
             for h in range(self.config.n_head):
                 part = slice(h * size, (h + 1) * size)
-                scores = torch.stack(
-                    [query[t, part] @ key[j, part] / math.sqrt(size) for j in others]
-                )
-                powers = torch.exp(scores - scores.max())
-                heads.append(
-                    sum(
-                        p / powers.sum() * value[j, part]
-                        for p, j in zip(powers, others, strict=True)
-                    )
-                )
+                scores = [query[t, part] @ key[j, part] / math.sqrt(size) for j in range(t + 1)]
+                powers = torch.stack(scores).exp()
+                heads.append(sum(p / powers.sum() * value[j, part] for j, p in enumerate(powers)))
             outputs.append(torch.cat(heads))
         return torch.stack(outputs)
 
-    def run_block(self, i: int, x: Tensor, vectors: Tensor, visible: list[list[int]]) -> Tensor:
+    def run_block(self, i: int, x: Tensor, vectors: Tensor) -> Tensor:
         query, key, value = self.apply_linear(
             f"h.{i}.attn.c_attn", self.normalize(f"h.{i}.ln_1", x)
         ).chunk(3, dim=-1)
-        x = x + self.apply_linear(f"h.{i}.attn.c_proj", self.attend(query, key, value, visible))
+        x = x + self.apply_linear(f"h.{i}.attn.c_proj", self.attend(query, key, value))
         inner = F.gelu(
             self.apply_linear(f"h.{i}.mlp.c_fc", self.normalize(f"h.{i}.ln_2", x)),
             approximate="tanh",
@@ -117,23 +110,16 @@ class PlainGPT2E:
             value = value + self.apply_linear(f"{name}.v_attn", inputs)
         if self.config.entity_values != "hidden":
             value = value + self.apply_linear(f"{name}.e_attn", vectors)
-        output = self.apply_linear(f"{name}.c_proj", self.attend(query, key, value, visible))
+        output = self.apply_linear(f"{name}.c_proj", self.attend(query, key, value))
         if self.config.entity_gate == "zero":
             output = output * self.weights[f"{name}.gate"]
         return x + output if self.config.entity_residual else output
 
-    def __call__(
-        self, tokens: list[int], vectors: Tensor, positions: list[int], visible: list[list[int]]
-    ) -> Tensor:
+    def __call__(self, tokens: list[int], vectors: Tensor) -> Tensor:
         """Logits [T, vocabulary] of one document."""
-        x = torch.stack(
-            [
-                self.weights["wte.weight"][p] + self.weights["wpe.weight"][q]
-                for p, q in zip(tokens, positions, strict=True)
-            ]
-        )
+        x = self.weights["wte.weight"][tokens] + self.weights["wpe.weight"][: len(tokens)]
         for i in range(self.config.n_layer):
-            x = self.run_block(i, x, vectors, visible)
+            x = self.run_block(i, x, vectors)
         return self.normalize("ln_f", x) @ self.weights["wte.weight"].T
 
 
@@ -148,13 +134,7 @@ def compare(model: GPT2EForCausalLM, plain: PlainGPT2E, fast: Tensor, slow: Tens
         expected = plain.weights[name].grad
         expected = torch.zeros_like(parameter) if expected is None else expected
         assert parameter.grad is not None, name
-        torch.testing.assert_close(
-            parameter.grad.double(),
-            expected.double(),
-            rtol=1e-5,
-            atol=1e-5,
-            msg=lambda m, n=name: f"{n}: {m}",
-        )
+        torch.testing.assert_close(parameter.grad.double(), expected.double(), rtol=1e-5, atol=1e-5)
 
 
 SWITCHES = [
@@ -180,18 +160,9 @@ def test_equals_the_plain_form_forward_and_backward(
     memory.states.requires_grad_()
     given = {"entity_ids": ids, "memory": memory} if entities else {}
     fast = model(tokens, use_cache=False, **given).logits
-    length = tokens.shape[1]
-    visible = [list(range(t + 1)) for t in range(length)]
-    vectors = [
-        slow_states[b, ids[b]] if entities else torch.ones(length, width, dtype=torch.float64)
-        for b in range(len(tokens))
-    ]
-    slow = torch.stack(
-        [
-            plain(tokens[b].tolist(), vectors[b], list(range(length)), visible)
-            for b in range(len(tokens))
-        ]
-    )
+    vectors = slow_states[torch.arange(len(ids))[:, None], ids]
+    vectors = vectors if entities else torch.ones_like(vectors)
+    slow = torch.stack([plain(*row) for row in zip(tokens.tolist(), vectors, strict=True)])
     compare(model, plain, fast, slow)
     if entities:
         torch.testing.assert_close(
@@ -216,49 +187,12 @@ def test_padding_equals_the_plain_form(side: str, entities: bool, implementation
         tokens, attention_mask=mask, position_ids=positions, use_cache=False, **given
     ).logits
     for b, row in enumerate(real):
-        vectors = (
-            memory.states[b, ids[b, row]].double()
-            if entities
-            else torch.ones(len(row), 16, dtype=torch.float64)
-        )
-        slow = plain(
-            tokens[b, row].tolist(),
-            vectors,
-            list(range(len(row))),
-            [list(range(t + 1)) for t in range(len(row))],
-        )
+        vectors = memory.states[b, ids[b, row]].double()
+        slow = plain(tokens[b, row].tolist(), vectors if entities else torch.ones_like(vectors))
         torch.testing.assert_close(fast[b, row].double(), slow, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-@pytest.mark.parametrize("entities", [True, False])
-def test_packed_documents_give_what_each_gives_alone(entities: bool, implementation: str) -> None:
-    model = make_model(3)
-    model.set_attn_implementation(implementation)
-    tokens, ids, memory = make_input(3, batch=2, length=40)
-    positions = torch.stack(
-        [torch.cat([torch.arange(n) for n in lengths]) for lengths in ([17, 1, 22], [40])]
-    )
-    given = {"entity_ids": ids, "memory": memory} if entities else {}
-    packed = model(tokens, position_ids=positions, use_cache=False, **given).logits
-    for row, part in ((0, slice(0, 17)), (0, slice(17, 18)), (0, slice(18, 40)), (1, slice(0, 40))):
-        alone = memory.select(slice(row, row + 1))
-        given = {"entity_ids": ids[row : row + 1, part], "memory": alone} if entities else {}
-        expected = model(tokens[row : row + 1, part], use_cache=False, **given).logits[0]
-        torch.testing.assert_close(packed[row, part], expected, rtol=0, atol=2e-6)
-
-
-def test_documents_side_by_side_give_what_each_gives_alone() -> None:
-    model = make_model(1)
-    tokens, ids, memory = make_input(1, batch=4)
-    together = model(tokens, entity_ids=ids, memory=memory).logits
-    for b in range(4):
-        alone = memory.select(slice(b, b + 1))
-        expected = model(tokens[b : b + 1], entity_ids=ids[b : b + 1], memory=alone).logits[0]
-        torch.testing.assert_close(together[b], expected, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: int) -> None:
     model = make_model(seed, entity_values=("hidden", "both")[seed % 2])
     tokens, ids, memory = make_input(seed, batch=3, length=45)
@@ -276,15 +210,6 @@ def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: 
     after = model(tokens, entity_ids=ids, memory=memory).logits
     assert torch.equal(before[0, : t + 1], after[0, : t + 1])
     assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
-
-
-def test_no_leak_without_entities_to_the_bit() -> None:
-    model = make_model(2)
-    tokens, _, _ = make_input(2, batch=2, length=45)
-    before = model(tokens, use_cache=False).logits
-    tokens[0, 21:] = 5
-    tokens[1] = 7
-    assert torch.equal(before[0, :21], model(tokens, use_cache=False).logits[0, :21])
 
 
 def test_one_entity_everywhere_makes_its_vector_irrelevant() -> None:
@@ -326,21 +251,6 @@ def test_entity_states_equal_ids_with_memory() -> None:
     torch.testing.assert_close(
         model(tokens, entity_ids=ids, memory=memory.grow(50)).logits, expected, rtol=0, atol=1e-6
     )
-
-
-def test_attention_dropout_without_entities_is_that_of_equal_keys() -> None:
-    """Same random numbers, same weights dropped: the shortcut draws as the plain form with vectors
-    of ones does.
-    """
-    model = make_model(8, attn_pdrop=0.5).train()
-    tokens, _, _ = make_input(8)
-    outputs = []
-    for given in ({}, {"entity_states": torch.ones(3, 13, 16)}):
-        torch.manual_seed(0)
-        outputs.append(model(tokens, use_cache=False, **given).logits)
-    torch.testing.assert_close(*outputs, rtol=0, atol=5e-6)
-    outputs[0].sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 @pytest.fixture(scope="module")
@@ -445,8 +355,6 @@ sys.meta_path.insert(0, Hidden())
 from transformers import AutoModelForCausalLM
 """
 IMPORT = "from entity_transformers import GPT2EForCausalLM as AutoModelForCausalLM"
-
-
 AUTO = """
 {lines}
 early = "torch" in sys.modules or "transformers" in sys.modules
@@ -538,74 +446,6 @@ def test_recorded_outputs_have_every_layer() -> None:
     torch.testing.assert_close(outputs.hidden_states[1], after, rtol=0, atol=1e-5)
 
 
-def test_eager_equals_sdpa() -> None:
-    model = make_model(12)
-    tokens, ids, memory = make_input(12)
-    sdpa = model(tokens, entity_ids=ids, memory=memory).logits
-    model.set_attn_implementation("eager")
-    torch.testing.assert_close(
-        model(tokens, entity_ids=ids, memory=memory).logits, sdpa, rtol=0, atol=2e-6
-    )
-
-
-@pytest.mark.parametrize("entities", [True, False])
-def test_gradient_checkpointing_changes_no_bit(entities: bool) -> None:
-    results = []
-    for checkpointing in (False, True):
-        model = make_model(13).train()
-        if checkpointing:
-            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-        tokens, ids, memory = make_input(13)
-        memory.states.requires_grad_()
-        given = {"entity_ids": ids, "memory": memory} if entities else {}
-        loss = model(tokens, labels=tokens, use_cache=False, **given).loss
-        loss.backward()
-        gradients = [p.grad for p in model.parameters()] + (
-            [memory.states.grad] if entities else []
-        )
-        results.append([loss.detach(), *gradients])
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_training_is_deterministic_to_the_bit() -> None:
-    """Under torch's own check of every operation, with and without entities, packed, and with
-    dropout.
-    """
-    tokens, ids, memory = make_input(17, length=40)
-    positions = torch.cat([torch.arange(15), torch.arange(25)]).expand(3, -1)
-    given: list[dict[str, Any]] = [
-        {"entity_ids": ids, "memory": memory},
-        {},
-        {"position_ids": positions},
-    ]
-    results = []
-    torch.use_deterministic_algorithms(True)
-    try:
-        for _ in range(2):
-            gradients = []
-            for dropout in (0.0, 0.3):
-                model = make_model(17, attn_pdrop=dropout).train()
-                torch.manual_seed(1)
-                sum(
-                    model(tokens, labels=tokens, use_cache=False, **some).loss for some in given
-                ).backward()
-                gradients += [parameter.grad for parameter in model.parameters()]
-            results.append(gradients)
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_bf16_autocast_is_close() -> None:
-    model = make_model(14)
-    tokens, ids, memory = make_input(14)
-    for given in ({"entity_ids": ids, "memory": memory}, {"use_cache": False}):
-        expected = model(tokens, **given).logits
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = model(tokens, **given).logits.float()
-        assert (found - expected).abs().max() < 0.03 * expected.abs().max()
-
-
 def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
     """Two windows: the second's loss reaches the first's tokens through the memory, and not once it
     is detached.
@@ -638,7 +478,7 @@ def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
 
 
 @pytest.mark.slow
-def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
+def test_compiles_into_one_graph_and_keeps_ids_out_of_range_in_their_document() -> None:
     """It can't look at the ids, so these count as 0."""
     model = make_model(17)
     tokens, ids, memory = make_input(17)
@@ -646,64 +486,17 @@ def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
     wrong[0, 2], wrong[1, 4], wrong[2, 6] = ENTITIES + 1, -1, 99
     none[0, 2] = none[1, 4] = none[2, 6] = 0
     compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
-    found = compiled(tokens, use_cache=False, entity_ids=wrong, memory=memory).last_hidden_state
-    expected = model.transformer(
-        tokens, use_cache=False, entity_ids=none, memory=memory
-    ).last_hidden_state
-    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("values", ["hidden", "both"])
-@pytest.mark.parametrize("use_cache", [None, False])
-def test_every_weight_has_a_gradient_without_entities_too(
-    use_cache: bool | None, values: str
-) -> None:
-    model = make_model(18, entity_values=values, entity_layer_norm=True).train()
-    tokens, _, _ = make_input(18)
-    model(tokens, labels=tokens, use_cache=use_cache).loss.backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "message"),
-    [
-        ("a list of ids", {"entity_ids": [[1]]}, "entity_ids has type list"),
-        (
-            "a tensor as memory",
-            {"memory": torch.ones(3, 5, 16)},
-            "memory has type Tensor, expected an EntityMemory of 3 documents",
-        ),
-        (
-            "a memory alone that does not fit",
-            {"entity_ids": None, "memory": EntityMemory(7, 4, 3)},
-            r"memory has shape \[7, 5, 3\]",
-        ),
-        (
-            "a list of vectors",
-            {"entity_ids": None, "memory": None, "entity_states": [[[1.0]]]},
-            "entity_states has type list",
-        ),
-    ],
-)
-def test_what_is_no_tensor_is_refused(name: str, given: dict[str, Any], message: str) -> None:
-    tokens, ids, memory = make_input(19)
-    with pytest.raises(ValueError, match=message):
-        make_model(19)(tokens, **({"entity_ids": ids, "memory": memory} | given))
-
-
-@pytest.mark.slow
-def test_compiles_into_one_graph() -> None:
-    model = make_model(16)
-    tokens, ids, memory = make_input(16)
-    compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
-    for given in ({"entity_ids": ids, "memory": memory}, {}):
-        expected = model.transformer(tokens, use_cache=False, **given).last_hidden_state
-        torch.testing.assert_close(
-            compiled(tokens, use_cache=False, **given).last_hidden_state,
-            expected,
-            rtol=0,
-            atol=2e-6,
+    for given, plain in ((wrong, none), (ids, ids), (None, None)):
+        found, expected = (
+            one(
+                tokens,
+                use_cache=False,
+                entity_ids=some,
+                memory=None if some is None else memory,
+            ).last_hidden_state
+            for one, some in ((compiled, given), (model.transformer, plain))
         )
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
 
 
 NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
@@ -738,6 +531,10 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
         r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]",
     ),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
+    ({"entity_ids": [[1]]}, "entity_ids has type list"),
+    ({"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 doc"),
+    ({"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
+    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states has type list"),
 ]
 
 
@@ -776,13 +573,3 @@ def test_bad_switches_are_refused() -> None:
         GPT2EConfig(memory_gradient_windows=-1)
     with pytest.raises(Exception, match="add_cross_attention"):
         GPT2EConfig(add_cross_attention=True)
-
-
-@pytest.mark.parametrize("entities", [True, False])
-def test_all_attention_weights_dropped_leave_finite_numbers(entities: bool) -> None:
-    tokens, ids, memory = make_input(20)
-    given = {"entity_ids": ids, "memory": memory} if entities else {}
-    model = make_model(20, attn_pdrop=1.0).train()
-    loss = model(tokens, labels=tokens, use_cache=False, **given).loss
-    loss.backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
