@@ -145,12 +145,6 @@ def test_losses_are_those_of_the_study(kind: str) -> None:
         )
 
 
-@pytest.mark.parametrize("window", [0, -1, WINDOW + 1])
-def test_a_window_that_is_none_is_refused(window: int) -> None:
-    with pytest.raises(ValueError, match=f"^window is {window}, "):
-        DocumentReader(lively_model("gpt2e", VOCABULARY, window=WINDOW), window=window)
-
-
 def test_a_model_with_entity_attention_reads_as_gpt2e_with_its_weights() -> None:
     reader = make_reader(stride=4)
     plain = lively_model("gpt2", VOCABULARY, window=WINDOW).module
@@ -234,19 +228,6 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
         word + " " * space for word, space in zip(found.words, found.space_after, strict=True)
     )
     assert text == "the mother of Bob's dog [sic], she. [7 a]"
-
-
-def test_readers_and_what_they_read_are_told_in_a_line(tokenizer: Any) -> None:
-    reader = make_reader(tokenizer=tokenizer, stride=4)
-    reader.model.module.resize_token_embeddings(tokenizer.get_vocab_size())
-    read = reader.read("[1 Anna] met [5 Bob] .")
-    assert repr(reader) == "DocumentReader(GPT2E, window=8, stride=4)"
-    assert repr(read.source) == f"Source({len(read.source.tokens)} tokens, 2 entities)"
-    assert repr(read) == f"ReadDocument({read.source!r}, {read.loss:.4f} nats per token)"
-
-
-def test_a_text_without_marks_may_have_numbers_in_brackets() -> None:
-    assert " ".join(read_marked("as in [1] and [1990s]").words) == "as in [ 1 ] and [ 1990s ]"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Continuations scored with and without a memory, against zero-shot scores, the document reader,
-and one forward pass per token.
+"""Continuations scored with and without a memory, against the document reader and one forward pass
+per token.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.__main__ import main
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.tasks.zero_shot.scoring import Encoded, score_requests
 
 WINDOW = 12
 
@@ -33,20 +32,6 @@ def make_pair(length: int, wanted: int, seed: int, reads: bool) -> Pair:
     return Pair(tokens[:length], tokens[length:], known if reads else [0] * length)
 
 
-def encode(pairs: list[Pair]) -> tuple[Encoded, np.ndarray]:
-    """The same as zero-shot requests, which score with what was named before the last given
-    token.
-    """
-    lengths = [len(pair.given) + len(pair.wanted) for pair in pairs]
-    given = np.array([len(pair.given) for pair in pairs])
-    tokens = np.concatenate([[*pair.given, *pair.wanted] for pair in pairs]).astype(np.int32)
-    labels = np.concatenate([[*pair.entities, *(0 for _ in pair.wanted)] for pair in pairs])
-    offsets = np.cumsum([0, *lengths])
-    return Encoded(tokens, np.zeros_like(tokens), offsets, given, given - 1), labels.astype(
-        np.int32
-    )
-
-
 def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, memory: object):
     """Logits after a window of tokens, from one pass over them."""
     known = None if labels is None else torch.tensor([labels])
@@ -55,43 +40,32 @@ def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, m
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_pair_that_fits_is_scored_as_a_zero_shot_request(reads: bool) -> None:
-    model = lively_model("gpt2e", window=WINDOW)
-    shapes = [(4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (3, 2), (6, 4)]
-    pairs = [make_pair(*shape, seed=i, reads=reads) for i, shape in enumerate(shapes)]
-    encoded, labels = encode(pairs)
-    nats = score_requests(model, encoded, labels if reads else None, batch=3).nats
-    found = score_pairs(model, pairs, window=WINDOW, batch=4)
-    assert [one.log_probability for one in found] == pytest.approx((-nats).tolist(), rel=1e-5)
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_a_long_context_leaves_its_memory_and_the_last_window_is_read(reads: bool) -> None:
+def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(reads: bool) -> None:
     """The memory is the document reader's; then one forward pass per token of the continuation."""
     model = lively_model("gpt2e", window=WINDOW)
-    pairs = [make_pair(length, 3, length, reads) for length in (40, 25, 24, 31)]
+    shapes = [(40, 3), (25, 3), (24, 3), (31, 3), (4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (6, 4)]
+    pairs = [make_pair(*shape, seed=sum(shape), reads=reads) for shape in shapes]
     reader = DocumentReader(model, window=WINDOW)
     found = score_pairs(model, pairs, window=WINDOW, batch=4)
     for pair, score in zip(pairs, found, strict=True):
-        source = reader.encode_tokens(pair.given, pair.entities)
-        with torch.no_grad():
-            memory = reader.read(source, entities=reads).memory
-            tokens, labels = list(pair.given), list(pair.entities)
-            total, greedy = 0.0, True
-            # as many inputs as the last token's window leaves to the first one
-            cut = len(tokens) + len(pair.wanted) - 1 - WINDOW
-            for token in pair.wanted:
-                logits = predict(model, tokens[cut:], labels[cut:] if reads else None, memory)
-                total += float(torch.log_softmax(logits.double(), -1)[token])
-                greedy &= int(logits.argmax()) == token
-                tokens, labels = [*tokens, token], [*labels, 0]
+        tokens, labels = list(pair.given), list(pair.entities)
+        # as many inputs as the last token's window leaves to the first one
+        cut = max(0, len(tokens) + len(pair.wanted) - 1 - WINDOW)
+        source = reader.encode_tokens(tokens, labels)
+        memory = reader.read(source, entities=reads).memory
+        total, greedy = 0.0, True
+        for token in pair.wanted:
+            logits = predict(model, tokens[cut:], labels[cut:] if reads else None, memory)
+            total += float(torch.log_softmax(logits.double(), -1)[token])
+            greedy &= int(logits.argmax()) == token
+            tokens, labels = [*tokens, token], [*labels, 0]
         assert score.log_probability == pytest.approx(total, rel=1e-5)
         assert score.greedy == greedy
     if reads:
         off = [Pair(pair.given, pair.wanted) for pair in pairs]
         without = score_pairs(model, off, window=WINDOW, batch=4)
         gaps = [a.log_probability - b.log_probability for a, b in zip(found, without, strict=True)]
-        assert min(map(abs, gaps)) > 1e-3
+        assert min(map(abs, gaps[:4])) > 1e-3
 
 
 def test_the_likeliest_continuation_is_greedy() -> None:

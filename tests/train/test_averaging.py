@@ -14,7 +14,6 @@ from trainings import assert_close, gradients, make_training, weights
 
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.averaging import Averaging, begins
-from entity_transformers.train.checkpoint import unpack
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import Training
 
@@ -177,18 +176,6 @@ def test_a_step_whose_gradient_is_dropped_is_not_averaged(tmp_path: Path) -> Non
     assert all(torch.equal(mean, before[n]) for n, mean in training.averaging.means.items())
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "lstm"])
-def test_without_asgd_nothing_is_averaged_or_kept(tmp_path: Path, kind: str) -> None:
-    training = make_training(tmp_path, kind, steps=4, validate_every=1)
-    script(training, worse=3)
-    training.run()
-    assert isinstance(training.optimizer, torch.optim.AdamW)
-    assert (training.averaging.state(), training.averaging.losses) == ({}, [])
-    snapshot = training.store.latest()
-    assert snapshot is not None
-    assert not unpack("averaging", snapshot.tensors)
-
-
 def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: Path) -> None:
     """A step's gradient is that of nats per token and, written out, of the penalties per token."""
     free = {"activation_penalty": 0.0, "temporal_penalty": 0.0}
@@ -212,31 +199,6 @@ def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: P
     (2.0 * outputs.square().mean() + 1.0 * changes).backward()
     assert_close(found[0], {n: p.grad for n, p in network.named_parameters()})
     assert with_._validate(labels=True) == without._validate(labels=True)
-
-
-@pytest.mark.parametrize("windows", [0, 1])
-def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, windows: int) -> None:
-    settings = AWD | WITHOUT_CHANCE | {"documents_per_step": 4, "memory_gradient_windows": windows}
-    one, four = (
-        make_training(tmp_path / str(passes), "lstm", **settings, accumulation=passes)
-        for passes in (1, 4)
-    )
-    assert_close(gradients(one), gradients(four))
-
-
-def test_windows_recomputed_for_their_gradient_have_the_same_masks(tmp_path: Path) -> None:
-    found = []
-    for again in (False, True):
-        training = make_training(
-            tmp_path / str(again),
-            "lstm",
-            **AWD,
-            memory_gradient_windows=2,
-            gradient_checkpointing=again,
-        )
-        torch.manual_seed(1)
-        found.append(gradients(training))
-    assert_close(*found)
 
 
 def test_a_step_is_one_of_gradient_descent(tmp_path: Path) -> None:

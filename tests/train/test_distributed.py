@@ -101,15 +101,6 @@ def test_both_processes_hold_the_same_weights_and_memories(runs: Path, case: str
 
 
 @pytest.mark.slow
-def test_both_processes_average_their_weights(runs: Path) -> None:
-    for rank in range(2):
-        names = load_file(runs / "awd-lstm" / "two" / f"{rank}.safetensors").keys()
-        assert {name.removeprefix("weight/mean/") for name in names if "mean/" in name} == {
-            name for name in names if "/" not in name
-        }
-
-
-@pytest.mark.slow
 def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
     assert (runs / "whole/curve.csv").read_bytes() == (runs / "killed/curve.csv").read_bytes()
     for rank in range(2):
@@ -121,16 +112,6 @@ def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
             name for name in whole if name.startswith("gradient/")
         }
         assert all(torch.equal(tensor, whole[name]) for name, tensor in killed.items())
-
-
-@pytest.mark.slow
-def test_dropout_differs_between_processes(runs: Path) -> None:
-    """The snapshot's random states are of two streams."""
-    states = load_file(
-        sorted((runs / "whole/checkpoints").glob("step-*"))[-1] / "tensors.safetensors"
-    )["random/cpu"]
-    assert states.shape[0] == 2
-    assert not torch.equal(states[0], states[1])
 
 
 @pytest.mark.slow
@@ -290,17 +271,6 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         assert not psutil.wait_procs(children, timeout=HANGING)[1]
         told = running.communicate(timeout=HANGING)[1]
     assert told.count("signal 15: saved at step") == 1, told[-2000:]
-
-
-@pytest.mark.slow
-def test_processes_that_cannot_share_the_documents_say_so(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "entity_transformers", *training(tmp_path), "--processes", "3"]
-    done = subprocess.run(
-        command, env=os.environ | PROCESSES, text=True, capture_output=True, timeout=HANGING
-    )
-    assert done.returncode == 2, done.stderr[-2000:]
-    assert "3 processes: change one of them" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_processes_are_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,15 +135,6 @@ def test_what_is_kept_is_in_the_snapshot(tmp_path: Path) -> None:
     assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
 
 
-def test_room_is_one_vector_a_chain(tmp_path: Path) -> None:
-    training = make_training(tmp_path, **EPOCHS)
-    assert training.streams.kept is not None
-    assert training.streams.kept.states.shape == (training.plan.chains + 1, 16)
-    assert training.plan.chains == int(
-        sum(training.corpus.gold[training.corpus.document(d)].max() for d in range(6))
-    )
-
-
 def test_evaluation_starts_anew(tmp_path: Path) -> None:
     """The same held-out loss however much has been kept."""
     training = make_training(tmp_path, **(STILL | EPOCHS))
@@ -152,7 +143,3 @@ def test_evaluation_starts_anew(tmp_path: Path) -> None:
     for _ in range(15):
         training.train_step()
     assert training._validate(labels=True) == before
-
-
-def test_a_model_without_memory_keeps_nothing(tmp_path: Path) -> None:
-    assert make_training(tmp_path, "gpt2").streams.state() == {}

@@ -16,7 +16,6 @@ import torch
 from tiny import (
     SMALL,
     VOCABULARY,
-    lively_model,
     tiny_corpus,
     tiny_entry,
     tiny_model,
@@ -29,7 +28,6 @@ from entity_transformers.kinds import KINDS, KindError, resolve
 from entity_transformers.models.base import Batch
 from entity_transformers.models.registry import build_model
 from entity_transformers.train.loop import (
-    Training,
     TrainingError,
     TrainingStopped,
     caught_signals,
@@ -76,57 +74,6 @@ def test_a_model_may_learn_from_some_documents_alone(tmp_path: Path) -> None:
     assert not torch.equal(weights(found), weights(whole))
     with pytest.raises(ValueError, match=r"train_documents: 'e\*' matches none of 12 .* 'd0#0'"):
         make_training(tmp_path / "none", corpus=corpus, train_documents=["d*", "e*"])
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
-def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, kind: str) -> None:
-    one = make_training(tmp_path / "1", kind, dropout=0.0, documents_per_step=4)
-    four = make_training(tmp_path / "4", kind, dropout=0.0, documents_per_step=4, accumulation=4)
-    assert_close(gradients(one), gradients(four))
-
-
-def test_gradient_checkpointing_and_chunked_losses_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = gradients(make_training(tmp_path / "1", dropout=0.0))
-    monkeypatch.setattr("entity_transformers.train.loss.CHUNKS", {"cpu": 3})
-    assert_close(
-        plain, gradients(make_training(tmp_path / "2", dropout=0.0, gradient_checkpointing=True))
-    )
-
-
-def test_nats_equal_cross_entropy_of_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("entity_transformers.models.base.CHUNK", 5)
-    model = lively_model("gpt2")
-    tokens = torch.randint(1, VOCABULARY, (3, 8))
-    targets = torch.randint(1, VOCABULARY, (3, 8)).masked_fill(torch.rand(3, 8) < 0.3, -100)
-    logits = model.module(tokens).logits
-    expected = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
-    hidden, _ = model.encode(Batch(tokens), model.start(3))
-    torch.testing.assert_close(model.nats(hidden, targets), expected)
-    assert torch.equal(model.guess(hidden), logits.argmax(-1))
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes"), [("gpt2", {}), ("gpt2e", {}), ("gpt2e", {"entity_rate": 20.0})]
-)
-def test_a_resumed_run_ends_in_the_same_bytes(
-    tmp_path: Path, kind: str, changes: dict[str, Any]
-) -> None:
-    whole = make_training(tmp_path / "whole", kind, **changes)
-    whole.run()
-    cut = make_training(tmp_path / "cut", kind, **changes)
-    for _ in range(13):  # dies at step 13, three steps after its last checkpoint
-        cut.train_step()
-        cut._after_step()
-    resumed = make_training(tmp_path / "cut", kind, **changes)
-    assert resumed.progress.step == 10
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
-    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
-    for progress in (whole.progress, resumed.progress):
-        progress.median_step_seconds = progress.validation_seconds = progress.seconds = None  # type: ignore[assignment]
-    assert vars(whole.progress) == vars(resumed.progress)
 
 
 def test_the_best_weights_come_back(tmp_path: Path) -> None:
@@ -353,51 +300,6 @@ def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_pat
     assert any((joint[name] - detached[name]).abs().max() > 1e-4 for name in joint)
 
 
-def test_checkpointing_bounds_the_memory_gradient_s_activations_and_changes_nothing(
-    tmp_path: Path,
-) -> None:
-    """The windows of a step in one graph, each recomputed in the backward pass: the same gradients,
-    also with dropout.
-    """
-    found: dict[tuple[int, bool], tuple[int, dict[str, Tensor]]] = {}
-    for earlier in (2, 8):
-        for recomputed in (False, True):
-            training = make_training(
-                tmp_path / f"{earlier}{recomputed}",
-                dropout=0.1,
-                memory_gradient_windows=earlier,
-                entity_values="both",
-                steps=6,
-                warmup_steps=0,
-                gradient_checkpointing=recomputed,
-            )
-            found[earlier, recomputed] = count_kept(training)
-        assert_close(found[earlier, False][1], found[earlier, True][1])
-    more = {
-        recomputed: (found[8, recomputed][0] - found[2, recomputed][0]) / 6
-        for recomputed in (False, True)
-    }
-    # what a window hands on: its memory and its hidden states
-    window = training.streams.states[0].states.nbytes + 4 * 2 * 8 * 16
-    assert more[True] <= 4 * window < more[False] / 4
-
-
-def count_kept(training: Training) -> tuple[int, dict[str, Tensor]]:
-    """Bytes that the forward pass of a step keeps outside recomputed parts, and the step's
-    gradients.
-    """
-    kept: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    torch.manual_seed(1)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        found = gradients(training)
-    return sum(kept.values()), found
-
-
 def test_both_models_start_from_the_same_shared_weights() -> None:
     gpt2, gpt2e = (tiny_model(kind, seed=3).module for kind in ("gpt2", "gpt2e"))
     shared = gpt2e.state_dict()
@@ -455,11 +357,3 @@ def test_entity_attention_learns_at_a_rate_of_its_own(kind: str) -> None:
         assert amount == pytest.approx(factor * moved[1.0][name], rel=1e-2), name
     with pytest.raises(KindError, match="entity_rate"):
         tiny_entry(kind, entity_rate=0.0)
-
-
-def test_training_lowers_the_loss(tmp_path: Path) -> None:
-    training = make_training(
-        tmp_path, steps=150, dropout=0.0, learning_rate=1e-2, validate_every=50
-    )
-    first = math.log(VOCABULARY)
-    assert training.run().train_loss < first - 0.3

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
+from tiny import lively_model, tiny_corpus, tiny_model
 from torch import Tensor
 from trainings import gradients, make_training, weights
 from transformers import AutoModelForCausalLM
@@ -23,16 +23,12 @@ from entity_transformers.models.base import Batch
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.pointer.loss import sum_mixture
 from entity_transformers.models.pointer.pointer import (
-    COUNTS,
     NOTHING,
     Copies,
-    EntityPointer,
-    bucket,
     find_copied,
     mix_all,
     unpack,
 )
-from entity_transformers.tasks.memory.pointer import Facts, Pointer
 from entity_transformers.tasks.perplexity import score_corpus
 
 KINDS = ("gpt2-pointer", "gpt2e-pointer")
@@ -235,41 +231,6 @@ def test_the_loss_in_strips_is_that_of_the_logits() -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_gate_and_attention_are_those_of_step_memorys_pointer() -> None:
-    """With one form of one token for each entity and nothing read of any."""
-    torch.manual_seed(1)
-    step, states = Pointer(16, 8), torch.randn(5, 16)
-    for parameter in step.parameters():
-        torch.nn.init.normal_(parameter)
-    own = EntityPointer(16, 8, 1, rate=1.0)
-    with torch.no_grad():
-        for name in ("query.weight", "key.weight", "model.weight", "model.bias", "seen", "count"):
-            own.get_parameter(name).copy_(step.get_parameter(name))
-        own.rank.zero_()
-        step.match.zero_()
-        step.age.zero_()
-    model = lively(pointer_forms=1)
-    memory = model.start(1, 3)
-    memory.keys.normal_()
-    memory.count[0] = torch.tensor([0, 1, 4, 200])
-    memory.seen[0] = torch.tensor([0, 3, 90, 97])
-    memory.read[0] = 100
-    memory.forms[0, 1:, 0, 0] = torch.tensor([7, 8, 9])
-    copies = own(states[None], torch.full((1, 8), 30), memory)
-    age = (100 - memory.seen[0, 1:]).int().expand(5, 3)
-    there, none = torch.ones(5, 3, dtype=torch.bool), torch.zeros(5, 3, dtype=torch.int32)
-    facts = Facts(there, none, age, memory.count[0, 1:], none)
-    share, shares = step(states, memory.keys[0, 1:], facts)
-    torch.testing.assert_close(copies.share[0], share)
-    torch.testing.assert_close(copies.shares[0], shares)
-    assert copies.tokens[0].tolist() == [[7, 8, 9]] * 5
-
-
-def test_numbers_are_counted_by_powers_of_2() -> None:
-    found = bucket(torch.arange(300), COUNTS).tolist()
-    assert found == [min(COUNTS - 1, (value + 1).bit_length() - 1) for value in range(300)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_yet_known(
@@ -365,47 +326,6 @@ def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) ->
     query, key = rate * pointed.pointer.query.weight, rate * pointed.pointer.key.weight
     assert torch.equal(query, key)
     torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 2}], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_resumed_run_ends_in_the_same_bytes(
-    kind: str, changes: dict[str, int], tmp_path: Path
-) -> None:
-    settings = {"steps": 12, "validate_every": 6, **changes}
-    whole = make_training(tmp_path / "whole", kind, **settings)
-    whole.run()
-    part = make_training(tmp_path / "cut", kind, **settings)
-    while part.progress.step < 7:
-        part.train_step()
-        part._after_step()
-    resumed = make_training(tmp_path / "cut", kind, **settings)
-    assert resumed.progress.step == 5
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
-    assert whole.progress.train_loss == resumed.progress.train_loss
-    assert whole.progress.dev_loss_on == resumed.progress.dev_loss_on
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_passes_one_after_another_give_the_gradients_of_one(kind: str, tmp_path: Path) -> None:
-    one, two = (
-        gradients(make_training(tmp_path / str(n), kind, dropout=0.0, accumulation=n))
-        for n in (1, 2)
-    )
-    assert one.keys() == two.keys()
-    for name, gradient in one.items():
-        torch.testing.assert_close(gradient, two[name], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bfloat16_stays_finite(kind: str, tmp_path: Path) -> None:
-    changes = {"precision": "bfloat16", "memory_gradient_windows": 1, "steps": 6}
-    training = make_training(tmp_path, kind, **changes)
-    progress = training.run()
-    assert progress.skipped_steps == 0
-    assert torch.isfinite(weights(training)).all()
-    assert torch.isfinite(torch.tensor([progress.dev_loss_on, progress.dev_loss_off])).all()
 
 
 @torch.no_grad()
@@ -672,19 +592,3 @@ def test_it_learns_names_that_only_an_earlier_window_tells(tmp_path: Path) -> No
     assert nats["gpt2", "gold"] == nats["gpt2", "none"] > 2.8  # ln 25 is 3.2
     assert nats["gpt2-pointer", "none"] > 2.8
     assert nats["gpt2-pointer", "gold"] < 1.2
-
-
-@pytest.mark.parametrize(
-    ("labels", "changes", "message"),
-    [
-        ("lagged", {}, "lags its labels itself: give gold"),
-        ("lagged-resolver:names", {}, "lags its labels itself: give resolver:names"),
-        ("gold", {"memory_life": "epochs"}, "memory_life epochs keeps no forms to copy"),
-        ("gold", {"entity_lag": 0}, "entity_lag"),
-        ("gold", {"pointer_rate": 0}, "pointer_rate"),
-        ("gold", {"pointer_alone": True}, "that has learnt .initial_weights."),
-    ],
-)
-def test_what_can_not_be_is_said(labels: str, changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tiny_entry("gpt2e-pointer", labels, **changes)
