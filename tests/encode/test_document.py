@@ -120,19 +120,6 @@ def test_marks_keep_their_numbers_from_text_to_text(tokenizer: Any) -> None:
     assert written.entity_ids[-2:].tolist() == [2, 2]
 
 
-def test_numbers_of_one_text_alone_do_not_go_on_with_another_s_memory(tokenizer: Any) -> None:
-    reader = make_reader(tokenizer=tokenizer)
-    reader.model.module.resize_token_embeddings(tokenizer.get_vocab_size())
-    memory = reader.read(TEXT).memory
-    own = Document("d", 0, "train", "", ("Bob", "left"), (0,), (Mention(0, 1, 2),))
-    for text, resolver in ((own, None), ("Bob left .", "names")):
-        with pytest.raises(ValueError, match=r"must have that one's numbers, .* mark them as in"):
-            reader.read(text, resolver, memory=memory)
-    for text in ("nobody left .", reader.encode(own), "[2 Bob] left ."):
-        assert reader.read(text, memory=memory).loss > 0
-    assert reader.read("[2 Bob] left .", "names", memory=memory).source.entity_ids.max() == 2
-
-
 @pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "lstm"])
 def test_losses_are_those_of_the_study(kind: str) -> None:
     model = lively_model(kind, VOCABULARY, window=WINDOW)
@@ -287,10 +274,3 @@ def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Pa
     assert reader.read(source).loss == pytest.approx(float(expected), rel=1e-5)
     with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
         reader.generate(source)
-
-
-def test_a_folder_of_no_language_model_is_refused(tokenizer: Any, tmp_path: Path) -> None:
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "config.json").write_text('{"model_type": "glove"}')
-    with pytest.raises(ValueError, match="GloVe, expected a causal language model"):
-        DocumentReader.load(tmp_path)

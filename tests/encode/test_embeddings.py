@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -20,7 +18,6 @@ from entity_transformers.encode import (
     embed_splits,
     embed_words,
     embed_words_in_context,
-    index_words,
     number_on,
     split_documents,
 )
@@ -101,13 +98,6 @@ def test_words_alone_equal_one_at_a_time(model, tokenizer, pooling):
     )
 
 
-def test_treebank_quotes_are_read_as_in_running_text(model, tokenizer):
-    measured = embed_words(
-        model, ["``", "''", '"'], tokenizer, window=WINDOW, pooling="last", batch=4
-    )
-    assert_close(measured, [read_plainly(model, tokenizer.encode(' "').ids)[-1]] * 3)
-
-
 def test_a_word_that_spells_the_border_of_documents_is_text(model, tokenizer):
     border = tokenizer.token_to_id(END)
     measured = embed_words(
@@ -179,47 +169,6 @@ def test_words_in_documents_equal_one_window_at_a_time(model, documents, corpus,
         ),
         expected,
     )
-
-
-def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenizer):
-    train, dev = documents[:4], documents[4:]
-    vocabulary: dict[str, int] = {}
-    places = list(index_words({"train": train, "dev": dev}, vocabulary))
-    words = list(vocabulary)
-    assert [split for split, _ in places] == ["train"] * 5 + ["dev"] * 4
-    assert not len(places[0][1]) + len(places.pop(5)[1])
-    for document, (_, rows) in zip(documents, places[1:], strict=True):
-        assert rows.dtype == np.int32
-        assert [words[i] for i in rows] == list(document.words)
-    how = {"window": WINDOW, "pooling": "last", "batch": 4}
-    parts = embed_splits(
-        model, {"train": (train, corpus), "dev": (dev, corpus)}, tokenizer, context="word", **how
-    )
-    arrays = join_parts(parts)
-    assert_close(arrays["vectors"], embed_words(model, words, tokenizer, **how))
-    assert arrays["dev"].tolist() == np.concatenate([rows for _, rows in places[5:]]).tolist()
-    context = join_parts(
-        embed_splits(
-            model,
-            {"train": (documents, corpus), "dev": (documents, corpus)},
-            tokenizer,
-            context="sentence",
-            **how,
-        )
-    )
-    total = sum(len(document.words) for document in documents)
-    assert context["dev"].tolist() == list(range(total, 2 * total))
-    assert (context["vectors"][:total] == context["vectors"][total:]).all()
-
-
-@pytest.mark.parametrize("context", ["word", "sentence", "document"])
-def test_an_empty_split_has_its_rows_too(model, documents, corpus, tokenizer, context):
-    how = {"context": context, "window": WINDOW, "pooling": "last", "batch": 3}
-    splits = {"train": ([], corpus.head(0)), "dev": (documents, corpus)}
-    arrays = join_parts(embed_splits(model, splits, tokenizer, **how))
-    assert (arrays["train"].shape, arrays["train"].dtype) == ((0,), np.int32)
-    nothing = join_parts(embed_splits(model, {"train": splits["train"]}, tokenizer, **how))
-    assert nothing["vectors"].shape == (0, 16)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
@@ -366,18 +315,6 @@ def test_a_word_alone_sees_no_entity_unless_values_come_from_it(documents, corpu
     assert abs(both["word_on"].astype(float) - both["word_off"]).max() > 0.05
 
 
-def test_mentions_of_two_splits_are_joined_with_entities_apart(model, documents, corpus, tokenizer):
-    part = embed_mentions(
-        model, documents, corpus, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
-    )
-    joined = join_parts(number_on([part, part]))
-    m, e = len(part["entity"]), len(part["memory_on"])
-    assert joined["entity"].dtype == np.int32
-    assert (joined["entity"][m:] - joined["entity"][:m] == e).all()
-    assert joined["memory_off"].shape == (2 * e, 16)
-    assert (joined["context_on"][m:] == part["context_on"]).all()
-
-
 @pytest.mark.parametrize("tokens", [1, 60])
 def test_mentions_of_parts_are_those_of_the_whole(model, documents, corpus, tokenizer, tokens):
     """What a part takes to itself, entities, chains and memories, never leaves its document."""
@@ -395,26 +332,6 @@ def test_mentions_of_parts_are_those_of_the_whole(model, documents, corpus, toke
     assert joined["group"].tolist() == whole["group"].tolist()
     for name in MENTION_ARRAYS[:-2]:
         assert_close(joined[name], whole[name])
-
-
-def test_documents_without_tags_mentions_or_anything_are_defined(model, documents, tokenizer):
-    bare = [replace(document, tags=None, mentions=()) for document in documents]
-    for kept in (bare, []):
-        aligned = align_split(kept, tokenizer, split="dev", policy="outermost", spacing="natural")
-        arrays = embed_mentions(
-            model, kept, aligned, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
-        )
-        assert {name: len(array) for name, array in arrays.items()} == dict.fromkeys(
-            MENTION_ARRAYS, 0
-        )
-        tokens = embed_words_in_context(
-            model, kept, aligned, context="sentence", window=WINDOW, pooling="last", batch=3
-        )
-        assert tokens.shape == (sum(len(document.words) for document in kept), 16)
-    assert embed_words(model, [], tokenizer, window=WINDOW, pooling="last", batch=3).shape == (
-        0,
-        16,
-    )
 
 
 def test_other_documents_than_the_aligned_ones_are_refused(documents, corpus):

@@ -141,10 +141,3 @@ def test_mentions_have_the_top_of_both_halves(model, documents, corpus, tokenize
     alone = np.stack([read_plainly(model, one)[-1, -1].numpy() for one in ids])
     np.testing.assert_allclose(arrays["word_on"], alone, rtol=2e-3, atol=2e-3)
     assert arrays["memory_on"].shape[1] == 2 * WIDTH
-
-
-def test_no_words_have_layers_too(model) -> None:
-    encoder = model.encoder(layers=True)
-    split = model.split_layers(np.zeros((0, encoder.width), np.float16))
-    assert {len(array) for array in split.values()} == {0}
-    assert split["vectors"].shape[-1] > 0

@@ -21,10 +21,14 @@ from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sample import generate_passages
+from entity_transformers.corpus.tasks import find_task
 from entity_transformers.harness.scoring import Pair, Score, score_pairs
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import encode_passages, score_passages, summarise_passages
+from entity_transformers.tasks.zero_shot.requests import list_rules
+from entity_transformers.tasks.zero_shot.scoring import encode_requests, score_requests
 
 pytest.importorskip("lm_eval", reason="lm-evaluation-harness is not installed: extra lm-eval")
 pytest.importorskip("accelerate")
@@ -172,6 +176,53 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     stop = {"until": [found[0][6:9]], "max_gen_toks": 20}
     [cut], [also] = (m.generate_until([ask("Anna met Bob.", dict(stop))]) for m in (theirs, ours))
     assert cut == also == found[0][: found[0].index(stop["until"][0])]
+
+
+def test_winogrande_and_wsc273_are_those_of_step_zero_shot(
+    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, shared_data: Path, tmp_path: Path
+) -> None:
+    """Its own tasks on real examples; step zero_shot's rule for them is called harness."""
+    ours = make("entity-transformers", exported, entities="off")
+    examples = {
+        name: list(find_task(name).read(shared_data / find_task(name).dataset.folder, Ledger()))
+        for name in ("winogrande", "wsc273")
+    }
+    lines = (shared_data / "winogrande" / "dev.jsonl").read_text().splitlines()[:30]
+    rows = [json.loads(line) for line in lines]
+    by_name = {example.name: example for example in examples["winogrande"]}
+    chosen = {
+        "winogrande": [by_name[row["qID"]] for row in rows],
+        "wsc273": examples["wsc273"][:30],
+    }
+    schemas = [
+        {
+            "text": one.texts[0],
+            "pronoun": "[MASK]",  # which the file has in its place
+            "pronoun_loc": one.blank[0],
+            "options": list(one.options),
+            "label": one.label,
+        }
+        for one in chosen["wsc273"]
+        if one.blank is not None
+    ]
+    tasks = {
+        "winogrande": localise(
+            "winogrande_here", tmp_path, "validation", rows, "winogrande/default.yaml"
+        ),
+        "wsc273": localise("wsc273_here", tmp_path, "test", schemas, "wsc273/default.yaml"),
+    }
+    for name, task in tasks.items():
+        rule = list_rules(find_task(name))["harness"]
+        requests = [request for example in chosen[name] for request in rule(example)]
+        nats = score_requests(trained, encode_requests(requests, tokenizer), None, batch=8).nats
+        found, answers = evaluate(ours, tmp_path, task)
+        given = [float(answer[0]) for answer in answers]
+        assert given == pytest.approx((-nats).tolist(), rel=1e-5)
+        right = [
+            (a > b) == (example.label == 0)
+            for a, b, example in zip(given[::2], given[1::2], chosen[name], strict=True)
+        ]
+        assert found["acc,none"] == pytest.approx(sum(right) / len(right))
 
 
 CONTEXT = "Mr. Darcy met Anna Smith in London. Bob saw Anna Smith there. Then Mr."

@@ -300,14 +300,6 @@ def test_a_saved_one_comes_back_with_its_rates_and_an_older_one_without(tmp_path
     assert load(tmp_path).module.rates == Rates()
 
 
-def test_initial_weights_may_be_of_other_rates_but_not_of_another_shape(tmp_path: Path) -> None:
-    tiny_model("lstm", seed=3).save(tmp_path)
-    begun = tiny_model("lstm", initial_weights=str(tmp_path), dropout=0.0, **RATES)
-    assert_same_numbers(begun.module, load(tmp_path).module)
-    with pytest.raises(ValueError, match="not an LSTM checkpoint of this shape"):
-        tiny_model("lstm", initial_weights=str(tmp_path), hidden=24)
-
-
 def test_fastai_agrees() -> None:
     """Two windows in a row with the same seed, so the same masks: outputs, what is left of them by
     output dropout, penalties and gradients.

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny import (
-    SMALL,
-    VOCABULARY,
-    lively_model,
-    random_memory,
-    tiny_corpus,
-    tiny_entry,
-    tiny_model,
-)
+from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 from entity_transformers import EntityMemory, add_entity_attention

@@ -1,23 +1,16 @@
-"""Weights from the hub: the real library against a local server, and what goes wrong there."""
+"""Weights from the hub: what is asked of its library, and what goes wrong there."""
 
 from __future__ import annotations
 
-import hashlib
-import http.server
-import json
-import os
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import huggingface_hub
 import pytest
 from tiny import tiny_model
 
-from entity_transformers.corpus.transfer import DownloadError
-from entity_transformers.models.base import list_weights
-from entity_transformers.models.hub import find_weights
+from entity_transformers.models.base import PATTERNS, list_weights
+from entity_transformers.models.hub import DownloadError, find_weights
 
 COMMIT = "c" * 40
 
@@ -33,85 +26,28 @@ def test_offline_it_is_one_line_that_says_what_to_do() -> None:
         find_weights(f"hub:no/such@{COMMIT}")
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[str]:
-    """The address of a hub that has one model, a GPT-2 in safetensors, and a file too many."""
-    folder = tmp_path / "served"
-    folder.mkdir()
-    tiny_model("gpt2").save(folder)
-    (folder / "pytorch_model.bin").write_bytes(b"not wanted")
-    files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    siblings = [{"rfilename": name} for name in files]
-    info = {"_id": "1", "id": "some/gpt2", "sha": COMMIT, "siblings": siblings, "tags": []}
-    tree = [
-        {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-        for name, data in files.items()
-    ]
+@pytest.mark.parametrize("commit", [None, COMMIT])
+def test_a_model_is_fetched_and_started_from(
+    commit: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked: list[Any] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = self.path.split("?")[0].rpartition("/")[2]
-            if "/api/" in self.path:
-                data = json.dumps(tree if "/tree/" in self.path else info).encode()
-            elif name in files and name != "pytorch_model.bin":
-                data = files[name]
-            else:
-                self.send_error(500)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("ETag", f'"{hashlib.sha1(data).hexdigest()}"')
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(data)
+    def download(name: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, revision, allow_patterns))
+        return str(tmp_path / COMMIT)
 
-        do_HEAD = do_GET  # noqa: N815
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=running.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{running.server_port}"
-    running.shutdown()
-    running.server_close()
-
-
-def test_a_model_is_fetched_and_started_from(hub: str, tmp_path: Path) -> None:
-    """In a process that is not offline: its weights are those that are served, bit for bit."""
-    script = """
-import sys, torch
-from tiny import tiny_entry
-from entity_transformers.models.base import list_weights
-from entity_transformers.models.hub import find_weights
-from entity_transformers.models.registry import build_model
-folder = find_weights("hub:some/gpt2")
-print(folder.name, *(path.name for path in list_weights(folder)))
-for kind in ("gpt2", "gpt2e"):
-    model = build_model(tiny_entry(kind, initial_weights=str(folder)), 40, 0, seed=7)
-    print(model.module.transformer.wte.weight.double().sum().item())
-"""
-    helpers = Path(__file__).resolve().parents[1] / "helpers"
-    settings = {
-        "HF_ENDPOINT": hub,
-        "HF_HUB_OFFLINE": "0",
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HOME": str(tmp_path / "home"),
-        "NO_PROXY": "127.0.0.1",
-        "PYTHONPATH": os.pathsep.join([str(helpers), os.environ.get("PYTHONPATH", "")]),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0] == f"{COMMIT} config.json model.safetensors"
-    served = tiny_model("gpt2").module.transformer.wte.weight.double().sum().item()
-    assert [float(line) for line in lines[1:]] == [served, served]
-    assert f"hub:some/gpt2@{COMMIT} gives these weights again" in done.stderr
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    (tmp_path / COMMIT).mkdir()
+    name = "hub:some/gpt2" if commit is None else f"hub:some/gpt2@{commit}"
+    with pytest.raises(DownloadError, match=r"it has no model\.safetensors: save it with transf"):
+        find_weights(name)
+    served = tiny_model("gpt2", seed=5)
+    served.save(tmp_path / COMMIT)
+    folder = find_weights(name)
+    assert asked == [("some/gpt2", commit, list(PATTERNS))] * 2
+    assert (f"hub:some/gpt2@{COMMIT} gives these weights again" in caplog.text) == (commit is None)
+    begun = tiny_model("gpt2e", initial_weights=str(folder)).module.transformer.wte.weight
+    assert begun.equal(served.module.transformer.wte.weight)

@@ -108,15 +108,6 @@ def test_its_own_classes() -> None:
     assert "annotator" in manager.CorefereeBroker.__init__.__code__.co_names
 
 
-def test_a_failure_is_not_an_empty_answer() -> None:
-    class Failing:
-        def annotate(self, doc: Doc) -> Doc:
-            raise KeyError("tag")
-
-    with pytest.raises(ResolverError, match="coreferee, document d#0: KeyError: 'tag'"):
-        Coreferee(pipeline=Pipeline(Failing())).resolve(DOCUMENT)
-
-
 def test_other_tokens_are_refused() -> None:
     class Splitting(Pipeline):
         def __call__(self, doc: Doc, disable: Sequence[str] = ()) -> Doc:
@@ -124,26 +115,6 @@ def test_other_tokens_are_refused() -> None:
 
     with pytest.raises(ResolverError, match="document d#0: 13 tokens for 12 words"):
         Coreferee(pipeline=Splitting(Annotator([]))).resolve(DOCUMENT)
-
-
-def missing(*names: str) -> Any:
-    def import_module(name: str) -> ModuleType:
-        if name in names:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return importlib.import_module(name)
-
-    return import_module
-
-
-def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = base.import_module
-    monkeypatch.setattr(
-        base, "import_module",
-        lambda name: missing("coreferee")(name) if name == "coreferee" else real(name),
-    )  # fmt: skip
-    message = r"coreferee needs coreferee, .* pip install '\.\[coreferee\]'"
-    with pytest.raises(ResolverError, match=message):
-        make_resolver("coreferee")
 
 
 def test_no_pipeline_or_model(monkeypatch: pytest.MonkeyPatch) -> None:

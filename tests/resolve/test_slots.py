@@ -6,7 +6,6 @@ import torch
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.models.pointer.memory import Keep, PointerMemory
-from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.resolve.slots import SLOTS, Slots
 
 
@@ -19,10 +18,6 @@ def test_every_word_is_a_mention_of_the_next_slot() -> None:
     assert found[0] == Mention(0, 1, 1)
     assert found[SLOTS - 1] == Mention(SLOTS - 1, SLOTS, SLOTS)
     assert found[SLOTS:] == [Mention(SLOTS, SLOTS + 1, 1), Mention(SLOTS + 1, SLOTS + 2, 2)]
-
-
-def test_what_follows_changes_nothing() -> None:
-    assert resolve(SLOTS + 9)[:7] == resolve(7)
 
 
 def test_a_memory_of_them_holds_the_latest_words() -> None:
@@ -42,7 +37,3 @@ def test_a_memory_of_them_holds_the_latest_words() -> None:
     first, second = memory.forms[0, 1:, :, 0].unbind(-1)
     assert sorted(first.tolist()) == list(range(count - lag - SLOTS, count - lag))
     assert sorted(second.tolist()) == list(range(count - lag - 2 * SLOTS, count - lag - SLOTS))
-
-
-def test_it_has_a_name() -> None:
-    assert make_resolver("resolver:slots-causal") == Slots()

@@ -97,29 +97,6 @@ def test_its_own_document_and_processor() -> None:
     assert answer.document.mentions == EXPECTED
 
 
-def test_a_long_document_is_refused() -> None:
-    with pytest.raises(ResolverError, match=r"document d#0: 9 words, at most 8: .* chapter"):
-        Stanza(pipeline=Pipeline([]), longest=8).resolve(DOCUMENT)
-
-
-def test_other_words_are_refused() -> None:
-    class Splitting(Pipeline):
-        def __call__(self, sentences: list[list[str]]) -> Any:
-            return super().__call__([[word] for sentence in sentences for word in sentence])
-
-    message = "9 words in 9 sentences, expected 9 in 2: .*tokenize_pretokenized"
-    with pytest.raises(ResolverError, match=message):
-        Stanza(pipeline=Splitting([])).resolve(DOCUMENT)
-
-
-def test_a_failure_names_the_document() -> None:
-    def fail(sentences: list[list[str]]) -> None:
-        raise RuntimeError("out of memory")
-
-    with pytest.raises(ResolverError, match="document d#0: RuntimeError: out of memory"):
-        Stanza(pipeline=fail).resolve(DOCUMENT)
-
-
 def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
     """Modules that can be imported (None: that can't)."""
     real = base.import_module

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.resolve.words import Words
 
 
@@ -30,7 +29,3 @@ WORDS = st.lists(st.sampled_from("the House house . mill 12 don't Of él".split(
 def test_what_follows_changes_nothing(before: list[str], after: list[str]) -> None:
     alone = resolve(" ".join(before))
     assert resolve(" ".join(before + after))[: len(alone)] == alone
-
-
-def test_it_has_a_name() -> None:
-    assert make_resolver("resolver:words-causal") == Words()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -159,21 +158,6 @@ def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, worse: int, window
     assert means[0].keys() == means[1].keys()
     assert all(torch.equal(mean, means[1][name]) for name, mean in means[0].items())
     assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
-
-
-def test_a_step_whose_gradient_is_dropped_is_not_averaged(tmp_path: Path) -> None:
-    training = make_training(tmp_path, "lstm", **AWD | {"nonmonotone_interval": 0})
-    training.train_step()
-    for loss in (1.0, 2.0):
-        training.averaging.follow(loss, World())
-    training.train_step()
-    before = {name: mean.clone() for name, mean in training.averaging.means.items()}
-    assert training.averaging.steps == 2
-    handle = training.model.module.projection.weight.register_hook(lambda g: g * math.inf)
-    training.train_step()
-    handle.remove()
-    assert (training.averaging.steps, training.progress.skipped_steps) == (2, 1)
-    assert all(torch.equal(mean, before[n]) for n, mean in training.averaging.means.items())
 
 
 def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: Path) -> None:

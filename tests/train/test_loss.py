@@ -44,13 +44,6 @@ def test_value_and_gradients_are_autograds(
     torch.testing.assert_close(torch.autograd.grad(scale * loss, (states, weight)), expected)
 
 
-def test_nothing_counts_where_every_target_is_ignored() -> None:
-    states, weight, targets = make(9, torch.float32)
-    loss = sum_losses(states, weight, torch.full_like(targets, -100))
-    assert loss.item() == 0
-    assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (states, weight)))
-
-
 def test_logits_of_any_size_are_exact() -> None:
     """Losses far beyond exp's range, as float64 gives them."""
     states, weight, targets = make(12, torch.float32)

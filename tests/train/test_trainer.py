@@ -13,12 +13,7 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
-from entity_transformers import (
-    CarriedMemory,
-    EntityStreams,
-    add_entity_attention,
-    collate_streams,
-)
+from entity_transformers import CarriedMemory, EntityStreams, add_entity_attention, collate_streams
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.wrapped import wrap
@@ -169,13 +164,6 @@ def test_a_batch_that_is_not_a_window_of_each_stream_is_refused(size: int, tmp_p
             data_collator=collate_streams,
             callbacks=[CarriedMemory(model)],
         ).train()
-
-
-def test_a_reader_s_model_is_not_taken_for_a_model_of_transformers() -> None:
-    with pytest.raises(
-        TypeError, match=r"expected a model of transformers .*reader\.model\.module"
-    ):
-        CarriedMemory(wrap(make_model("gpt2e")))
 
 
 def test_documents_as_tokens_are_the_windows_of_the_split() -> None:

@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import (
-    SMALL,
-    VOCABULARY,
-    tiny_corpus,
-    tiny_entry,
-    tiny_model,
-    tiny_params,
-)
+from tiny import SMALL, VOCABULARY, tiny_corpus, tiny_entry, tiny_model, tiny_params
 from torch import Tensor
 from trainings import assert_close, gradients, make_training, named_gradients, weights
 
@@ -30,7 +23,6 @@ from entity_transformers.models.registry import build_model
 from entity_transformers.train.loop import (
     TrainingError,
     TrainingStopped,
-    caught_signals,
     learning_rate,
 )
 from entity_transformers.train.optimizer import apply_gradients, make_optimizer
@@ -134,19 +126,6 @@ def test_a_trial_writes_nothing_after_its_last_step(tmp_path: Path) -> None:
     assert saved("trial") == ["step-000000005"]
 
 
-def test_a_signal_from_before_the_first_step_counts(tmp_path: Path) -> None:
-    with caught_signals() as caught:
-        os.kill(os.getpid(), signal.SIGTERM)
-        training = make_training(tmp_path)
-        with pytest.raises(TrainingStopped, match="signal 15: saved at step 1 of 20"):
-            training.run(caught)
-
-
-def test_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
-    with pytest.raises(TrainingStopped, match="max_minutes"):
-        make_training(tmp_path, max_minutes=1e-9).run()
-
-
 def test_a_loss_that_is_not_finite_names_step_and_documents(tmp_path: Path) -> None:
     training = make_training(tmp_path)
     with torch.no_grad():
@@ -220,18 +199,6 @@ def test_out_of_memory_names_what_would_fit(
             training.run()
 
 
-def test_an_error_that_is_not_of_memory_stays_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training = make_training(tmp_path)
-    monkeypatch.setattr(
-        "entity_transformers.train.streams.compute_loss",
-        lambda *given: torch.zeros(2) + torch.zeros(3),
-    )
-    with pytest.raises(RuntimeError, match="size of tensor"):
-        training.run()
-
-
 @pytest.mark.parametrize("documents", [1, 3, 6, 8])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_what_is_suggested_is_possible_until_one_stream_is_left(
@@ -247,15 +214,6 @@ def test_what_is_suggested_is_possible_until_one_stream_is_left(
         " ".join(words)
         == "lm.gradient_checkpointing true, or lm.window 4, with perplexity.stride at most that"
     )
-
-
-def test_what_is_suggested_goes_with_the_other_params() -> None:
-    assert (
-        suggest_smaller(tiny_params(compile="reduce-overhead").lm, 1)
-        == "lm.accumulation 2 and lm.compile default"
-    )
-    alone = tiny_params(documents_per_step=1, gradient_checkpointing=True).lm
-    assert suggest_smaller(alone, 1) == "lm.window 4, with perplexity.stride at most that"
 
 
 def test_seconds_of_all_lives_are_counted(tmp_path: Path) -> None:

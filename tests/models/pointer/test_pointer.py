@@ -5,10 +5,9 @@ form, and what it may know.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tiny import lively_model, tiny_corpus, tiny_model
@@ -17,18 +16,11 @@ from trainings import gradients, make_training, weights
 from transformers import AutoModelForCausalLM
 
 from entity_transformers import DocumentReader
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give, lag
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.pointer.loss import sum_mixture
-from entity_transformers.models.pointer.pointer import (
-    NOTHING,
-    Copies,
-    find_copied,
-    mix_all,
-    unpack,
-)
+from entity_transformers.models.pointer.pointer import NOTHING, Copies, find_copied, mix_all, unpack
 from entity_transformers.tasks.perplexity import score_corpus
 
 KINDS = ("gpt2-pointer", "gpt2e-pointer")
@@ -328,25 +320,6 @@ def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) ->
     torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
 
 
-@torch.no_grad()
-def test_hundreds_of_entities_are_told_apart() -> None:
-    """400 entities of one token each: whose form is what a row says, in its place and no other."""
-    model = lively(pointer_tokens=2, vocabulary=500, window=8)
-    tokens = torch.tensor([[1, *range(50, 450), *[1] * 40]]).repeat_interleave(2, 1)[:, 1:]
-    labels = torch.tensor([[0, *range(1, 401), *[0] * 40]]).repeat_interleave(2, 1)[:, 1:]
-    tokens[0, 2::2] = 2  # every other token of a mention is the same
-    state = model.start(1, 400)
-    for start in range(0, tokens.shape[1], WINDOW):
-        part = slice(start, start + WINDOW)
-        hidden, state = model.encode(Batch(tokens[:, part], labels[:, part]), state)
-    forms = state.forms[0, 1:, 0].tolist()
-    assert sorted(first for first, _ in forms) == list(range(50, 450))
-    assert {rest for _, rest in forms} == {2}
-    assert state.count[0].tolist() == [0] + [1] * 400
-    said = model.log_probabilities(hidden)
-    torch.testing.assert_close(said.exp().sum(-1), torch.ones(1, hidden.shape[1]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_documents_packed_in_a_row_do_not_see_each_others_entities(kind: str) -> None:
@@ -480,29 +453,6 @@ def test_context_that_is_read_again_is_not_written_again() -> None:
     torch.testing.assert_close(torch.from_numpy(losses), torch.cat(expected), rtol=1e-4, atol=1e-5)
 
 
-def test_a_training_step_minimises_the_mixture(tmp_path: Path) -> None:
-    """Its loss is the mean of the nats that evaluation gives, and not the model's alone."""
-    training = make_training(tmp_path, "gpt2-pointer", dropout=0.0, labels="gold")
-    assert training.model.objective == "mixture"
-    for _ in range(3):
-        training.train_step()
-    model = training.model.eval()
-    window = training.window(3)
-    state = training.streams.states[0]
-    batch = Batch(
-        torch.from_numpy(window.tokens),
-        torch.from_numpy(window.labels),
-        torch.from_numpy(window.positions) if window.packed else None,
-        torch.from_numpy(window.starting > 0),
-    )
-    with torch.no_grad():
-        hidden, _ = model.encode(batch, state)
-        expected = model.nats(hidden, torch.from_numpy(window.targets)).mean()
-    loss = training.streams.accumulate_gradients([window])
-    assert hidden.shape[-1] > model.width
-    torch.testing.assert_close(torch.tensor(loss), expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pointer_that_learns_alone_has_the_gradients_that_it_has_in_the_whole(
     kind: str, tmp_path: Path
@@ -530,31 +480,6 @@ def test_a_pointer_that_learns_alone_has_the_gradients_that_it_has_in_the_whole(
     assert alone.progress.skipped_steps == 0
 
 
-def test_a_step_without_anything_to_copy_has_a_gradient_of_0(tmp_path: Path) -> None:
-    lively().save(tmp_path / "begun")
-    settings = {**CHANGES, "initial_weights": str(tmp_path / "begun"), "pointer_alone": True}
-    training = make_training(tmp_path, "gpt2-pointer", labels="none", **settings)
-    assert all(not gradient.any() for gradient in gradients(training).values())
-
-
-def plant(documents: int, seed: int) -> AlignedCorpus:
-    """Two entities with a name each, drawn anew for each document: after token 11 comes the one's,
-    after token 12 the other's, and nothing in a window tells which names these are.
-    """
-    corpus = tiny_corpus(documents, seed, shortest=64, longest=65)
-    generator = np.random.default_rng(seed)
-    tokens, gold = corpus.tokens.copy(), np.zeros_like(corpus.gold)
-    for start in corpus.offsets[:-1]:
-        names = generator.choice(np.arange(15, 40), 2, replace=False)
-        tokens[start + 1 : start + 64] = generator.integers(1, 11, 63)
-        for at in range(2, 62, 6):
-            who = (at // 6) % 2 if at < 12 else generator.integers(2)
-            tokens[start + at : start + at + 2] = 11 + who, names[who]
-            gold[start + at + 1] = 1 + who
-    mentions = np.where(gold > 0, np.arange(len(gold)), -1).astype(np.int32)
-    return replace(corpus, tokens=tokens, gold=gold, mentions=mentions)
-
-
 @pytest.mark.parametrize("rate", [7.5, 30.0, 30_000.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
@@ -572,23 +497,3 @@ def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
     plain = read(taken, tokens, None)[1]
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-4)
     assert (found - plain).abs().max() > 0.1
-
-
-@pytest.mark.slow
-def test_it_learns_names_that_only_an_earlier_window_tells(tmp_path: Path) -> None:
-    corpus, test = plant(40, 1), give(plant(10, 2), "gold")
-    later = (test.gold > 0) & (np.arange(len(test.gold)) % 64 >= 2 * WINDOW)
-    settings = {"steps": 150, "learning_rate": 1e-2, "dropout": 0.0, "validate_every": 150}
-    nats = {}
-    for kind, changes in (("gpt2", {}), ("gpt2-pointer", {**CHANGES, "pointer_rate": 5.0})):
-        training = make_training(
-            tmp_path / kind, kind, corpus=corpus, documents_per_step=8, **settings, **changes
-        )
-        training.run()
-        model = training.model.eval()
-        for layer in ("gold", "none"):
-            losses = score_corpus(model, give(test, layer), window=WINDOW, stride=WINDOW, batch=10)
-            nats[kind, layer] = losses[later].mean()
-    assert nats["gpt2", "gold"] == nats["gpt2", "none"] > 2.8  # ln 25 is 3.2
-    assert nats["gpt2-pointer", "none"] > 2.8
-    assert nats["gpt2-pointer", "gold"] < 1.2
