@@ -120,7 +120,7 @@ def test_marks_keep_their_numbers_from_text_to_text(tokenizer: Any) -> None:
     assert written.entity_ids[-2:].tolist() == [2, 2]
 
 
-@pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "lstm"])
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "gpt2-pointer", "lstm"])
 def test_losses_are_those_of_the_study(kind: str) -> None:
     model = lively_model(kind, VOCABULARY, window=WINDOW)
     reader = DocumentReader(model, window=WINDOW, stride=4)

@@ -184,30 +184,21 @@ def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
     rate, sizes = RATES[name], (60, 90, 60)
     torch.manual_seed(4)
     masks = draw_masks(Rates(**{name: rate}), 40, 9000, sizes, torch.device("cpu"))
-    present = {
-        "weight_drop": [*masks.recurrent],
-        "embedding_dropout": [masks.words],
-        "input_dropout": [masks.inputs],
-        "hidden_dropout": [*masks.hidden],
-        "output_dropout": [masks.outputs],
+    present: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+        "weight_drop": (masks.recurrent, [(360, 90), (240, 60)]),
+        "embedding_dropout": ([masks.words], [(9000, 1)]),
+        "input_dropout": ([masks.inputs], [(40, 1, 60)]),
+        "hidden_dropout": (masks.hidden, [(40, 1, 90)]),
+        "output_dropout": ([masks.outputs], [(40, 1, 60)]),
     }
-    shapes = {
-        "weight_drop": [(360, 90), (240, 60)],
-        "embedding_dropout": [(9000, 1)],
-        "input_dropout": [(40, 1, 60)],
-        "hidden_dropout": [(40, 1, 90)],
-        "output_dropout": [(40, 1, 60)],
-    }
-    for other, drawn in present.items():
-        if other != name:
-            assert set(drawn) == {None}
-            continue
-        assert [mask.shape for mask in drawn] == shapes[name]
-        for mask in drawn:
-            assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / (1 - rate)).item()}
-            zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
-            assert abs(zeros - rate) < 5 * error
-            assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
+    drawn, shapes = present.pop(name)
+    assert all(set(others) == {None} for others, _ in present.values())
+    assert [mask.shape for mask in drawn] == shapes
+    for mask in drawn:
+        assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / (1 - rate)).item()}
+        zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
+        assert abs(zeros - rate) < 5 * error
+        assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
 
 
 def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from trainings import assert_close, make_training, named_gradients
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.models import lstm
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.elmo import ELMo, Half, Network, follow, load, mirror
 from entity_transformers.models.taglm import TagLM
@@ -197,35 +196,6 @@ def make_double(folder: Path, **changes: Any) -> Training:
     training.model.module.double()
     training.streams = Streams(training.model, training.plan, training.params, training.world)
     return training
-
-
-@pytest.mark.parametrize("residual", [False, True])
-def test_without_its_backward_half_it_is_an_lstm_language_model(residual: bool) -> None:
-    """That of kind `lstm` with the same weights, over windows with documents: (h, c) bit for bit;
-    with residual connections another one.
-    """
-    model = make_model(hidden=None, residual=residual)
-    network = model.module
-    other = lstm.LSTM(lstm.Network(VOCABULARY, WIDTH, LAYERS, 0.0).double())
-    own = {
-        f"lstm.{name.replace('_l0', f'_l{i}')}": tensor
-        for i, layer in enumerate(network.forward_half.layers)
-        for name, tensor in layer.state_dict().items()
-    }
-    shared = {k: v for k, v in network.state_dict().items() if "half" not in k}
-    other.module.load_state_dict(own | shared)
-    other.eval()
-    state, theirs = model.start(ROWS), model.start(ROWS)
-    for parameter in network.backward_half.parameters():
-        nn.init.constant_(parameter, torch.nan)
-    for batch in (Batch(draw(), begins=mark_begins()), Batch(draw(2)), Batch(draw(3, tokens=4))):
-        with torch.no_grad():
-            hidden, state = model.encode(batch, state)
-            expected, theirs = other.encode(batch, theirs)
-        assert torch.allclose(hidden, expected, rtol=0, atol=1e-15) == (not residual)
-        for name, tensor in theirs.tensors().items():
-            assert torch.equal(state.tensors()[name], tensor) == (not residual)
-    assert torch.equal(model.output_weight, other.output_weight)
 
 
 def test_the_forward_half_goes_on_over_windows_and_the_backward_half_begins_anew(

@@ -15,7 +15,7 @@ from compiling import needs_compiler
 from tiny import SMALL, VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
-from trainings import assert_close, gradients, make_training, weights
+from trainings import assert_close, assert_resumes, gradients, make_training
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from entity_transformers.kinds import KINDS, KindError
@@ -573,19 +573,8 @@ def test_parameters_are_as_many_as_the_formula_says(
 def test_a_resumed_run_ends_in_the_same_bytes(
     kind: str, changes: dict[str, Any], windows: int, tmp_path: Path
 ) -> None:
-    how = {"steps": 10, "checkpoint_every": 3, "memory_gradient_windows": windows} | changes
-    whole = make_training(tmp_path / "whole", kind, **how)
-    whole.run()
-    killed = make_training(tmp_path / "parts", kind, **how)
-    for _ in range(5):  # two steps more than the checkpoint has
-        killed.train_step()
-        killed._after_step()
-    resumed = make_training(tmp_path / "parts", kind, **how)
-    assert resumed.progress.step == 3
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
-    curves = [(tmp_path / name / "curve.csv").read_bytes() for name in ("whole", "parts")]
-    assert curves[0] == curves[1]
+    how = {"checkpoint_every": 3, "memory_gradient_windows": windows} | changes
+    assert_resumes(tmp_path, kind, steps=10, stop=5, begun=3, **how)
 
 
 @variants

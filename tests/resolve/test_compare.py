@@ -27,18 +27,6 @@ class Fixed:
         return self.answer
 
 
-def test_singletons_count_only_where_they_are_annotated() -> None:
-    answer = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(6, 7, 6)])
-    with_them, without = (
-        score_resolvers([DOCUMENT], [answer], singletons=singletons)[0]
-        for singletons in (True, False)
-    )
-    assert (with_them.scores.mentions.recall, with_them.scores.mentions.precision) == (3 / 4, 1.0)
-    assert with_them.scores.ceaf_e.recall == pytest.approx(2 / 3)
-    assert (without.scores.mentions.gold, without.scores.mentions.found) == (2, 2)
-    assert without.scores.conll == 1.0
-
-
 def test_shared_mentions_are_scored_apart() -> None:
     joined = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(4, 5, 5), Mention(5, 6, 5)])
     (row,) = score_resolvers([DOCUMENT], [joined])

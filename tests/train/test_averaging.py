@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from tiny import tiny_entry
 from torch import Tensor, nn
-from trainings import assert_close, gradients, make_training, weights
+from trainings import assert_close, assert_resumes, gradients, make_training, weights
 
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.averaging import Averaging, begins
@@ -138,26 +139,20 @@ def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, worse: int, window
         "memory_gradient_windows": windows,
         "gradient_checkpointing": bool(windows),
     }
-    whole = make_training(tmp_path / "whole", "lstm", **settings)
-    script(whole, worse)
-    whole.run()
-    cut = make_training(tmp_path / "cut", "lstm", **settings)
-    script(cut, worse)
-    for _ in range(13):  # dies at step 13, three steps after its last checkpoint
-        cut.train_step()
-        cut._after_step()
-    resumed = make_training(tmp_path / "cut", "lstm", **settings)
-    assert resumed.progress.step == 10
-    assert bool(resumed.averaging.means) == (worse == 6)
-    script(resumed, worse)
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
+    whole, resumed = assert_resumes(
+        tmp_path,
+        "lstm",
+        steps=20,
+        stop=13,
+        begun=10,
+        script=partial(script, worse=worse),
+        **settings,
+    )
     assert whole.averaging.losses == resumed.averaging.losses
     assert whole.averaging.steps == resumed.averaging.steps == 20 - worse + 1
     means = [training.averaging.means for training in (whole, resumed)]
     assert means[0].keys() == means[1].keys()
     assert all(torch.equal(mean, means[1][name]) for name, mean in means[0].items())
-    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
 
 
 def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: Path) -> None:

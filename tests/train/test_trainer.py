@@ -133,22 +133,6 @@ def test_the_memory_decides_and_is_kept_in_checkpoints(tmp_path: Path) -> None:
     assert max(abs(a - b) for a, b in zip(lost, losses, strict=True)) > 1e-3
 
 
-def test_calls_without_streams_are_left_alone_and_removed_hooks_too() -> None:
-    model = make_model("gpt2e").eval()
-    tokens = torch.ones(1, 4, dtype=torch.int64)
-    expected = model(tokens).logits
-    carried = CarriedMemory(model)
-    assert torch.equal(model(tokens).logits, expected)
-    assert not carried.memories
-    batch = collate_streams(list(make_streams(1)))
-    model(**batch)
-    assert carried.memories[False].batch_size == STREAMS
-    assert True not in carried.memories
-    carried.remove()
-    with pytest.raises(ValueError, match="CarriedMemory among the"):
-        model(**{name: value for name, value in batch.items() if name != "fresh"})
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_batch_that_is_not_a_window_of_each_stream_is_refused(size: int, tmp_path: Path) -> None:
     """Memories would go to other streams."""

@@ -113,19 +113,6 @@ def test_a_signal_saves_and_stops(tmp_path: Path) -> None:
     assert make_training(tmp_path).progress.step == 3
 
 
-def test_a_trial_writes_nothing_after_its_last_step(tmp_path: Path) -> None:
-    def saved(name: str) -> list[str]:
-        return sorted(path.name for path in (tmp_path / name / "checkpoints").glob("step-*"))
-
-    for name, save_last in (("kept", True), ("trial", False)):
-        training = make_training(tmp_path / name, steps=7)
-        training.save_last = save_last
-        training.run()
-        assert training.progress.step == 7
-    assert saved("kept") == ["step-000000005", "step-000000007"]
-    assert saved("trial") == ["step-000000005"]
-
-
 def test_a_loss_that_is_not_finite_names_step_and_documents(tmp_path: Path) -> None:
     training = make_training(tmp_path)
     with torch.no_grad():
@@ -214,19 +201,6 @@ def test_what_is_suggested_is_possible_until_one_stream_is_left(
         " ".join(words)
         == "lm.gradient_checkpointing true, or lm.window 4, with perplexity.stride at most that"
     )
-
-
-def test_seconds_of_all_lives_are_counted(tmp_path: Path) -> None:
-    first = make_training(tmp_path)
-    first.started -= 1000
-    for _ in range(5):
-        first.train_step()
-        first._after_step()
-    second = make_training(tmp_path)
-    second.started -= 100
-    assert 1100 <= second.seconds() < 1200
-    second.run()
-    assert second.progress.seconds >= 1100
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:

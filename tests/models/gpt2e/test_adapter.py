@@ -200,23 +200,6 @@ def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_saved_model_comes_back_with_its_entity_attention(name: str, tmp_path: Path) -> None:
-    base = make_base(name, tmp_path / "base")
-    model = add_entity_attention(base, layer_norm=True, values="both")
-    open_gates(model)
-    model.save_pretrained(tmp_path / "adapted")
-    tokens, ids, memory = make_input()
-    given = {"entity_ids": ids, "memory": memory}
-    expected = model(tokens, **given).logits
-    again = load_entity_attention(tmp_path / "adapted")
-    assert again.config.entity_attention["values"] == "both"
-    assert torch.equal(again.eval()(tokens, **given).logits, expected)
-    assert torch.equal(
-        type(model).from_pretrained(tmp_path / "adapted").eval()(tokens, **given).logits, expected
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_entity_attention_saved_alone_fits_its_model_and_no_other(
     name: str, tmp_path: Path
 ) -> None:
@@ -284,20 +267,6 @@ def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: 
     )
     with pytest.raises(ValueError, match=r"entity_ids of shape .* came without memory"):
         Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
-
-
-def test_base_model_takes_entities_too_and_checkpointing_agrees(tmp_path: Path) -> None:
-    model = add_entity_attention(make_base("llama", tmp_path), gate="none")
-    open_gates(model)
-    tokens, ids, memory = make_input()
-    hidden = model.model(tokens, entity_ids=ids, memory=memory).last_hidden_state
-    expected = model(tokens, entity_ids=ids, memory=memory).logits
-    torch.testing.assert_close(model.lm_head(hidden), expected, rtol=0, atol=1e-6)
-    getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-    found = model.train()(tokens, entity_ids=ids, memory=memory, use_cache=False).logits
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
-    found.sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 def test_a_model_that_keeps_its_arguments_to_itself_is_found_out(tmp_path: Path) -> None:

@@ -75,37 +75,6 @@ def test_split_prompt_equals_the_full_pass(
         assert len(first.past_key_values.layers) == 4
 
 
-def test_cache_is_consistent_with_a_padded_batch() -> None:
-    model = make_model()
-    tokens, ids, memory = make_input()
-    mask = torch.ones_like(tokens)
-    mask[0, :4], ids[0, :4] = 0, 0
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    full = model(
-        tokens, entity_ids=ids, memory=memory, attention_mask=mask, position_ids=positions
-    ).logits
-    first = model(
-        tokens[:, :7],
-        entity_ids=ids[:, :7],
-        memory=memory,
-        attention_mask=mask[:, :7],
-        position_ids=positions[:, :7],
-    )
-    given = {
-        "entity_ids": ids[:, 7:],
-        "memory": memory,
-        "attention_mask": mask,
-        "position_ids": positions[:, 7:],
-    }
-    second = model(tokens[:, 7:], past_key_values=first.past_key_values, **given)
-    torch.testing.assert_close(
-        torch.cat([first.logits, second.logits], 1)[mask.bool()],
-        full[mask.bool()],
-        rtol=0,
-        atol=1e-10,
-    )
-
-
 def pick_entity(tokens: Tensor, ids: Tensor) -> Tensor:
     """A rule that depends on both: every third token goes on with the entity before, others take
     one by their number.

@@ -410,22 +410,6 @@ def test_generation_takes_the_likeliest_of_the_mixture_with_and_without_a_cache(
 
 
 @torch.no_grad()
-def test_a_reader_of_a_document_scores_it_as_the_steps_do() -> None:
-    model, corpus = lively(), give(tiny_corpus(1, seed=4, shortest=38), "gold")
-    losses = score_corpus(model, corpus, window=WINDOW, stride=WINDOW, batch=1)
-    reader = DocumentReader(model)
-    source = reader.encode_tokens(corpus.tokens.tolist(), corpus.gold.tolist())
-    found = reader.read(source)
-    torch.testing.assert_close(torch.from_numpy(found.losses), torch.from_numpy(losses))
-    assert found.hidden.shape == (len(losses), model.width)
-    assert found.memory.count.sum() > 5
-    alone = reader.read(source, entities=False)
-    assert not torch.equal(torch.from_numpy(alone.losses), torch.from_numpy(found.losses))
-    again = reader.read(source, memory=found.memory)
-    assert not torch.equal(torch.from_numpy(again.losses), torch.from_numpy(found.losses))
-
-
-@torch.no_grad()
 def test_context_that_is_read_again_is_not_written_again() -> None:
     """A stride of half a window: the memory is what windows of that size leave of the same states,
     and predictions are those of the equations.

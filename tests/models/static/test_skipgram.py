@@ -63,15 +63,6 @@ def test_the_vectors_are_those_of_a_direct_call_of_gensim(kind: str) -> None:
     assert min(counts.values()) >= 2
 
 
-@pytest.mark.parametrize("kind", HOMES)
-def test_each_epoch_is_told_and_another_seed_gives_other_vectors(kind: str) -> None:
-    texts, told = make_texts(), []
-    params = tiny_entry(kind, **SMALL[kind]).lm
-    one = HOMES[kind].train(texts, params, 1, lambda *epoch: told.append(epoch))
-    assert told == [(1, None), (2, None)]
-    assert not np.array_equal(one.vectors.vectors, train(kind, texts, 2).vectors.vectors)
-
-
 AGAIN = """
 import hashlib, json, sys
 from entity_transformers.kinds import KINDS
