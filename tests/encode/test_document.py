@@ -120,20 +120,7 @@ def test_marks_keep_their_numbers_from_text_to_text(tokenizer: Any) -> None:
     assert written.entity_ids[-2:].tolist() == [2, 2]
 
 
-def test_numbers_of_one_text_alone_do_not_go_on_with_another_s_memory(tokenizer: Any) -> None:
-    reader = make_reader(tokenizer=tokenizer)
-    reader.model.module.resize_token_embeddings(tokenizer.get_vocab_size())
-    memory = reader.read(TEXT).memory
-    own = Document("d", 0, "train", "", ("Bob", "left"), (0,), (Mention(0, 1, 2),))
-    for text, resolver in ((own, None), ("Bob left .", "names")):
-        with pytest.raises(ValueError, match=r"must have that one's numbers, .* mark them as in"):
-            reader.read(text, resolver, memory=memory)
-    for text in ("nobody left .", reader.encode(own), "[2 Bob] left ."):
-        assert reader.read(text, memory=memory).loss > 0
-    assert reader.read("[2 Bob] left .", "names", memory=memory).source.entity_ids.max() == 2
-
-
-@pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "lstm"])
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2", "gpt2-pointer", "lstm"])
 def test_losses_are_those_of_the_study(kind: str) -> None:
     model = lively_model(kind, VOCABULARY, window=WINDOW)
     reader = DocumentReader(model, window=WINDOW, stride=4)
@@ -143,12 +130,6 @@ def test_losses_are_those_of_the_study(kind: str) -> None:
         np.testing.assert_allclose(
             found.losses, expected[CORPUS.document(index)], rtol=0, atol=2e-5
         )
-
-
-@pytest.mark.parametrize("window", [0, -1, WINDOW + 1])
-def test_a_window_that_is_none_is_refused(window: int) -> None:
-    with pytest.raises(ValueError, match=f"^window is {window}, "):
-        DocumentReader(lively_model("gpt2e", VOCABULARY, window=WINDOW), window=window)
 
 
 def test_a_model_with_entity_attention_reads_as_gpt2e_with_its_weights() -> None:
@@ -236,19 +217,6 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
     assert text == "the mother of Bob's dog [sic], she. [7 a]"
 
 
-def test_readers_and_what_they_read_are_told_in_a_line(tokenizer: Any) -> None:
-    reader = make_reader(tokenizer=tokenizer, stride=4)
-    reader.model.module.resize_token_embeddings(tokenizer.get_vocab_size())
-    read = reader.read("[1 Anna] met [5 Bob] .")
-    assert repr(reader) == "DocumentReader(GPT2E, window=8, stride=4)"
-    assert repr(read.source) == f"Source({len(read.source.tokens)} tokens, 2 entities)"
-    assert repr(read) == f"ReadDocument({read.source!r}, {read.loss:.4f} nats per token)"
-
-
-def test_a_text_without_marks_may_have_numbers_in_brackets() -> None:
-    assert " ".join(read_marked("as in [1] and [1990s]").words) == "as in [ 1 ] and [ 1990s ]"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -306,10 +274,3 @@ def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Pa
     assert reader.read(source).loss == pytest.approx(float(expected), rel=1e-5)
     with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
         reader.generate(source)
-
-
-def test_a_folder_of_no_language_model_is_refused(tokenizer: Any, tmp_path: Path) -> None:
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    (tmp_path / "config.json").write_text('{"model_type": "glove"}')
-    with pytest.raises(ValueError, match="GloVe, expected a causal language model"):
-        DocumentReader.load(tmp_path)

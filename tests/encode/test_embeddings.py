@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ from tiny import lively_model
 from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
-from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.encoding import END, spelled_out
 from entity_transformers.corpus.mentions import flatten
 from entity_transformers.encode import (
@@ -20,7 +19,6 @@ from entity_transformers.encode import (
     embed_splits,
     embed_words,
     embed_words_in_context,
-    index_words,
     number_on,
     split_documents,
 )
@@ -29,222 +27,144 @@ from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
+TAGS = frozenset({"NN", "NNP", "PRP", "PRP$"})
 WINDOW = 16
+HOW: dict[str, Any] = {"window": WINDOW, "batch": 3}
+DOCUMENTS = write_documents(7, longest=39, mentions=9)
+TOKENIZER = learn_tokenizer(DOCUMENTS, 300, "natural")
+CORPUS = align_split(DOCUMENTS, TOKENIZER, split="dev", policy="outermost", spacing="natural")
+TOKENS = [CORPUS.tokens[CORPUS.document(d)].tolist() for d in range(len(DOCUMENTS))]
+PLACES = [CORPUS.words[CORPUS.document(d)] for d in range(len(DOCUMENTS))]
+IDS = [CORPUS.gold[CORPUS.document(d)].tolist() for d in range(len(DOCUMENTS))]
+poolings = pytest.mark.parametrize("pooling", ["last", "first", "mean"])
 
 
-@pytest.fixture(scope="module")
-def documents() -> list[Document]:
-    return write_documents(7, longest=39, mentions=9)
+def build(kind: str, **switches: str) -> LanguageModel:
+    return lively_model(kind, TOKENIZER.get_vocab_size(), window=WINDOW, **switches)
 
 
-@pytest.fixture(scope="module")
-def tokenizer(documents):
-    return learn_tokenizer(documents, 300, "natural")
-
-
-@pytest.fixture(scope="module")
-def corpus(documents, tokenizer):
-    return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
-
-
-def build(kind: str, tokenizer, **switches: str) -> LanguageModel:
-    return lively_model(kind, tokenizer.get_vocab_size(), window=WINDOW, **switches)
-
-
-KINDS = ["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean", "bert", "electra"]
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def model(request, tokenizer):
+@pytest.fixture(
+    scope="module",
+    params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean", "bert", "electra", "elmo"],
+)
+def model(request) -> LanguageModel:
     kind, *rest = request.param.split("-")
-    return build(
-        kind,
-        tokenizer,
-        **(dict(zip(("entity_values", "memory_write"), rest, strict=True)) if rest else {}),
+    return build(kind, **dict(zip(("entity_values", "memory_write"), rest, strict=False)))
+
+
+@torch.no_grad()
+def read_plainly(model, ids, states=None, layers: bool = False) -> np.ndarray:
+    """Vectors of tokens that are read alone; ``layers``: all of those that a tagger mixes."""
+    if model.kind.name == "elmo":
+        network, halves = model.module, []
+        for half in (network.forward_half, network.backward_half):
+            turn = (lambda x: x) if half is network.forward_half else (lambda x: x.flip(1))
+            outputs = [turn(network.embeddings(torch.tensor([ids])))]
+            for i, layer in enumerate(half.layers):
+                read, _ = layer(outputs[-1])
+                outputs.append(read + outputs[-1] if i else read)
+            halves.append(torch.stack([turn(x)[0] for x in outputs], dim=1))
+        found = torch.cat(halves, dim=-1)
+        return (found.flatten(1) if layers else found[:, -1]).numpy()
+    given = {} if states is None else {"entity_states": states[None]}
+    return (
+        model.module.base_model(torch.tensor([ids]), use_cache=False, **given)
+        .last_hidden_state[0]
+        .numpy()
     )
 
 
-def read_plainly(model, ids, states=None) -> np.ndarray:
-    with torch.no_grad():
-        given = {} if states is None else {"entity_states": states[None]}
-        name = {"bert": "bert", "electra": "electra"}.get(model.kind.name, "transformer")
-        encoder = getattr(model.module, name)
-        found = encoder(torch.tensor([ids]), use_cache=False, **given)
-        return found.last_hidden_state[0].numpy()
+def read_in_parts(model, ids) -> np.ndarray:
+    """Window by window, each alone."""
+    parts = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
+    return np.concatenate([read_plainly(model, part, layers=True) for part in parts])
 
 
-def pool_plainly(hidden: np.ndarray, pooling: str) -> np.ndarray:
+def pool(hidden: np.ndarray, pooling: str) -> np.ndarray:
     return {"last": hidden[-1], "first": hidden[0], "mean": hidden.mean(0)}[pooling]
 
 
 def assert_close(measured: np.ndarray, expected) -> None:
     """Equal up to the rounding of the float16 that vectors are stored in."""
     assert measured.dtype == np.float16
-    np.testing.assert_allclose(
-        measured.astype(np.float64),
-        np.array(expected, np.float64).reshape(measured.shape),
-        rtol=2e-3,
-        atol=2e-3,
-    )
+    wanted = np.array(expected, np.float64).reshape(measured.shape)
+    np.testing.assert_allclose(measured.astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
-def test_words_alone_equal_one_at_a_time(model, tokenizer, pooling):
-    words = [*LEXICON, "extraordinary-harbourwalked", "é"]
-    measured = embed_words(model, words, tokenizer, window=WINDOW, pooling=pooling, batch=4)
-    assert_close(
-        measured,
-        [
-            pool_plainly(read_plainly(model, tokenizer.encode(" " + word).ids), pooling)
-            for word in words
-        ],
-    )
+@poolings
+def test_words_alone_equal_one_at_a_time(model, pooling):
+    """Also one that spells the border of documents, which is text here."""
+    words = [*LEXICON, "extraordinary-harbourwalked", "é", END]
+    found = embed_words(model.encoder(layers=True), words, TOKENIZER, pooling=pooling, **HOW)
+    with spelled_out(TOKENIZER):
+        ids = [TOKENIZER.encode(f" {word}").ids for word in words]
+    assert TOKENIZER.token_to_id(END) not in ids[-1]
+    assert_close(found, [pool(read_in_parts(model, one), pooling) for one in ids])
 
 
-def test_treebank_quotes_are_read_as_in_running_text(model, tokenizer):
-    measured = embed_words(
-        model, ["``", "''", '"'], tokenizer, window=WINDOW, pooling="last", batch=4
-    )
-    assert_close(measured, [read_plainly(model, tokenizer.encode(' "').ids)[-1]] * 3)
-
-
-def test_a_word_that_spells_the_border_of_documents_is_text(model, tokenizer):
-    border = tokenizer.token_to_id(END)
-    measured = embed_words(
-        model, [END, "harbour"], tokenizer, window=WINDOW, pooling="last", batch=4
-    )
-    with spelled_out(tokenizer):
-        ids = tokenizer.encode(f" {END}").ids
-    assert border not in ids
-    assert_close(measured[:1], [read_plainly(model, ids[-(len(ids) % WINDOW or WINDOW) :])[-1]])
-    assert tokenizer.encode(END).ids == [border]
-
-
-def test_a_word_longer_than_the_window_is_read_in_parts(model, tokenizer):
-    word = "zq" * 15
-    ids = tokenizer.encode(" " + word).ids
+def test_a_word_longer_than_the_window_is_read_in_parts(model):
+    ids = TOKENIZER.encode(" " + "zq" * 15).ids
     assert len(ids) > WINDOW
-    parts = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
-    for pooling, expected in (
-        ("last", read_plainly(model, parts[-1])[-1]),
-        ("first", read_plainly(model, parts[0])[0]),
-    ):
-        assert_close(
-            embed_words(model, ["Ann", word], tokenizer, window=WINDOW, pooling=pooling, batch=4)[
-                1
-            ],
-            expected,
-        )
+    hidden = read_in_parts(model, ids)
+    for pooling, expected in (("last", hidden[-1]), ("first", hidden[0])):
+        words, encoder = ["Ann", "zq" * 15], model.encoder(layers=True)
+        found = embed_words(encoder, words, TOKENIZER, pooling=pooling, **HOW)
+        assert_close(found[1], expected)
 
 
-@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
-def test_words_in_sentences_equal_one_sentence_at_a_time(model, documents, corpus, pooling):
+@poolings
+@pytest.mark.parametrize("context", ["sentence", "document"])
+def test_words_in_context_equal_one_sentence_or_window_at_a_time(model, context, pooling):
     expected = []
-    for d, document in enumerate(documents):
-        part = corpus.document(d)
-        tokens, words = corpus.tokens[part], corpus.words[part]
-        for sentence in document.sentences():
-            inside = np.flatnonzero((words >= sentence.start) & (words < sentence.stop))
-            chunks = [inside[start : start + WINDOW] for start in range(0, len(inside), WINDOW)]
-            hidden = np.concatenate(
-                [read_plainly(model, tokens[chunk].tolist()) for chunk in chunks]
-            )
-            expected += [pool_plainly(hidden[words[inside] == word], pooling) for word in sentence]
-    assert_close(
-        embed_words_in_context(
-            model, documents, corpus, context="sentence", window=WINDOW, pooling=pooling, batch=3
-        ),
-        expected,
+    for d, document in enumerate(DOCUMENTS):
+        spans = [range(-1, len(document.words))]
+        for span in document.sentences() if context == "sentence" else spans:
+            inside = np.flatnonzero((PLACES[d] >= span.start) & (PLACES[d] < span.stop))
+            hidden = read_in_parts(model, [TOKENS[d][i] for i in inside])
+            places = PLACES[d][inside]
+            expected += [pool(hidden[places == word], pooling) for word in span if word >= 0]
+    encoder = model.encoder(layers=True)
+    found = embed_words_in_context(
+        encoder, DOCUMENTS, CORPUS, context=context, pooling=pooling, **HOW
     )
-
-
-@pytest.mark.parametrize("pooling", ["last", "mean"])
-def test_words_in_documents_equal_one_window_at_a_time(model, documents, corpus, pooling):
-    expected = []
-    for d, document in enumerate(documents):
-        part = corpus.document(d)
-        tokens, words = corpus.tokens[part].tolist(), corpus.words[part]
-        hidden = np.concatenate(
-            [
-                read_plainly(model, tokens[start : start + WINDOW])
-                for start in range(0, len(tokens), WINDOW)
-            ]
-        )
-        expected += [
-            pool_plainly(hidden[words == word], pooling) for word in range(len(document.words))
-        ]
-    assert_close(
-        embed_words_in_context(
-            model, documents, corpus, context="document", window=WINDOW, pooling=pooling, batch=3
-        ),
-        expected,
-    )
-
-
-def test_splits_share_one_row_a_distinct_word(model, documents, corpus, tokenizer):
-    train, dev = documents[:4], documents[4:]
-    vocabulary: dict[str, int] = {}
-    places = list(index_words({"train": train, "dev": dev}, vocabulary))
-    words = list(vocabulary)
-    assert [split for split, _ in places] == ["train"] * 5 + ["dev"] * 4
-    assert not len(places[0][1]) + len(places.pop(5)[1])
-    for document, (_, rows) in zip(documents, places[1:], strict=True):
-        assert rows.dtype == np.int32
-        assert [words[i] for i in rows] == list(document.words)
-    how = {"window": WINDOW, "pooling": "last", "batch": 4}
-    parts = embed_splits(
-        model, {"train": (train, corpus), "dev": (dev, corpus)}, tokenizer, context="word", **how
-    )
-    arrays = join_parts(parts)
-    assert_close(arrays["vectors"], embed_words(model, words, tokenizer, **how))
-    assert arrays["dev"].tolist() == np.concatenate([rows for _, rows in places[5:]]).tolist()
-    context = join_parts(
-        embed_splits(
-            model,
-            {"train": (documents, corpus), "dev": (documents, corpus)},
-            tokenizer,
-            context="sentence",
-            **how,
-        )
-    )
-    total = sum(len(document.words) for document in documents)
-    assert context["dev"].tolist() == list(range(total, 2 * total))
-    assert (context["vectors"][:total] == context["vectors"][total:]).all()
-
-
-@pytest.mark.parametrize("context", ["word", "sentence", "document"])
-def test_an_empty_split_has_its_rows_too(model, documents, corpus, tokenizer, context):
-    how = {"context": context, "window": WINDOW, "pooling": "last", "batch": 3}
-    splits = {"train": ([], corpus.head(0)), "dev": (documents, corpus)}
-    arrays = join_parts(embed_splits(model, splits, tokenizer, **how))
-    assert (arrays["train"].shape, arrays["train"].dtype) == ((0,), np.int32)
-    nothing = join_parts(embed_splits(model, {"train": splits["train"]}, tokenizer, **how))
-    assert nothing["vectors"].shape == (0, 16)
+    assert_close(found, expected)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
-def test_more_documents_than_are_aligned_are_refused_before_they_are_cut(documents, corpus, kept):
+def test_other_documents_than_the_aligned_ones_are_refused(kept):
     with pytest.raises(ValueError, match=f"7 documents, but {kept} are aligned"):
-        next(split_documents(documents, corpus.head(kept), tokens=10))
+        next(split_documents(DOCUMENTS, CORPUS.head(kept), tokens=10))
+    with pytest.raises(ValueError, match="document 0: 'doc1#0' is aligned as 'doc0#0'"):
+        check_same(DOCUMENTS[1:], CORPUS)
+    with pytest.raises(ValueError, match="6 documents, but 7 are aligned"):
+        check_same(DOCUMENTS[:6], CORPUS)
 
 
 @pytest.mark.parametrize("context", ["word", "sentence", "document"])
-@pytest.mark.parametrize("tokens", [1, 5, 60])
-def test_words_come_in_parts_that_make_the_whole(
-    model, documents, corpus, tokenizer, context, tokens
-):
-    how = {"context": context, "window": WINDOW, "pooling": "mean", "batch": 3}
-    splits = {"train": (documents[:4], corpus.head(4)), "dev": (documents, corpus)}
-    whole = join_parts(embed_splits(model, splits, tokenizer, **how))
-    parts = list(embed_splits(model, splits, tokenizer, **how, tokens=tokens))
-    vectors = [part["vectors"] for part in parts if "vectors" in part]
-    assert len(vectors) > 2 or (context, tokens) == ("word", 60)
+@pytest.mark.parametrize("tokens", [1, 60])
+def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
+    """One row for each distinct word where it is read alone; an empty split has its rows too."""
+    how = {"context": context, "pooling": "mean", **HOW}
+    splits = {
+        "none": ([], CORPUS.head(0)),
+        "train": (DOCUMENTS[:4], CORPUS.head(4)),
+        "dev": (DOCUMENTS, CORPUS),
+    }
+    whole = join_parts(embed_splits(model, splits, TOKENIZER, **how))
+    parts = list(embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
     joined = join_parts(parts)
-    assert joined.keys() == whole.keys() == {"vectors", "train", "dev"}
-    for split in splits:
-        assert joined[split].dtype == np.int32
-        assert joined[split].tolist() == whole[split].tolist()
+    assert joined.keys() == whole.keys() == {"vectors", *splits}
+    words = {name: [w for one in part for w in one.words] for name, (part, _) in splits.items()}
+    for name in splits:
+        assert joined[name].dtype == np.int32
+        assert joined[name].tolist() == whole[name].tolist()
+        assert len(joined[name]) == len(words[name])
     assert_close(joined["vectors"], whole["vectors"])
+    distinct = list(dict.fromkeys(words["train"] + words["dev"]))
+    if context == "word":
+        assert [distinct[i] for i in whole["dev"]] == words["dev"]
+        how.pop("context")
+        assert_close(whole["vectors"], embed_words(model, distinct, TOKENIZER, **how))
 
 
 @pytest.mark.parametrize(
@@ -256,27 +176,24 @@ def test_words_come_in_parts_that_make_the_whole(
         (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
         (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
         (["DT", "IN", "PRP"], 2),  # all of them
-        (["DT"], None),  # that
         (["VBD", "IN", "DT"], None),
         ([], None),
     ],
 )
 def test_find_head(tags, head):
-    assert find_head(tags, frozenset({"NN", "NNP", "PRP", "PRP$"})) == head
+    assert find_head(tags, TAGS) == head
 
 
-def list_heads(documents) -> list[tuple[int, int, int, int]]:
+def list_heads() -> list[tuple[int, int, int, int]]:
     """(document, head word, entity over the split, group) of every kept mention with a head, from
     the documents' own mentions.
     """
     rows, base = [], 0
-    for d, document in enumerate(documents):
+    for d, document in enumerate(DOCUMENTS):
         numbers: dict[int, int] = {}
         for mention in flatten(document.mentions, len(document.words), "outermost")[0]:
             entity = base + numbers.setdefault(mention.chain, len(numbers))
-            head = find_head(
-                document.tags[mention.start : mention.end], frozenset({"NN", "NNP", "PRP", "PRP$"})
-            )
+            head = find_head(document.tags[mention.start : mention.end], TAGS)
             if head is not None:
                 word = mention.start + head
                 rows.append((d, word, entity, 0 if document.tags[word] in GROUPS["nouns"] else 1))
@@ -284,110 +201,87 @@ def list_heads(documents) -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def test_heads_of_an_aligned_split_equal_those_of_its_documents(documents, corpus):
-    heads = find_heads(corpus, GROUPS)
-    assert list(
-        zip(heads.document, heads.word, heads.entity, heads.group, strict=True)
-    ) == list_heads(documents)
-    for i, (d, word, _, _) in enumerate(list_heads(documents)):
-        part = corpus.document(d)
-        assert np.flatnonzero(heads.slots == i).tolist() == [
-            part.start + t for t in np.flatnonzero(corpus.words[part] == word)
-        ]
+def test_heads_of_an_aligned_split_equal_those_of_its_documents():
+    heads = find_heads(CORPUS, GROUPS)
+    found = zip(heads.document, heads.word, heads.entity, heads.group, strict=True)
+    assert list(found) == list_heads()
+    for i, (d, word, _, _) in enumerate(list_heads()):
+        start = CORPUS.document(d).start
+        expected = [start + t for t in np.flatnonzero(PLACES[d] == word)]
+        assert np.flatnonzero(heads.slots == i).tolist() == expected
 
 
-def read_document_plainly(model, corpus, d, entities) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """Hidden states of a document window by window with a dictionary as the memory, and what the
-    dictionary holds at its end.
+    dictionary holds at its end. ELMo's forward half goes on from window to window.
     """
-    part = corpus.document(d)
-    tokens, ids = corpus.tokens[part].tolist(), corpus.gold[part].tolist()
     vectors, parts = {}, []
-    mean = model.memory_write == "mean"
-    for start in range(0, len(tokens), WINDOW):
-        window = ids[start : start + WINDOW]
-        states = (
-            torch.stack([torch.tensor(vectors.get(e, np.ones(16, np.float32))) for e in window])
-            if entities
-            else None
-        )
-        parts.append(hidden := read_plainly(model, tokens[start : start + WINDOW], states))
+    for start in range(0, len(TOKENS[d]), WINDOW):
+        window = IDS[d][start : start + WINDOW]
+        known = [torch.tensor(vectors.get(e, np.ones(16, np.float32))) for e in window]
+        states = torch.stack(known) if entities else None
+        hidden = read_plainly(model, TOKENS[d][start : start + WINDOW], states)
+        if model.kind.name == "elmo":
+            ahead = read_plainly(model, TOKENS[d])[start : start + WINDOW, :16]
+            hidden = np.concatenate([ahead, hidden[:, 16:]], 1)
+        parts.append(hidden)
         for entity in set(window) - {0}:
             last = first = max(t for t, e in enumerate(window) if e == entity)
-            while mean and first > 0 and window[first - 1] == entity:
+            while model.memory_write == "mean" and first > 0 and window[first - 1] == entity:
                 first -= 1
             vectors[entity] = hidden[first : last + 1].mean(0)
     return np.concatenate(parts), vectors
 
 
-@pytest.mark.parametrize("pooling", ["last", "first", "mean"])
-def test_mentions_equal_reading_plainly(model, documents, corpus, tokenizer, pooling):
+@poolings
+def test_mentions_equal_reading_plainly(model, pooling):
     arrays = embed_mentions(
-        model, documents, corpus, tokenizer, GROUPS, window=WINDOW, pooling=pooling, batch=3
+        model.encoder(), DOCUMENTS, CORPUS, TOKENIZER, GROUPS, pooling=pooling, **HOW
     )
-    rows = list_heads(documents)
+    rows = list_heads()
     assert list(arrays) == list(MENTION_ARRAYS)
     assert arrays["entity"].tolist() == [entity for _, _, entity, _ in rows]
     assert arrays["group"].tolist() == [group for *_, group in rows]
     for mode in ("on", "off"):
-        read = [
-            read_document_plainly(model, corpus, d, mode == "on" and model.can("entities"))
-            for d in range(len(documents))
-        ]
+        given = mode == "on" and model.can("entities")
+        read = [read_document_plainly(model, d, given) for d in range(len(DOCUMENTS))]
         memory = [vectors[entity] for _, vectors in read for entity in sorted(vectors)]
         assert_close(arrays[f"memory_{mode}"], memory)
-        words = [corpus.words[corpus.document(d)] for d in range(len(documents))]
-        assert_close(
-            arrays[f"context_{mode}"],
-            [pool_plainly(read[d][0][words[d] == word], pooling) for d, word, _, _ in rows],
-        )
+        context = [pool(read[d][0][PLACES[d] == word], pooling) for d, word, _, _ in rows]
+        assert_close(arrays[f"context_{mode}"], context)
         alone = []
         for d, word, entity, _ in rows:
-            ids = tokenizer.encode(" " + documents[d].words[word]).ids
-            given = mode == "on" and model.can("entities")
-            states = (
-                torch.tensor(arrays["memory_on"][entity].astype(np.float32)).expand(len(ids), -1)
-                if given
-                else None
-            )
-            alone.append(pool_plainly(read_plainly(model, ids, states), pooling))
+            ids = TOKENIZER.encode(" " + DOCUMENTS[d].words[word]).ids
+            vector = torch.tensor(arrays["memory_on"][entity].astype(np.float32))
+            states = vector.expand(len(ids), -1) if given else None
+            alone.append(pool(read_plainly(model, ids, states), pooling))
         assert_close(arrays[f"word_{mode}"], alone)
 
 
-def test_a_word_alone_sees_no_entity_unless_values_come_from_it(documents, corpus, tokenizer):
+def test_a_word_alone_sees_no_entity_unless_values_come_from_it():
     """One entity over the whole input: uniform attention over hidden values, whatever the entity
     holds (the paper's equal columns).
     """
-    how = {"window": WINDOW, "pooling": "last", "batch": 3}
-    models = (build("gpt2e", tokenizer, entity_values=values) for values in ("hidden", "both"))
-    hidden, both = (embed_mentions(m, documents, corpus, tokenizer, GROUPS, **how) for m in models)
+    models = (build("gpt2e", entity_values=values) for values in ("hidden", "both"))
+    hidden, both = (
+        embed_mentions(m, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, pooling="last", **HOW)
+        for m in models
+    )
     assert_close(hidden["word_on"], hidden["word_off"])
     assert abs(hidden["context_on"].astype(float) - hidden["context_off"]).max() > 0.05
     assert abs(both["word_on"].astype(float) - both["word_off"]).max() > 0.05
 
 
-def test_mentions_of_two_splits_are_joined_with_entities_apart(model, documents, corpus, tokenizer):
-    part = embed_mentions(
-        model, documents, corpus, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
-    )
-    joined = join_parts(number_on([part, part]))
-    m, e = len(part["entity"]), len(part["memory_on"])
-    assert joined["entity"].dtype == np.int32
-    assert (joined["entity"][m:] - joined["entity"][:m] == e).all()
-    assert joined["memory_off"].shape == (2 * e, 16)
-    assert (joined["context_on"][m:] == part["context_on"]).all()
-
-
 @pytest.mark.parametrize("tokens", [1, 60])
-def test_mentions_of_parts_are_those_of_the_whole(model, documents, corpus, tokenizer, tokens):
+def test_mentions_of_parts_are_those_of_the_whole(model, tokens):
     """What a part takes to itself, entities, chains and memories, never leaves its document."""
-    how = {"window": WINDOW, "pooling": "last", "batch": 3}
-    whole = embed_mentions(model, documents, corpus, tokenizer, GROUPS, **how)
-    parts = list(corpus.parts(tokens))
+    how = {"pooling": "last", **HOW}
+    encoder, parts = model.encoder(), list(CORPUS.parts(tokens))
+    whole = embed_mentions(encoder, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **how)
     assert len(parts) > 2
     joined = join_parts(
         number_on(
-            embed_mentions(model, documents[part], corpus.part(part), tokenizer, GROUPS, **how)
+            embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part), TOKENIZER, GROUPS, **how)
             for part in parts
         )
     )
@@ -395,30 +289,3 @@ def test_mentions_of_parts_are_those_of_the_whole(model, documents, corpus, toke
     assert joined["group"].tolist() == whole["group"].tolist()
     for name in MENTION_ARRAYS[:-2]:
         assert_close(joined[name], whole[name])
-
-
-def test_documents_without_tags_mentions_or_anything_are_defined(model, documents, tokenizer):
-    bare = [replace(document, tags=None, mentions=()) for document in documents]
-    for kept in (bare, []):
-        aligned = align_split(kept, tokenizer, split="dev", policy="outermost", spacing="natural")
-        arrays = embed_mentions(
-            model, kept, aligned, tokenizer, GROUPS, window=WINDOW, pooling="last", batch=3
-        )
-        assert {name: len(array) for name, array in arrays.items()} == dict.fromkeys(
-            MENTION_ARRAYS, 0
-        )
-        tokens = embed_words_in_context(
-            model, kept, aligned, context="sentence", window=WINDOW, pooling="last", batch=3
-        )
-        assert tokens.shape == (sum(len(document.words) for document in kept), 16)
-    assert embed_words(model, [], tokenizer, window=WINDOW, pooling="last", batch=3).shape == (
-        0,
-        16,
-    )
-
-
-def test_other_documents_than_the_aligned_ones_are_refused(documents, corpus):
-    with pytest.raises(ValueError, match="document 0: 'doc1#0' is aligned as 'doc0#0'"):
-        check_same(documents[1:], corpus)
-    with pytest.raises(ValueError, match="6 documents, but 7 are aligned"):
-        check_same(documents[:6], corpus)

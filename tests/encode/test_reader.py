@@ -16,7 +16,7 @@ from tiny import lively_model
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.reader import batch_by_length, lay_out, plan_windows, read_windows
+from entity_transformers.encode.reader import plan_windows, read_windows
 from entity_transformers.kinds import Kind, LmParams
 from entity_transformers.models.base import LanguageModel, Nothing
 
@@ -33,17 +33,6 @@ def test_plan_windows_each_input_is_new_once_and_no_window_is_too_long(length, w
 def test_plan_windows_with_full_stride_is_training():
     assert list(plan_windows(10, 4, 4)) == [(0, 0, 4), (4, 4, 8), (8, 8, 10)]
     assert list(plan_windows(10, 4, 1))[:3] == [(0, 0, 4), (1, 4, 5), (2, 5, 6)]
-
-
-def test_batches_go_from_long_to_short_and_leave_out_the_empty():
-    assert [b.tolist() for b in batch_by_length(np.array([2, 0, 5, 2, 9]), 2)] == [[4, 2], [0, 3]]
-    assert batch_by_length(np.array([], np.int64), 2) == []
-
-
-def test_lay_out_pads_on_the_right():
-    where, valid = lay_out(np.array([10, 3]), np.array([3, 1]))
-    assert where.tolist() == [[10, 11, 12], [3, 3, 3]]
-    assert valid.tolist() == [[True, True, True], [True, False, False]]
 
 
 @pytest.fixture(scope="module")

@@ -121,22 +121,8 @@ def test_words_have_their_vectors_in_every_split(
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_an_unknown_word_is_zeros(documents: list[Document], corpus: AlignedCorpus) -> None:
-    none = WordVectors(("else",), np.ones(1, np.int64), np.ones((1, 3), np.float32))
-    found = embed_mentions(none, documents, corpus, GROUPS)
-    assert not any(found[name].any() for name in ("word_on", "context_off", "memory_on"))
-
-
 def test_documents_that_are_not_the_aligned_ones_are_refused(
     documents: list[Document], corpus: AlignedCorpus, vectors: WordVectors
 ) -> None:
     with pytest.raises(ValueError, match="is aligned as"):
         embed_mentions(vectors, documents[::-1], corpus, GROUPS)
-
-
-def test_a_split_without_mentions_has_none(tokenizer: Tokenizer, vectors: WordVectors) -> None:
-    plain = [Document("d", 0, "dev", "", ("the", "harbour"), (0,), (), ("DT", "NN"))]
-    corpus = align_split(plain, tokenizer, split="dev", policy="outermost", spacing="natural")
-    found = embed_mentions(vectors, plain, corpus, GROUPS)
-    assert {len(array) for array in found.values()} == {0}
-    assert found["word_on"].shape == (0, 7)

@@ -40,53 +40,32 @@ def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, m
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_a_pair_that_fits_is_scored_in_one_window(reads: bool) -> None:
-    """One forward pass per token, with the memory of what is given."""
-    model = lively_model("gpt2e", window=WINDOW)
-    shapes = [(4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (3, 2), (6, 4)]
-    pairs = [make_pair(*shape, seed=i, reads=reads) for i, shape in enumerate(shapes)]
-    found = score_pairs(model, pairs, window=WINDOW, batch=4)
-    for pair, score in zip(pairs, found, strict=True):
-        tokens, labels, total = list(pair.given), list(pair.entities), 0.0
-        with torch.no_grad():
-            memory = model.start(1, max(labels))
-            if reads:
-                given = torch.tensor([tokens]), torch.tensor([labels])
-                _, memory = model.encode(Batch(*given), memory)
-            for token in pair.wanted:
-                logits = predict(model, tokens, labels if reads else None, memory)
-                total += float(torch.log_softmax(logits.double(), -1)[token])
-                tokens, labels = [*tokens, token], [*labels, 0]
-        assert score.log_probability == pytest.approx(total, rel=1e-5)
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_a_long_context_leaves_its_memory_and_the_last_window_is_read(reads: bool) -> None:
+def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(reads: bool) -> None:
     """The memory is the document reader's; then one forward pass per token of the continuation."""
     model = lively_model("gpt2e", window=WINDOW)
-    pairs = [make_pair(length, 3, length, reads) for length in (40, 25, 24, 31)]
+    shapes = [(40, 3), (25, 3), (24, 3), (31, 3), (4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (6, 4)]
+    pairs = [make_pair(*shape, seed=sum(shape), reads=reads) for shape in shapes]
     reader = DocumentReader(model, window=WINDOW)
     found = score_pairs(model, pairs, window=WINDOW, batch=4)
     for pair, score in zip(pairs, found, strict=True):
-        source = reader.encode_tokens(pair.given, pair.entities)
-        with torch.no_grad():
-            memory = reader.read(source, entities=reads).memory
-            tokens, labels = list(pair.given), list(pair.entities)
-            total, greedy = 0.0, True
-            # as many inputs as the last token's window leaves to the first one
-            cut = len(tokens) + len(pair.wanted) - 1 - WINDOW
-            for token in pair.wanted:
-                logits = predict(model, tokens[cut:], labels[cut:] if reads else None, memory)
-                total += float(torch.log_softmax(logits.double(), -1)[token])
-                greedy &= int(logits.argmax()) == token
-                tokens, labels = [*tokens, token], [*labels, 0]
+        tokens, labels = list(pair.given), list(pair.entities)
+        # as many inputs as the last token's window leaves to the first one
+        cut = max(0, len(tokens) + len(pair.wanted) - 1 - WINDOW)
+        source = reader.encode_tokens(tokens, labels)
+        memory = reader.read(source, entities=reads).memory
+        total, greedy = 0.0, True
+        for token in pair.wanted:
+            logits = predict(model, tokens[cut:], labels[cut:] if reads else None, memory)
+            total += float(torch.log_softmax(logits.double(), -1)[token])
+            greedy &= int(logits.argmax()) == token
+            tokens, labels = [*tokens, token], [*labels, 0]
         assert score.log_probability == pytest.approx(total, rel=1e-5)
         assert score.greedy == greedy
     if reads:
         off = [Pair(pair.given, pair.wanted) for pair in pairs]
         without = score_pairs(model, off, window=WINDOW, batch=4)
         gaps = [a.log_probability - b.log_probability for a, b in zip(found, without, strict=True)]
-        assert min(map(abs, gaps)) > 1e-3
+        assert min(map(abs, gaps[:4])) > 1e-3
 
 
 def test_the_likeliest_continuation_is_greedy() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,37 @@ def assert_close(one: dict[str, Tensor], other: dict[str, Tensor], tolerance: fl
     assert one.keys() == other.keys()
     for name, gradient in one.items():
         torch.testing.assert_close(gradient, other[name], atol=tolerance, rtol=1e-4)
+
+
+def assert_resumes(
+    folder: Path,
+    kind: str = "gpt2e",
+    *,
+    steps: int,
+    stop: int,
+    begun: int,
+    script: Callable[[Training], object] = id,
+    **how: Any,
+) -> tuple[Training, Training]:
+    """A training that ``script`` prepares, whole, and one that dies after step ``stop`` and goes on
+    from its checkpoint of step ``begun``: they end in the same bytes, and are returned.
+    """
+    how["steps"] = steps
+    whole = make_training(folder / "whole", kind, **how)
+    script(whole)
+    whole.run()
+    cut = make_training(folder / "cut", kind, **how)
+    script(cut)
+    for _ in range(stop):
+        cut.train_step()
+        cut._after_step()
+    resumed = make_training(folder / "cut", kind, **how)
+    assert resumed.progress.step == begun
+    script(resumed)
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    for name, tensor in whole.streams.state().items():
+        assert torch.equal(tensor, resumed.streams.state()[name]), name
+    curves = [(folder / name / "curve.csv").read_bytes() for name in ("whole", "cut")]
+    assert curves[0] == curves[1]
+    return whole, resumed

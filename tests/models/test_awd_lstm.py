@@ -1,5 +1,5 @@
 """AWD-LSTM: its forward pass and gradients token by token, where each mask falls and how long it
-stays, the penalties by hand, and the plain LSTM without any of it.
+stays, and the plain LSTM without any of it.
 
 `test_fastai_agrees` runs where fastai is installed, which nothing else here needs.
 """
@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from compiling import needs_compiler
-from tiny import SMALL, VOCABULARY, WIDTH, tiny_entry, tiny_model
+from tiny import SMALL, VOCABULARY, WIDTH, tiny_model
 from torch import Tensor, nn
-from trainings import assert_close, gradients, make_training
 
 from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.kinds import KindError
 from entity_transformers.models import awd_lstm, lstm
-from entity_transformers.models.awd_lstm import Masks, Rates, draw_masks, penalise
+from entity_transformers.models.awd_lstm import Masks, Rates, draw_masks
 from entity_transformers.models.base import Batch
 from entity_transformers.models.lstm import LSTM, Network, load
 
@@ -160,45 +156,6 @@ def penalise_by_hand(outputs: Tensor, dropped: Tensor, begins: Tensor) -> Tensor
     return total
 
 
-def test_penalties_of_known_numbers() -> None:
-    outputs = torch.tensor([[[1.0, 2.0], [3.0, 2.0], [0.0, 0.0]]])
-    dropped = torch.tensor([[[0.0, 4.0], [6.0, 0.0], [0.0, 0.0]]])
-    begins = torch.tensor([[True, False, True]])
-    for alpha, beta, where, expected in (
-        (1.0, 0.0, None, 16 / 2 + 36 / 2),
-        (0.0, 1.0, None, 4 / 2 + 13 / 2),
-        (0.0, 1.0, begins, 4 / 2),
-        (0.5, 10.0, begins, 13.0 + 20.0),
-    ):
-        assert penalise(outputs, dropped, where, alpha, beta).tolist() == [expected]
-
-
-def test_the_gradient_of_a_dropped_weight_is_that_of_finite_differences() -> None:
-    """Through the mask, to the parameter itself: there is no other weight."""
-    network, tokens = make_network({"weight_drop": 0.5}), draw_tokens()
-    masks = draw(network)
-    zeros = torch.zeros(ROWS, LAYERS, HIDDEN, dtype=torch.float64)
-
-    def loss() -> Tensor:
-        return network(tokens, zeros, zeros, masks)[0].sin().sum()
-
-    loss().backward()
-    for layer, mask in zip(network.lstm.layers, masks.recurrent, strict=True):
-        weight = layer.weight_hh_l0
-        assert weight.is_leaf
-        assert not weight.grad[mask == 0].any()
-        assert (weight.grad[mask > 0] != 0).all()
-        for row, column in [*(mask > 0).nonzero()[::29].tolist(), *(mask == 0).nonzero()[:3]]:
-            ends = []
-            for change in (1e-5, -1e-5):
-                with torch.no_grad():
-                    weight[row, column] += change
-                    ends.append(loss().item())
-                    weight[row, column] -= change
-            difference = (ends[0] - ends[1]) / 2e-5
-            assert weight.grad[row, column].item() == pytest.approx(difference, rel=1e-5, abs=1e-8)
-
-
 def test_only_the_weights_of_the_plain_lstm_are_trained_and_saved(tmp_path: Path) -> None:
     plain, dropped = (make_network(rates, WIDTH) for rates in ({}, RATES))
     assert isinstance(plain.lstm, nn.LSTM)
@@ -227,30 +184,21 @@ def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
     rate, sizes = RATES[name], (60, 90, 60)
     torch.manual_seed(4)
     masks = draw_masks(Rates(**{name: rate}), 40, 9000, sizes, torch.device("cpu"))
-    present = {
-        "weight_drop": [*masks.recurrent],
-        "embedding_dropout": [masks.words],
-        "input_dropout": [masks.inputs],
-        "hidden_dropout": [*masks.hidden],
-        "output_dropout": [masks.outputs],
+    present: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+        "weight_drop": (masks.recurrent, [(360, 90), (240, 60)]),
+        "embedding_dropout": ([masks.words], [(9000, 1)]),
+        "input_dropout": ([masks.inputs], [(40, 1, 60)]),
+        "hidden_dropout": (masks.hidden, [(40, 1, 90)]),
+        "output_dropout": ([masks.outputs], [(40, 1, 60)]),
     }
-    shapes = {
-        "weight_drop": [(360, 90), (240, 60)],
-        "embedding_dropout": [(9000, 1)],
-        "input_dropout": [(40, 1, 60)],
-        "hidden_dropout": [(40, 1, 90)],
-        "output_dropout": [(40, 1, 60)],
-    }
-    for other, drawn in present.items():
-        if other != name:
-            assert set(drawn) == {None}
-            continue
-        assert [mask.shape for mask in drawn] == shapes[name]
-        for mask in drawn:
-            assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / (1 - rate)).item()}
-            zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
-            assert abs(zeros - rate) < 5 * error
-            assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
+    drawn, shapes = present.pop(name)
+    assert all(set(others) == {None} for others, _ in present.values())
+    assert [mask.shape for mask in drawn] == shapes
+    for mask in drawn:
+        assert set(mask.unique().tolist()) == {0.0, torch.tensor(1 / (1 - rate)).item()}
+        zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
+        assert abs(zeros - rate) < 5 * error
+        assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
 
 
 def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(
@@ -329,17 +277,6 @@ def test_by_default_it_is_torch_s_lstm_bit_for_bit() -> None:
     assert model.penalty(state) is None
 
 
-@pytest.mark.parametrize("layers", [1, 2, 4])
-@pytest.mark.parametrize("hidden", [None, 24])
-def test_parameters_are_those_of_the_formula(layers: int, hidden: int | None) -> None:
-    wide = (hidden if layers > 1 else None) or WIDTH
-    model = tiny_model("lstm", layers=layers, hidden=wide, weight_drop=0.5)
-    sizes = [WIDTH, *[wide] * (layers - 1), WIDTH]
-    numbers = sum(4 * b * (a + b + 2) for a, b in pairwise(sizes))
-    assert model.count_parameters() == VOCABULARY * WIDTH + numbers + WIDTH * WIDTH + WIDTH
-    assert model.start(2).hidden.shape == (2, layers, max(sizes))
-
-
 def test_a_saved_one_comes_back_with_its_rates_and_an_older_one_without(tmp_path: Path) -> None:
     model = LSTM(make_network(RATES).float().eval())
     model.save(tmp_path)
@@ -352,94 +289,6 @@ def test_a_saved_one_comes_back_with_its_rates_and_an_older_one_without(tmp_path
     config = read_json(tmp_path / "config.json")
     write_json(tmp_path / "config.json", {name: config[name] for name in older})
     assert load(tmp_path).module.rates == Rates()
-
-
-def test_initial_weights_may_be_of_other_rates_but_not_of_another_shape(tmp_path: Path) -> None:
-    tiny_model("lstm", seed=3).save(tmp_path)
-    begun = tiny_model("lstm", initial_weights=str(tmp_path), dropout=0.0, **RATES)
-    assert_same_numbers(begun.module, load(tmp_path).module)
-    with pytest.raises(ValueError, match="not an LSTM checkpoint of this shape"):
-        tiny_model("lstm", initial_weights=str(tmp_path), hidden=24)
-
-
-def test_recomputed_activations_give_the_same_gradients() -> None:
-    changes = {"dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, "temporal_penalty": 1.0}
-    model, found = tiny_model("lstm", **changes, **RATES), []
-    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
-    begins[0, 2] = True
-    for _ in range(2):
-        model.module.zero_grad()
-        torch.manual_seed(3)
-        hidden, state = model.encode(Batch(draw_tokens(), begins=begins), model.start(ROWS))
-        penalty = model.penalty(state)
-        assert penalty is not None
-        (hidden.square().sum() + penalty).backward()
-        found.append([p.grad for p in model.module.parameters()])
-        model.checkpoint_activations()
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_a_compiled_one_has_the_same_gradients(tmp_path: Path) -> None:
-    """The same masks too: they are drawn outside what is compiled."""
-    changes: dict[str, Any] = {"dropout": 0.0, "hidden": 24, "temporal_penalty": 1.0, **RATES}
-    plain, compiled = (
-        make_training(tmp_path / mode, "lstm", compile=mode, **changes)
-        for mode in ("off", "default")
-    )
-    found = []
-    for training in (plain, compiled):
-        torch.manual_seed(1)
-        found.append(gradients(training))
-    assert_close(*found)
-
-
-WRONG: list[tuple[dict[str, Any], str]] = [
-    (
-        {"weight_drop": 1.0},
-        "models.lstm.weight_drop: Input should be less than 1 (value: 1.0)",
-    ),
-    (
-        {"output_dropout": -0.1},
-        "models.lstm.output_dropout: Input should be greater than or equal to 0 (value: -0.1)",
-    ),
-    (
-        {"temporal_penalty": -1},
-        "models.lstm.temporal_penalty: Input should be greater than or equal to 0 (value: -1)",
-    ),
-    ({"hidden": 0}, "models.lstm.hidden: Input should be greater than 0 (value: 0)"),
-    (
-        {"optimizer": "sgd"},
-        "models.lstm.optimizer: Input should be 'adamw' or 'asgd' (value: 'sgd')",
-    ),
-    (
-        {"nonmonotone_interval": -1},
-        "models.lstm.nonmonotone_interval: Input should be greater than or equal to 0 (value: -1)",
-    ),
-    (
-        {"dropout": 0.1, "input_dropout": 0.4},
-        "models.lstm: Value error, input_dropout 0.4 falls where dropout 0.1 does: set one of them"
-        " to 0",
-    ),
-    (
-        {"layers": 1, "hidden": 24},
-        "models.lstm: Value error, hidden 24 is of all layers but the last, and layers is 1: leave"
-        " it out",
-    ),
-    (
-        {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2},
-        "models.lstm: Value error, hidden_dropout 0.2 falls between layers, and layers is 1: set"
-        " it to 0",
-    ),
-]
-
-
-@pytest.mark.parametrize(("changes", "message"), WRONG, ids=lambda value: str(value)[:40])
-def test_what_can_not_be_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(KindError) as error:
-        tiny_entry("lstm", **changes)
-    assert str(error.value) == message
 
 
 def test_fastai_agrees() -> None:

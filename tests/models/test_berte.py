@@ -7,33 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny import (
-    SMALL,
-    VOCABULARY,
-    lively_model,
-    random_memory,
-    tiny_corpus,
-    tiny_entry,
-    tiny_model,
-)
-from torch import Tensor
-from trainings import make_training, weights
+from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 from entity_transformers import EntityMemory, add_entity_attention
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
-from entity_transformers.models.berte import BERTE, load
+from entity_transformers.models.berte import load
 from entity_transformers.tasks.held_out import measure_held_out
 
 WINDOW, WIDTH = SMALL["window"], SMALL["width"]
-
-
-@pytest.fixture
-def model() -> BERTE:
-    made = lively_model("berte")
-    assert isinstance(made, BERTE)
-    return made
 
 
 def make_input() -> tuple[Batch, EntityMemory]:
@@ -77,47 +60,8 @@ def test_transformers_bert_through_the_adapter_reads_the_folder(
     assert torch.equal(written.states, memory.write(batch.labels, found).states)
 
 
-@torch.no_grad()
-def test_later_labels_are_seen(model: BERTE) -> None:
-    batch, memory = make_input()
-    assert batch.labels is not None
-    later = batch.labels.clone()
-    later[:, -1] = (later[:, -1] + 1) % 4
-    one, other = (
-        model.encode(Batch(batch.tokens, ids), memory)[0] for ids in (batch.labels, later)
-    )
-    assert not torch.allclose(one[:, 0], other[:, 0], atol=1e-3)
-
-
-@torch.no_grad()
-def test_padding_and_its_labels_change_nothing(model: BERTE) -> None:
-    batch, memory = make_input()
-    assert batch.labels is not None
-    lengths = torch.tensor([3, 8, 1, 5])
-    found, _ = model.encode(Batch(batch.tokens, batch.labels, lengths=lengths), memory)
-    for row, length in enumerate(lengths.tolist()):
-        part: list[Tensor] = [t[row : row + 1, :length] for t in (batch.tokens, batch.labels)]
-        alone, _ = model.encode(Batch(*part), memory.select(slice(row, row + 1)))
-        torch.testing.assert_close(found[row, :length], alone[0], rtol=0, atol=1e-5)
-
-
-def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
-    how = {"kind": "berte", "checkpoint_every": 7, "memory_gradient_windows": 1}
-    whole = make_training(tmp_path / "whole", **how)
-    whole.run()
-    begun = make_training(tmp_path / "parts", **how)
-    for _ in range(9):
-        begun.train_step()
-        begun._after_step()
-    resumed = make_training(tmp_path / "parts", **how)
-    assert resumed.progress.step == 7
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
-    curves = [(tmp_path / name / "curve.csv").read_text() for name in ("whole", "parts")]
-    assert curves[0] == curves[1]
-
-
-def test_the_held_out_loss_is_with_the_labels_that_are_given(model: BERTE) -> None:
+def test_the_held_out_loss_is_with_the_labels_that_are_given() -> None:
+    model = lively_model("berte")
     dev, params = tiny_corpus(5, seed=9, split="dev"), tiny_entry("berte").lm
     on, off = (measure_held_out(model, give(dev, layer), params) for layer in ("gold", "none"))
     assert abs(on - off) > 0.01

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, lively_model, tiny_entry, tiny_model
+from tiny import SMALL, VOCABULARY, lively_model, tiny_entry
 from torch import Tensor
 from transformers import (
     AutoModel,
@@ -17,7 +17,6 @@ from transformers import (
 )
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.kinds import KindError
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.electra import ELECTRA, load, sample, shrink
 
@@ -151,35 +150,3 @@ def test_the_generator_comes_back_with_the_folder(
     one, other = (m.sum_losses(batch, targets, None, 0.4, params)[0] for m in (model, again))
     assert torch.equal(one, other)
     assert again.count_parameters() == model.count_parameters()
-
-
-def test_embeddings_and_output_matrix_are_shared(model: ELECTRA) -> None:
-    pair = model.module
-    assert pair.generator["electra"].embeddings is pair.electra.embeddings
-    words = pair.electra.embeddings.word_embeddings.weight
-    assert pair.generator["generator_lm_head"].weight is words
-    assert words.shape == (VOCABULARY + 1, WIDTH)
-
-
-@pytest.mark.parametrize(("heads", "width"), [(2, 16), (8, 32)])
-def test_parameters_are_as_many_as_the_formula_says(heads: int, width: int) -> None:
-    """Embeddings as BERT's; a block of the width w has 12 w² + 13 w; the discriminator's head
-    w² + 2 w + 1; the generator projects w to g = w / 4, and back for its head, with a layer norm
-    there and a bias per token.
-    """
-    model, g = tiny_model("electra", heads=heads, width=width), width // 4
-    embeddings = (VOCABULARY + 1 + WINDOW + 2) * width + 2 * width
-    blocks = 2 * sum(12 * w**2 + 13 * w for w in (width, g))
-    ends = (width**2 + 2 * width + 1) + (width * g + g) + (g * width + 3 * width) + VOCABULARY + 1
-    assert model.count_parameters() == embeddings + blocks + ends
-    small = model.module.generator["electra"].config
-    assert (small.hidden_size, small.num_attention_heads) == (g, max(1, heads // 4))
-    assert (small.intermediate_size, small.embedding_size) == (width, width)
-
-
-def test_a_width_without_a_quarter_is_refused() -> None:
-    message = r"width 18 and heads 2: a generator a quarter as wide, of 1 heads, is not possible"
-    with pytest.raises(KindError, match=message):
-        tiny_entry("electra", width=18)
-    with pytest.raises(KindError, match=r"of 2 heads, is not possible: give a width that 8"):
-        tiny_entry("electra", width=36, heads=9)

@@ -1,10 +1,9 @@
 """ELMo and TagLM: what each half sees; layers, loss and gradients against the equations written out
-document by document; the forward half against the LSTM; folders.
+document by document; the forward half against the LSTM.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from compiling import needs_compiler
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_entry, tiny_model, tiny_params
+from tiny import VOCABULARY, WIDTH, lively_model, tiny_model
 from torch import Tensor, nn
-from trainings import assert_close, gradients, make_training, named_gradients, weights
+from trainings import assert_close, make_training, named_gradients
 
-from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.kinds import KindError
-from entity_transformers.models import lstm
+from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.elmo import ELMo, Half, Network, follow, load, mirror
-from entity_transformers.models.registry import load_model
 from entity_transformers.models.taglm import TagLM
-from entity_transformers.study.params import ParamsError, parse
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import Streams
 
@@ -37,6 +31,8 @@ SHAPES: list[dict[str, Any]] = [
     {"hidden": None, "residual": True},
     {"hidden": 24, "residual": True},
 ]
+
+
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
@@ -84,7 +80,7 @@ def change(tokens: Tensor, columns: slice) -> Tensor:
     return changed
 
 
-@pytest.mark.parametrize("column", range(1, TOKENS))
+@pytest.mark.parametrize("column", [1, 4, TOKENS - 1])
 def test_the_forward_half_sees_no_later_token_and_the_backward_half_no_earlier_one(
     model: ELMo, column: int
 ) -> None:
@@ -98,32 +94,6 @@ def test_the_forward_half_sees_no_later_token_and_the_backward_half_no_earlier_o
     # each half sees what it may see
     assert (after[:, :column, 1:, 1] != layers[:, :column, 1:, 1]).any(-1).all()
     assert (before[:, column:, 1:, 0] != layers[:, column:, 1:, 0]).any(-1).all()
-
-
-def test_nothing_of_another_document_of_the_window_is_seen(model: ELMo) -> None:
-    tokens, begins = draw(), mark_begins()
-    layers = read_layers(model, tokens, begins=begins)
-    for row, lengths in enumerate(DOCUMENTS):
-        for first, end in pairwise([0, *np.cumsum(lengths).tolist()]):
-            other = (tokens + 1) % VOCABULARY
-            other[row, first:end] = tokens[row, first:end]
-            found = read_layers(model, other, begins=begins)[row, first:end]
-            assert torch.equal(found, layers[row, first:end])
-            alone = read_layers(model, tokens[row : row + 1, first:end])[0]
-            torch.testing.assert_close(found, alone, rtol=0, atol=1e-12)
-
-
-def test_padding_is_not_seen(model: ELMo) -> None:
-    tokens = draw()
-    lengths = torch.tensor([9, 1, 5])
-    valid = torch.arange(TOKENS) < lengths[:, None]
-    layers = read_layers(model, tokens, lengths=valid.sum(1))
-    padded = torch.where(valid, tokens, (tokens + 1) % VOCABULARY)
-    assert torch.equal(read_layers(model, padded, lengths=valid.sum(1))[valid], layers[valid])
-    assert not torch.equal(read_layers(model, padded)[valid], read_layers(model, tokens)[valid])
-    for row, length in enumerate(lengths.tolist()):
-        alone = read_layers(model, tokens[row : row + 1, :length])[0]
-        torch.testing.assert_close(layers[row, :length], alone, rtol=0, atol=1e-12)
 
 
 def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
@@ -228,56 +198,6 @@ def make_double(folder: Path, **changes: Any) -> Training:
     return training
 
 
-@pytest.mark.parametrize("residual", [False, True])
-def test_without_its_backward_half_it_is_an_lstm_language_model(residual: bool) -> None:
-    """That of kind `lstm` with the same weights, over windows with documents: (h, c) bit for bit;
-    with residual connections another one.
-    """
-    model = make_model(hidden=None, residual=residual)
-    network = model.module
-    other = lstm.LSTM(lstm.Network(VOCABULARY, WIDTH, LAYERS, 0.0).double())
-    own = {
-        f"lstm.{name.replace('_l0', f'_l{i}')}": tensor
-        for i, layer in enumerate(network.forward_half.layers)
-        for name, tensor in layer.state_dict().items()
-    }
-    shared = {k: v for k, v in network.state_dict().items() if "half" not in k}
-    other.module.load_state_dict(own | shared)
-    other.eval()
-    state, theirs = model.start(ROWS), model.start(ROWS)
-    for parameter in network.backward_half.parameters():
-        nn.init.constant_(parameter, torch.nan)
-    for batch in (Batch(draw(), begins=mark_begins()), Batch(draw(2)), Batch(draw(3, tokens=4))):
-        with torch.no_grad():
-            hidden, state = model.encode(batch, state)
-            expected, theirs = other.encode(batch, theirs)
-        assert torch.allclose(hidden, expected, rtol=0, atol=1e-15) == (not residual)
-        for name, tensor in theirs.tensors().items():
-            assert torch.equal(state.tensors()[name], tensor) == (not residual)
-    assert torch.equal(model.output_weight, other.output_weight)
-
-
-@torch.no_grad()
-def test_a_projection_is_that_of_torch(model: ELMo) -> None:
-    """Layers one by one, without residual connections, against an nn.LSTM of all of them."""
-    half = Half(WIDTH, LAYERS, 0.0, 24, residual=False).double()
-    whole = nn.LSTM(WIDTH, 24, LAYERS, batch_first=True, proj_size=WIDTH).double()
-    whole.load_state_dict(
-        {
-            name.replace("_l0", f"_l{i}"): tensor
-            for i, layer in enumerate(half.layers)
-            for name, tensor in layer.state_dict().items()
-        }
-    )
-    inputs, hidden = torch.randn(ROWS, TOKENS, WIDTH).double(), torch.randn(ROWS, LAYERS, WIDTH)
-    first = (hidden.double(), torch.randn(ROWS, LAYERS, 24).double())
-    outputs, *ends = half(inputs, *first)
-    expected, states = whole(inputs, tuple(s.transpose(0, 1).contiguous() for s in first))
-    torch.testing.assert_close(outputs[-1], expected, rtol=0, atol=1e-12)
-    for end, state in zip(ends, states, strict=True):
-        torch.testing.assert_close(end, state.transpose(0, 1), rtol=0, atol=1e-12)
-
-
 def test_the_forward_half_goes_on_over_windows_and_the_backward_half_begins_anew(
     model: ELMo,
 ) -> None:
@@ -330,10 +250,7 @@ def test_mirror_turns_round_each_document_and_follow_gives_the_next_token(
         assert torch.equal(mirror(Batch(tokens, lengths=valid.sum(1))), expected)
 
 
-def test_each_direction_learns_what_only_it_can_know(tmp_path: Path) -> None:
-    """The gradient of the token layer and the softmax is of both halves, that of a half of its own
-    loss alone.
-    """
+def test_the_backward_half_teaches_what_it_shares_and_is_read_in_training_alone() -> None:
     model = tiny_model("elmo", dropout=0.0)
     model.module.train()
     _, state = model.encode(Batch(draw()), model.start(ROWS))
@@ -344,16 +261,11 @@ def test_each_direction_learns_what_only_it_can_know(tmp_path: Path) -> None:
         assert (parameter.grad is None) == name.startswith("forward_half")
     assert model.backward_half(state.detach()) is None
     assert set(state.tensors()) == {"hidden", "cell"}
-
-
-def test_the_backward_half_is_read_in_training_alone() -> None:
-    model, calls = tiny_model("elmo"), []
-    model.module.backward_half.register_forward_pre_hook(lambda *given: calls.append(1))
-    model.module.train()
-    model.encode(Batch(draw()), model.start(ROWS))
-    assert len(calls) == 1
-    _, state = model.eval().encode(Batch(draw()), model.start(ROWS))
-    assert (len(calls), model.backward_half(state)) == (1, None)
+    for parameter in model.module.backward_half.parameters():
+        nn.init.constant_(parameter, torch.nan)
+    hidden, state = model.eval().encode(Batch(draw()), model.start(ROWS))
+    assert hidden.isfinite().all()
+    assert model.backward_half(state) is None
 
 
 def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> None:
@@ -365,15 +277,12 @@ def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> N
     assert torch.equal(top, layers[:, :, -1].flatten(2))
     assert torch.equal(layers[:, :, 0, 0], model.module.embeddings.weight[tokens])
     assert torch.equal(layers[:, :, 0, 0], layers[:, :, 0, 1])
-    hidden = model.module.predict(layers[:, :, -1, 0])
-    torch.testing.assert_close(hidden, read(model, tokens), rtol=0, atol=1e-12)  # other sums
     every = model.encoder(layers=True)
     assert every.width == 2 * WIDTH * (LAYERS + 1)
     flat = np.random.default_rng(1).normal(size=(5, every.width))
     split = model.split_layers(flat)
     assert set(split) == {"vectors"}
     assert np.array_equal(split["vectors"][:, 2], flat[:, 4 * WIDTH : 6 * WIDTH])
-    assert (model.width, model.given) == (WIDTH, ())
 
 
 def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
@@ -397,46 +306,6 @@ def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-@shapes
-def test_a_saved_folder_gives_the_same_vectors(shape: dict[str, Any], tmp_path: Path) -> None:
-    for kind in ("elmo", "taglm"):
-        model = lively_model(kind, **shape)
-        model.save(tmp_path / kind)
-        loaded = load_model(tmp_path / kind, model.kind)
-        for layers in (False, True):
-            found = []
-            for encoder in (model.encoder(layers), loaded.encoder(layers)):
-                with torch.no_grad():
-                    found.append(encoder.encode(Batch(draw()), encoder.start(ROWS))[0])
-            assert torch.equal(*found)
-        assert loaded.module.dropout.p == model.module.dropout.p
-
-
-def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
-    tiny_model("elmo").save(tmp_path)
-    for changes, told in (
-        ({"residual": False}, "residual True there, False here"),
-        ({"hidden": 24}, "Error"),
-        ({"width": 32}, "Error"),
-    ):
-        with pytest.raises(ValueError, match=f"not an ELMo checkpoint of this shape: .*{told}"):
-            tiny_model("elmo", initial_weights=str(tmp_path), **changes)
-    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | {"model_type": "x"})
-    with pytest.raises(ValueError, match=r"type 'x', expected 'elmo' or 'taglm': name another"):
-        load_model(tmp_path, tiny_entry("taglm").kind)
-
-
-@shapes
-@pytest.mark.parametrize("layers", [1, 3])
-def test_parameters_are_as_many_as_the_formula_says(shape: dict[str, Any], layers: int) -> None:
-    """V W + W² + W, and in each half a layer has 8 H (W + 1), and with a projection H W more."""
-    model = tiny_model("elmo", layers=layers, **shape)
-    units = shape["hidden"] or WIDTH
-    layer = 8 * units * (WIDTH + 1) + (units * WIDTH if shape["hidden"] else 0)
-    shared = VOCABULARY * WIDTH + WIDTH**2 + WIDTH
-    assert model.count_parameters() == shared + 2 * layers * layer
-
-
 def test_dropout_falls_before_each_layer_and_before_the_softmax() -> None:
     model = tiny_model("elmo", dropout=0.5, layers=LAYERS)
     seen: list[Tensor] = []
@@ -451,89 +320,3 @@ def test_dropout_falls_before_each_layer_and_before_the_softmax() -> None:
     model.eval().encode(batch, model.start(40))
     assert len(seen) == LAYERS + 1
     assert all((values != 0).all() for values in seen)
-
-
-@pytest.mark.parametrize("kind", ["elmo", "taglm"])
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1, "hidden": 24}], ids=str)
-def test_a_stopped_training_goes_on_as_if_it_had_not_been(
-    kind: str, changes: dict[str, Any], tmp_path: Path
-) -> None:
-    settings: dict[str, Any] = {"steps": 20, "final_weights": "best", **changes}
-    whole = make_training(tmp_path / "whole", kind, **settings)
-    whole.run()
-    cut = make_training(tmp_path / "cut", kind, **settings)
-    for _ in range(10):
-        cut.train_step()
-        cut._after_step()
-    cut.train_step()  # after the checkpoint, so that it is lost
-    resumed = make_training(tmp_path / "cut", kind, **settings)
-    assert resumed.progress.step == 10
-    resumed.run()
-    assert torch.equal(weights(resumed), weights(whole))
-    one, other = ((tmp_path / name / "curve.csv").read_bytes() for name in ("whole", "cut"))
-    assert one == other
-
-
-def test_both_halves_learn_a_text_that_goes_round(tmp_path: Path) -> None:
-    """Each token says the one before it and the one after it."""
-    corpus = tiny_corpus()
-    tokens = np.arange(len(corpus.tokens), dtype=np.int32) % (VOCABULARY - 1) + 1
-    corpus = replace(corpus, tokens=tokens)
-    training = make_training(tmp_path, "elmo", corpus=corpus, steps=150, learning_rate=0.02)
-    for _ in range(150):
-        training.train_step()
-    model, chance = training.model, np.log(VOCABULARY)
-    batch = Batch(torch.from_numpy(training.plan[0].tokens))
-    hidden, state = model.encode(batch, model.start(2))
-    behind = model.backward_half(state)
-    assert behind is not None
-    assert model.nats(hidden[:, :-1], batch.tokens[:, 1:]).mean().item() < chance / 2
-    assert model.nats(*behind).sum().item() / (behind[1] != IGNORED).sum() < chance / 2
-
-
-@pytest.mark.parametrize(
-    "changes", [{"accumulation": 2}, {"memory_gradient_windows": 1, "accumulation": 2}], ids=str
-)
-def test_passes_one_after_another_give_the_same_gradients(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
-    changes = changes | {"dropout": 0.0}
-    several = gradients(make_training(tmp_path / "several", "elmo", **changes))
-    one = gradients(make_training(tmp_path / "one", "elmo", **changes | {"accumulation": 1}))
-    assert_close(several, one)
-
-
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}], ids=str)
-def test_recomputed_layers_give_the_same_gradients(changes: dict[str, Any], tmp_path: Path) -> None:
-    plain, again = (
-        gradients(make_training(tmp_path / str(on), "elmo", gradient_checkpointing=on, **changes))
-        for on in (False, True)
-    )
-    assert_close(again, plain, 1e-7)
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"kind": "elmo", "dropout": 0.0, "layers": 2}
-    plain, compiled = (
-        make_training(tmp_path / mode, compile=mode, **how) for mode in ("off", "default")
-    )
-    assert_close(gradients(compiled), gradients(plain))
-
-
-def test_what_it_can_not_is_said_in_a_line(model: ELMo) -> None:
-    with pytest.raises(KindError, match=r"hidden 16 is projected to width 16, which must be small"):
-        tiny_entry("elmo", hidden=WIDTH)
-    with pytest.raises(ValueError, match="the first 3 tokens of the window were read before"):
-        model.encode(Batch(draw(), new=3), model.start(ROWS))
-    values = tiny_params().model_dump()
-    values["models"] = {"elmo": {"kind": "elmo"}}
-    with pytest.raises(ParamsError) as error:
-        parse(values, "params.yaml")
-    assert "study.steps: probe needs attend" in str(error.value)
-    assert "but elmo can causal, encode, layers, state, windows: add a model" in str(error.value)
-    values["study"]["steps"] = [name for name in values["study"]["steps"] if name != "probe"]
-    study = parse(values, "params.yaml")
-    with pytest.raises(KindError, match=r"models\.elmo: kind elmo can .*, but step probe needs"):
-        study.require("elmo", "probe")

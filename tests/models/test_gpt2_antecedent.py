@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from compiling import needs_compiler
-from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry
+from tiny import SMALL, VOCABULARY, lively_model, tiny_entry
 from torch import Tensor
-from trainings import assert_close, gradients, make_training, weights
+from trainings import make_training, weights
 from transformers import AutoModelForCausalLM
 
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import Batch
 from entity_transformers.models.gpt2_antecedent import (
     GPT2Antecedent,
@@ -126,58 +124,13 @@ def test_weight_zero_trains_a_gpt2(tmp_path: Path) -> None:
     assert not torch.equal(found[1], found[2])
 
 
-def repeated(corpus: AlignedCorpus) -> AlignedCorpus:
-    """One token per entity, so that a head can know an entity by its token."""
-    tokens = np.where(corpus.gold > 0, corpus.gold, corpus.tokens)
-    return replace(corpus, tokens=tokens.astype(np.int32))
-
-
-def test_the_head_learns_to_look_at_antecedents(tmp_path: Path) -> None:
-    corpus = repeated(tiny_corpus(12))
-    changes = {"steps": 120, "learning_rate": 1e-2, "dropout": 0.0, "validate_every": 120}
-    means = {}
-    for weight in (0.0, 1.0):
-        training = make_training(
-            tmp_path / str(weight), KIND, corpus=corpus, antecedent_weight=weight, **changes
-        )
-        progress = training.run()
-        assert progress.step == 120
-        model, window = training.model.eval(), training.plan[0]
-        assert isinstance(model, GPT2Antecedent)
-        labels = torch.from_numpy(window.labels)
-        with torch.no_grad():
-            read = model.module.transformer(
-                torch.from_numpy(window.tokens),
-                position_ids=torch.from_numpy(window.positions),
-                output_hidden_states=True,
-            )
-            scores = score_head(
-                model.module.transformer.h[model.layer],
-                read.hidden_states[model.layer],
-                model.head,
-            )
-            losses = antecedent_losses(scores, labels, torch.from_numpy(window.positions))
-        means[weight] = losses[losses > 0].mean().item()
-    assert means[1.0] < 0.5 * means[0.0]
-
-
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}], ids=str)
-def test_recomputed_activations_give_the_same_gradients(
-    changes: dict[str, int], tmp_path: Path
-) -> None:
-    plain, again = (
-        gradients(make_training(tmp_path / str(on), KIND, gradient_checkpointing=on, **changes))
-        for on in (False, True)
-    )
-    assert_close(again, plain, 1e-6)
-
-
 def test_the_default_head_is_the_first_of_the_middle_layer() -> None:
     for layers, middle in ((1, 0), (2, 0), (5, 2), (6, 2)):
         made = build(tiny_entry(KIND, layers=layers), VOCABULARY, 0, seed=1)
         assert (made.layer, made.head) == (middle, 0)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_it_can_be_compiled(tokens: Tensor) -> None:
     model = lively(dropout=0.0)

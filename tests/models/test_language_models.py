@@ -1,29 +1,53 @@
-"""What every kind of language model owes the steps, by its capabilities: a new kind is tested by
-being there.
+"""What every kind of language model owes the steps, by its capabilities, and where transformers has
+the same model, that it is the same: a new kind is tested by being there.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, WIDTH, lively_model, tiny_entry, tiny_model
+from compiling import needs_compiler
+from tiny import SMALL, VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
+from trainings import assert_close, assert_resumes, gradients, make_training
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
-from entity_transformers.kinds import KINDS
+from entity_transformers.kinds import KINDS, KindError
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model, load_model
+from entity_transformers.tasks.held_out import measure_held_out
 
 ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4
+LANGUAGE = {name: kind for name, kind in KINDS.items() if "static" not in kind.can}
+RATES: dict[str, Any] = {
+    "weight_drop": 0.5,
+    "embedding_dropout": 0.1,
+    "input_dropout": 0.4,
+    "hidden_dropout": 0.25,
+    "output_dropout": 0.3,
+}
+REGULARISED = {"dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, **RATES}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in LANGUAGE},
+    "lstm-regularised": ("lstm", REGULARISED),
+    "elmo-projected": ("elmo", {"hidden": 24}),
+    "gpt2e-both": ("gpt2e", {"entity_values": "both", "memory_write": "mean"}),
+    "gpt2e-epochs": ("gpt2e", {"memory_life": "epochs"}),
+}
+variants = pytest.mark.parametrize(("kind", "changes"), VARIANTS.values(), ids=VARIANTS)
+windows = pytest.mark.parametrize("windows", [0, 1])  # before a step's own with its gradient
 
 
 def having(*needs: str) -> pytest.MarkDecorator:
     """For every kind of language model that can all these; static vectors are none."""
-    kinds = {name: kind for name, kind in KINDS.items() if "static" not in kind.can}
-    names = [name for name, kind in kinds.items() if kind.can.issuperset(needs)]
+    names = [name for name, kind in LANGUAGE.items() if kind.can.issuperset(needs)]
     return pytest.mark.parametrize("model", names, indirect=True)
 
 
@@ -50,6 +74,26 @@ def copy(state: object) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in state.tensors().items()}  # type: ignore[attr-defined]
 
 
+def embeddings(model: LanguageModel) -> Tensor:
+    """The matrix of the tokens' vectors."""
+    sizes = (VOCABULARY, VOCABULARY + 1)
+    return next(p for p in model.module.parameters() if p.dim() == 2 and len(p) in sizes)
+
+
+def pack(model: LanguageModel, batch: Batch, lengths: list[list[int]]) -> Batch:
+    """The batch with documents of these lengths in each row."""
+    positions = torch.tensor([[i for n in row for i in range(n)] for row in lengths])
+    if model.context is None:
+        return replace(batch, begins=positions == 0)
+    return replace(batch, positions=positions)
+
+
+def cut(batch: Batch, row: int, part: slice) -> Batch:
+    """A part of one row alone."""
+    labels = None if batch.labels is None else batch.labels[row : row + 1, part]
+    return Batch(batch.tokens[row : row + 1, part], labels)
+
+
 @having("encode")
 def test_a_built_model_is_of_its_kind_and_shape(model: LanguageModel) -> None:
     assert KINDS[model.kind.name] is model.kind
@@ -64,7 +108,10 @@ def test_a_built_model_is_of_its_kind_and_shape(model: LanguageModel) -> None:
 
 @having("encode")
 def test_equal_seeds_give_equal_weights(model: LanguageModel) -> None:
+    """Those that a GPT-2 has too are its own."""
     one, again, other = (tiny_model(model.kind.name, seed=s).module.state_dict() for s in (1, 1, 2))
+    if model.kind.name.startswith("gpt2"):
+        again |= tiny_model("gpt2", seed=1).module.state_dict()
     assert all(torch.equal(tensor, again[name]) for name, tensor in one.items())
     assert any(not torch.equal(tensor, other[name]) for name, tensor in one.items())
 
@@ -149,19 +196,99 @@ def test_nats_and_guesses_are_those_of_the_output_weight(model: LanguageModel) -
     assert torch.equal(model.guess(hidden), logits.argmax(-1))
 
 
+LENGTHS = [[3, 5], [8], [1, 1, 6]]
+
+
 @having("encode")
-@torch.no_grad()
 def test_documents_packed_in_a_row_are_as_each_alone(model: LanguageModel) -> None:
-    if model.context is None:
-        pytest.skip("has no window to pack: it is told where documents begin")
-    batch = make_batch(model, rows=1)
-    positions = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2]])
-    whole = Batch(batch.tokens, batch.labels, positions)
-    packed, _ = model.encode(whole, model.start(1, ENTITIES))
-    for part in (slice(0, 5), slice(5, 8)):
-        labels = None if batch.labels is None else batch.labels[:, part]
-        alone, _ = model.encode(Batch(batch.tokens[:, part], labels), model.start(1, ENTITIES))
-        torch.testing.assert_close(packed[:, part], alone, rtol=1e-5, atol=1e-5)
+    """In values, to the bit whatever stands in another one, and no gradient passes."""
+    batch = make_batch(model)
+    with torch.no_grad():
+        packed, _ = model.encode(pack(model, batch, LENGTHS), model.start(ROWS, ENTITIES))
+        changed = batch.tokens.clone()
+        changed[:, :3] = changed[:, :3] % (VOCABULARY - 1) + 1
+        other = pack(model, replace(batch, tokens=changed), LENGTHS)
+        found, _ = model.encode(other, model.start(ROWS, ENTITIES))
+        assert torch.equal(found[0, 3:], packed[0, 3:])
+        assert not torch.allclose(found[1, 3:], packed[1, 3:], atol=1e-3)
+        for row, lengths in enumerate(LENGTHS):
+            for start, length in zip(np.cumsum([0, *lengths]), lengths, strict=False):
+                part = slice(start, start + length)
+                alone, _ = model.encode(cut(batch, row, part), model.start(1, ENTITIES))
+                torch.testing.assert_close(packed[row, part], alone[0], rtol=0, atol=1e-5)
+    tokens = replace(cut(batch, 0, slice(None)), tokens=torch.arange(8)[None])
+    hidden, _ = model.encode(pack(model, tokens, [[3, 5]]), model.start(1, ENTITIES))
+    hidden[:, 3:].square().sum().backward()
+    reached = embeddings(model).grad.abs().sum(1) > 0
+    assert reached.nonzero().flatten().tolist() == [3, 4, 5, 6, 7]
+
+
+RECURRENT: dict[str, dict[str, Any]] = {
+    "lstm": {},
+    "elmo": {"hidden": 24},
+    "taglm": {},
+    "transformer-xl": {"memory_tokens": 24},
+    "xlnet": {"memory_tokens": 24},
+}
+recurrent = pytest.mark.parametrize("kind", RECURRENT)
+
+
+@torch.no_grad()
+def read(model: LanguageModel, tokens: Tensor, window: int, begins: Tensor | None = None) -> Tensor:
+    """Hidden states of all tokens, read window by window."""
+    state, found = model.start(len(tokens)), []
+    for first in range(0, tokens.shape[1], window):
+        part = slice(first, first + window)
+        batch = Batch(tokens[:, part], begins=None if begins is None else begins[:, part])
+        hidden, state = model.encode(batch, state)
+        found.append(hidden)
+    return torch.cat(found, dim=1)
+
+
+@recurrent
+@pytest.mark.parametrize("window", [1, 5, 8])
+def test_windows_in_a_row_are_read_as_one(kind: str, window: int) -> None:
+    """Also where up to five documents begin anywhere in them: each as alone."""
+    model = lively_model(kind, **RECURRENT[kind])
+    tokens = torch.randint(VOCABULARY, (4, 24), generator=torch.Generator().manual_seed(1))
+    found, whole = (read(model, tokens, size) for size in (window, 24))
+    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5)
+    starts = [[0, 3, 4, 11, 19], [0, 5, 10], [0, 23], [0, 7, 13]]
+    begins = torch.zeros(4, 24, dtype=torch.bool)
+    for row, firsts in enumerate(starts):
+        begins[row, firsts[row % 2 :]] = True  # the first need not be told
+    found = read(model, tokens, window, begins)
+    for row, firsts in enumerate(starts):
+        for first, last in zip(firsts, [*firsts[1:], 24], strict=True):
+            alone = read(model, tokens[row : row + 1, first:last], 24)
+            torch.testing.assert_close(found[row : row + 1, first:last], alone, rtol=0, atol=1e-5)
+
+
+@recurrent
+def test_read_context_is_refused(kind: str) -> None:
+    model = tiny_model(kind)
+    with pytest.raises(ValueError, match="first 2 tokens of the window were read before"):
+        model.encode(replace(make_batch(model), new=2), model.start(ROWS))
+
+
+@pytest.mark.parametrize(
+    "model", ["bert", "berte", "electra", "xlnet", "elmo", "taglm"], indirect=True
+)
+@torch.no_grad()
+def test_an_encoder_of_both_sides_sees_no_padding(model: LanguageModel) -> None:
+    encoder, batch, lengths = model.encoder(), make_batch(model), torch.tensor([3, 8, 1])
+    found, _ = encoder.encode(replace(batch, lengths=lengths), encoder.start(ROWS, ENTITIES))
+    other = torch.where(torch.arange(8) < lengths[:, None], batch.tokens, 9)
+    changed, _ = encoder.encode(
+        replace(batch, tokens=other, lengths=lengths), encoder.start(ROWS, ENTITIES)
+    )
+    later = replace(batch, tokens=torch.cat([batch.tokens[:, :7], batch.tokens[:, 7:] % 7], 1))
+    seen, _ = encoder.encode(later, encoder.start(ROWS, ENTITIES))
+    assert not torch.allclose(seen[1, 0], found[1, 0], atol=1e-4)
+    for row, length in enumerate(lengths.tolist()):
+        alone, _ = encoder.encode(cut(batch, row, slice(length)), encoder.start(1, ENTITIES))
+        torch.testing.assert_close(found[row, :length], alone[0], rtol=0, atol=1e-5)
+        assert torch.equal(changed[row, :length], found[row, :length])
 
 
 @having("entities")
@@ -227,10 +354,48 @@ def test_attention_weights_are_shown_layer_by_layer(model: LanguageModel) -> Non
     torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
     assert [len(layers) for layers in modules.values()] == [SMALL["layers"]] * len(modules)
     assert len(seen) == len(handles)
-    for weights in seen:
-        assert weights.shape == (ROWS, model.heads, WINDOW, WINDOW)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(ROWS, model.heads, WINDOW))
-        assert not weights.triu(1).any()
+    for shown in seen:
+        assert shown.shape == (ROWS, model.heads, WINDOW, WINDOW)
+        torch.testing.assert_close(shown.sum(-1), torch.ones(ROWS, model.heads, WINDOW))
+        assert not shown.triu(1).any()
+
+
+@having("state")
+def test_the_state_is_a_value(model: LanguageModel) -> None:
+    """Its documents can be taken, begun anew, put together and kept in a checkpoint."""
+    fresh, later = model.start(ROWS, ENTITIES), make_batch(model, 1)
+    _, state = model.encode(make_batch(model), fresh)
+    before = copy(state)
+    for rows in (slice(1, 3), torch.tensor([2, 0]), torch.tensor([True, False, True])):
+        chosen = state.select(rows).tensors()
+        assert all(torch.equal(chosen[name], tensor[rows]) for name, tensor in before.items())
+    parts = [state.select(slice(2)).tensors(), state.select(slice(2, None)).tensors()]
+    again = fresh.replace({name: torch.cat([part[name] for part in parts]) for name in before})
+    with torch.no_grad():
+        begun = state.reset(torch.tensor([True, False, True]))
+        found, old, new, kept = (
+            say(model, model.encode(later, one)[0]) for one in (begun, state, fresh, again)
+        )
+    torch.testing.assert_close(kept, old)
+    for row, expected in enumerate((new, old, new)):
+        torch.testing.assert_close(found[row], expected[row], rtol=1e-4, atol=1e-4)
+    for name, tensor in before.items():
+        assert torch.equal(state.tensors()[name], tensor)
+
+
+@pytest.mark.parametrize(
+    "kind", ["berte", "gpt2e", "lstm", "elmo", "taglm", "transformer-xl", "xlnet"]
+)
+def test_the_gradient_goes_through_the_state_until_it_is_detached(kind: str) -> None:
+    for detached in (False, True):
+        model, labels = lively_model(kind), torch.tensor([[0, 1, 1, 0, 2, 2, 0, 1]])
+        read = [Batch(torch.arange(8)[None] + at, labels) for at in (0, 8)]
+        _, state = model.encode(read[0], model.start(1, 2))
+        hidden, _ = model.encode(read[1], state.detach() if detached else state)
+        hidden.square().sum().backward()
+        reached = embeddings(model).grad.abs().sum(1) > 0
+        assert reached[:16].tolist() == [not detached] * 8 + [True] * 8
+        assert not reached[16:].any()
 
 
 @having("encode")
@@ -311,23 +476,282 @@ def test_gpt2_weights_start_a_gpt2e_whose_entity_attention_is_new(tmp_path: Path
     assert all("entity" in name for name in begun.keys() - saved.keys())
 
 
-@having("encode")
-def test_recomputed_activations_give_the_same_gradients(model: LanguageModel) -> None:
+REFERENCES: dict[str, tuple[Any, str]] = {
+    "gpt1": (AutoModelForCausalLM, "OpenAIGPTLMHeadModel"),
+    "gpt2": (AutoModelForCausalLM, "GPT2LMHeadModel"),
+    "gpt2-antecedent": (AutoModelForCausalLM, "GPT2LMHeadModel"),
+    "transformer-xl": (AutoModelForCausalLM, "XLNetLMHeadModel"),
+    "bert": (AutoModelForMaskedLM, "BertForMaskedLM"),
+}
+
+
+@pytest.mark.parametrize("kind", REFERENCES)
+def test_transformers_reads_the_saved_folder_alike(kind: str, tmp_path: Path) -> None:
+    """Hidden states, probabilities, where dropout falls and, of a GPT, every gradient."""
+    memory = {"memory_tokens": 0} if kind == "transformer-xl" else {}
+    model = lively_model(kind, dropout=0.3, **memory)
+    model.save(tmp_path)
+    auto, name = REFERENCES[kind]
+    other = auto.from_pretrained(tmp_path).eval()
+    assert type(other).__name__ == name
+    tokens = make_batch(model).tokens
+    for part in (tokens, tokens[:, :5]):
+        with torch.no_grad():
+            hidden, _ = model.encode(Batch(part), model.start(ROWS))
+            expected = other.base_model(part).last_hidden_state
+            logits = other(part).logits
+            bare = AutoModel.from_pretrained(tmp_path).eval()(part).last_hidden_state
+        torch.testing.assert_close(hidden, expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(hidden, bare, rtol=0, atol=1e-5)
+        nats = functional.cross_entropy(logits.transpose(1, 2), part, reduction="none")
+        torch.testing.assert_close(model.nats(hidden, part), nats, rtol=0, atol=1e-4)
+        assert torch.equal(model.guess(hidden), logits.argmax(-1))
+    if kind.startswith("gpt"):
+        other(tokens, labels=tokens).loss.backward()
+        hidden, _ = model.encode(Batch(tokens[:, :-1]), model.start(ROWS))
+        model.nats(hidden, tokens[:, 1:]).mean().backward()
+        for one, theirs in zip(model.module.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, theirs.grad, rtol=1e-4, atol=1e-6)
     found = []
-    for _ in range(2):
-        model.module.zero_grad()
-        model.module.train()
-        torch.manual_seed(3)
-        batch = make_batch(model)
-        hidden, state = model.encode(batch, model.start(ROWS, ENTITIES))
-        causal = model.can("causal")
-        loss = model.nats(hidden, batch.tokens).sum() if causal else hidden.square().sum()
-        if (behind := model.backward_half(state)) is not None:
-            loss = loss + model.nats(*behind).sum()
-        loss.backward()
-        found.append([p.grad for p in model.module.parameters() if p.grad is not None])
-        model.checkpoint_activations()
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    for module in (model.module.train(), other.train()):
+        torch.manual_seed(5)  # one row: transformers draws anew for the places of each
+        own = module is model.module
+        with torch.no_grad():
+            found.append(
+                model.encode(Batch(tokens[:1]), model.start(1))[0]
+                if own
+                else other.base_model(tokens[:1]).last_hidden_state
+            )
+    torch.testing.assert_close(*found, rtol=0, atol=1e-5)
+    assert not torch.allclose(found[0], hidden[:1, : found[0].shape[1]][:, :1], atol=1e-3)
+
+
+@having("encode")
+@torch.no_grad()
+def test_dropout_is_on_in_training_alone(model: LanguageModel) -> None:
+    batch = make_batch(model)
+
+    def encode_twice() -> bool:
+        return torch.equal(*(model.encode(batch, model.start(ROWS, ENTITIES))[0] for _ in range(2)))
+
+    assert encode_twice()
+    model.module.train()
+    assert not encode_twice()
+
+
+V, N = VOCABULARY, SMALL["window"]
+FORMULAS: list[tuple[str, dict[str, Any], int]] = [
+    ("gpt1", {"layers": 3, "width": 8}, (V + N) * 8 + 3 * (12 * 8**2 + 13 * 8)),
+    ("gpt2", {}, (V + N) * 16 + 2 * (12 * 16**2 + 13 * 16) + 32),
+    ("transformer-xl", {"layers": 3}, V * 16 + 3 * (13 * 16**2 + 11 * 16)),
+    ("transformer-xl", {"window": 32}, V * 16 + 2 * (13 * 16**2 + 11 * 16)),
+    ("xlnet", {}, V * 16 + 2 * (13 * 16**2 + 11 * 16) + 16),
+    # tokens, the mask, positions, two segments, a norm; blocks; the head
+    ("bert", {}, (V + N + 5) * 16 + 2 * (12 * 16**2 + 13 * 16) + 16**2 + 3 * 16 + V + 1),
+    (
+        "electra",
+        {},  # its generator is a quarter as wide; the two ends of both
+        (V + N + 5) * 16
+        + 2 * sum(12 * w**2 + 13 * w for w in (16, 4))
+        + (16**2 + 2 * 16 + 1)
+        + (16 * 4 + 4)
+        + (4 * 16 + 3 * 16 + V + 1),
+    ),
+    ("elmo", {}, V * 16 + 16**2 + 16 + 2 * 2 * 8 * 16 * 17),
+    ("elmo", {"hidden": 24, "layers": 3}, V * 16 + 16**2 + 16 + 2 * 3 * (8 * 24 * 17 + 24 * 16)),
+    ("lstm", {"layers": 1}, V * 16 + 4 * 16 * (16 + 16 + 2) + 16**2 + 16),
+    ("lstm", REGULARISED, V * 16 + 4 * 24 * (16 + 24 + 2) + 4 * 16 * (24 + 16 + 2) + 16**2 + 16),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes", "expected"), FORMULAS, ids=str)
+def test_parameters_are_as_many_as_the_formula_says(
+    kind: str, changes: dict[str, Any], expected: int
+) -> None:
+    assert tiny_model(kind, **changes).count_parameters() == expected
+
+
+@variants
+@windows
+def test_a_resumed_run_ends_in_the_same_bytes(
+    kind: str, changes: dict[str, Any], windows: int, tmp_path: Path
+) -> None:
+    how = {"checkpoint_every": 3, "memory_gradient_windows": windows} | changes
+    assert_resumes(tmp_path, kind, steps=10, stop=5, begun=3, **how)
+
+
+@variants
+@windows
+def test_accumulation_and_recomputation_give_the_gradients_of_one_pass(
+    kind: str, changes: dict[str, Any], windows: int, tmp_path: Path
+) -> None:
+    """The second with dropout and masks; and every weight has a gradient."""
+    how = {"documents_per_step": 4, "memory_gradient_windows": windows} | changes
+    still = {"dropout": 0.0, **({name: 0.0 for name in RATES if name in changes})}
+    one, two = (
+        gradients(make_training(tmp_path / str(n), kind, accumulation=n, **how | still))
+        for n in (1, 2)
+    )
+    assert_close(one, two, 2e-5 if kind == "electra" else 2e-6)
+    found = []
+    for again in (False, True):
+        training = make_training(
+            tmp_path / f"again{again}", kind, gradient_checkpointing=again, **how
+        )
+        torch.manual_seed(1)
+        found.append(gradients(training))
+    assert_close(*found)
+    unread = dict(training.model.module.named_parameters()).keys() - found[0].keys()
+    assert all(name.startswith("entity_pointer") for name in unread)  # nothing to copy yet
+
+
+@pytest.mark.parametrize("kind", LANGUAGE)
+def test_training_lowers_the_held_out_loss(kind: str, tmp_path: Path) -> None:
+    """In bfloat16: each document repeats one token, which its neighbours tell."""
+    corpora = []
+    for seed, split in ((0, "train"), (9, "dev")):
+        corpus = tiny_corpus(12, seed=seed, split=split)
+        names = np.repeat(np.arange(12) % 5 + 1, np.diff(corpus.offsets)).astype(np.int32)
+        names[corpus.offsets[:-1]] = 0
+        corpora.append(replace(corpus, tokens=names))
+    training = make_training(
+        tmp_path, kind, corpus=corpora[0], steps=60, learning_rate=1e-2, documents_per_step=8,
+        dropout=0.0, precision="bfloat16",
+    )  # fmt: skip
+    before = measure_held_out(training.model.eval(), corpora[1], training.params)
+    for _ in range(60):
+        training.train_step()
+    assert training.progress.skipped_steps == 0
+    after = measure_held_out(training.model.eval(), corpora[1], training.params)
+    assert after < 0.75 * before
+
+
+@pytest.mark.slow
+@needs_compiler
+@variants
+def test_a_compiled_model_trains_as_the_plain_one(
+    kind: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    how = {"dropout": 0.0, "memory_gradient_windows": 0} | changes
+    trainings = [
+        make_training(tmp_path / mode, kind, compile=mode, **how) for mode in ("off", "default")
+    ]
+    found = []
+    for training in trainings:
+        torch.manual_seed(1)
+        found.append(gradients(training))
+    assert_close(*found, 1e-5)
+
+
+@pytest.mark.parametrize("model", ["gpt1", "transformer-xl", "xlnet"], indirect=True)
+def test_activations_are_computed_twice_only_where_it_is_asked_for(model: LanguageModel) -> None:
+    calls: list[int] = []
+    layer = next(m for m in model.module.modules() if isinstance(m, torch.nn.ModuleList))[0]
+    layer.register_forward_pre_hook(lambda *given: calls.append(1))
+    for asked, training, expected in ((False, True, 1), (True, True, 2), (True, False, 1)):
+        model.module.train(training)
+        if asked:
+            model.checkpoint_activations()
+        calls.clear()
+        model.encode(make_batch(model), model.start(ROWS, ENTITIES))[0].square().sum().backward()
+        assert len(calls) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "saved", "told"),
+    [
+        ("gpt1", "gpt2", r"type 'gpt2', expected 'openai-gpt': name another"),
+        ("bert", "gpt2", r"type 'gpt2', expected 'bert': name another"),
+        ("electra", "gpt2", r"type 'gpt2', expected 'electra': name another"),
+        ("elmo", "taglm", r"type 'taglm', expected 'elmo': name another"),
+        ("transformer-xl", "gpt1", r"type 'openai-gpt', expected 'xlnet': name another"),
+        ("transformer-xl", "xlnet", r"attn_type 'bi', expected 'uni' of a Transformer-XL"),
+        ("xlnet", "transformer-xl", r"attn_type 'uni', expected 'bi' of an XLNet"),
+    ],
+)
+def test_a_folder_of_another_model_is_refused(
+    kind: str, saved: str, told: str, tmp_path: Path
+) -> None:
+    tiny_model(saved).save(tmp_path)
+    with pytest.raises(ValueError, match=told):
+        load_model(tmp_path, KINDS[kind])
+    if (kind, saved) != ("elmo", "taglm"):  # whose weights start one another
+        with pytest.raises(ValueError, match=told):
+            tiny_model(kind, initial_weights=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "told"),
+    [
+        ("gpt1", {"width": 32}, r"h\.0\.attn\.c_attn\.bias is \[48\], not \[96\]"),
+        ("gpt1", {"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
+        ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
+        ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
+        ("elmo", {"residual": False}, "an ELMo checkpoint .*: residual True there, False here"),
+        ("elmo", {"hidden": 24}, "an ELMo checkpoint of this shape: .*Error"),
+        ("lstm", {"hidden": 24}, "not an LSTM checkpoint of this shape"),
+    ],
+    ids=str,
+)
+def test_weights_of_another_shape_are_refused(
+    kind: str, changes: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    tiny_model(kind).save(tmp_path)
+    with pytest.raises(ValueError, match=told):
+        tiny_model(kind, initial_weights=str(tmp_path), **changes)
+
+
+IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
+    ("gpt1", {"attention": "flex", "dropout": 0.0}, "attention flex is not to be had with gpt1"),
+    ("gpt2", {"attention": "flex", "dropout": 0.1}, r"attention flex .* dropout is 0\.1"),
+    ("bert", {"attention": "flex", "dropout": 0.0}, "not to be had with a kind that sees"),
+    ("electra", {"attention": "flex", "dropout": 0.0}, "not to be had with a kind that sees"),
+    ("bert", {"random_share": 0.3}, r"mask_share 0\.8 and random_share 0\.3 are more than 1"),
+    ("bert", {"mask_rate": 0}, r"models\.bert\.mask_rate: Input should be"),
+    ("bert", {"mask_rate": 1}, r"models\.bert\.mask_rate: Input should be"),
+    ("electra", {"width": 18}, "width 18 and heads 2: a generator a quarter as wide, of 1 heads"),
+    ("electra", {"width": 36, "heads": 9}, "of 2 heads, is not possible: give a width that 8"),
+    ("elmo", {"hidden": WIDTH}, "hidden 16 is projected to width 16, which must be small"),
+    ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
+    ("transformer-xl", {"attention": "flex", "dropout": 0.0}, "flex is not to be had with relat"),
+    ("transformer-xl", {"memory_tokens": -1}, r"transformer-xl\.memory_tokens: .*\(value: -1\)"),
+    ("transformer-xl", {"memory_tokens": True}, "memory_tokens: Value error, true is not a number"),
+    ("xlnet", {"partial_prediction": 0.5}, r"xlnet\.partial_prediction: .* \(value: 0\.5\)"),
+    ("xlnet", {"longest_span": 0}, r"xlnet\.longest_span: .* \(value: 0\)"),
+    ("gpt2e-pointer", {"labels": "lagged"}, "lags its labels itself: give gold"),
+    ("gpt2e-pointer", {"labels": "lagged-resolver:names"}, "itself: give resolver:names"),
+    ("gpt2e-pointer", {"memory_life": "epochs"}, "memory_life epochs keeps no forms to copy"),
+    ("gpt2e-pointer", {"entity_lag": 0}, "entity_lag"),
+    ("gpt2e-pointer", {"pointer_rate": 0}, "pointer_rate"),
+    ("gpt2e-pointer", {"pointer_alone": True}, "that has learnt .initial_weights."),
+    ("lstm", {"weight_drop": 1.0}, r"weight_drop: Input should be less than 1 \(value: 1\.0\)"),
+    ("lstm", {"output_dropout": -0.1}, r"output_dropout: .*equal to 0 \(value: -0\.1\)"),
+    ("lstm", {"temporal_penalty": -1}, r"temporal_penalty: .*equal to 0 \(value: -1\)"),
+    ("lstm", {"hidden": 0}, r"models\.lstm\.hidden: .*greater than 0 \(value: 0\)"),
+    ("lstm", {"optimizer": "sgd"}, r"Input should be 'adamw' or 'asgd' \(value: 'sgd'\)"),
+    ("lstm", {"nonmonotone_interval": -1}, r"nonmonotone_interval: .*equal to 0 \(value: -1\)"),
+    (
+        "lstm",
+        {"dropout": 0.1, "input_dropout": 0.4},
+        r"input_dropout 0\.4 falls where dropout 0\.1 does: set one of them to 0",
+    ),
+    (
+        "lstm",
+        {"layers": 1, "hidden": 24},
+        "hidden 24 is of all layers but the last.*: leave it out",
+    ),
+    (
+        "lstm",
+        {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2},
+        r"hidden_dropout 0\.2 falls between layers, and layers is 1: set it to 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes", "told"), IMPOSSIBLE, ids=str)
+def test_impossible_parameters_are_refused(kind: str, changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(KindError, match=told):
+        tiny_entry(kind, **changes)
 
 
 class Bare(LanguageModel):

@@ -1,47 +1,35 @@
-"""What BERT and ELECTRA share: the tokens that are hidden against their rates, whom a token sees,
-windows with several documents, padding, draws, resuming, the held-out loss.
+"""BERT against transformers' own loss; what it shares with ELECTRA: hidden tokens against their
+rates, whom a token sees, draws, the held-out loss.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from compiling import needs_compiler
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
-from trainings import assert_close, gradients, make_training, weights
+from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
 from entity_transformers.corpus.windows import WindowPlan
-from entity_transformers.kinds import KindError
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
-from entity_transformers.models.masked import choose, corrupt, pick, see
+from entity_transformers.models.masked import choose, corrupt, see
 from entity_transformers.tasks.held_out import mean_objective, measure_held_out
 from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import show_window
 
 KINDS = ["bert", "electra"]
 WINDOW = SMALL["window"]
-LENGTHS = [[3, 5], [8], [1, 1, 6], [2, 4, 2]]
+
+
 both = pytest.mark.parametrize("kind", KINDS)
-
-
-@pytest.fixture
-def tokens() -> Tensor:
-    return torch.randint(VOCABULARY, (4, WINDOW), generator=torch.Generator().manual_seed(1))
-
-
-def read(model: LanguageModel, batch: Batch) -> Tensor:
-    with torch.no_grad():
-        return model.encode(batch, model.start(len(batch.tokens)))[0]
 
 
 def draw(rate: float = 0.15, rows: int = 400, width: int = 64, seed: int = 0) -> Any:
@@ -131,64 +119,6 @@ def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: An
     assert see(Batch(tokens)) is None
 
 
-def test_where_something_is_predicted() -> None:
-    targets = torch.tensor([[IGNORED, 4, 0], [IGNORED, IGNORED, 2]])
-    assert pick(targets).tolist() == [1, 2, 5]
-
-
-@both
-def test_each_document_of_a_window_is_read_as_if_it_were_alone(kind: str, tokens: Tensor) -> None:
-    model = lively_model(kind)
-    model.module.double()
-    positions = torch.tensor([[i for n in row for i in range(n)] for row in LENGTHS])
-    packed = read(model, Batch(tokens, positions=positions))
-    assert not torch.allclose(packed, read(model, Batch(tokens)), atol=1e-2)
-    for row, lengths in enumerate(LENGTHS):
-        start = 0
-        for length in lengths:
-            part = slice(start, start + length)
-            alone = read(model, Batch(tokens[row : row + 1, part]))
-            torch.testing.assert_close(packed[row : row + 1, part], alone, rtol=0, atol=1e-12)
-            start += length
-
-
-@both
-def test_another_document_of_the_window_changes_nothing(kind: str, tokens: Tensor) -> None:
-    model = lively_model(kind)
-    positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]]).expand(4, -1)
-    changed = tokens.clone()
-    changed[:, 1] = (changed[:, 1] + 1) % VOCABULARY
-    one, other = (read(model, Batch(t, positions=positions)) for t in (tokens, changed))
-    assert torch.equal(one[:, 3:], other[:, 3:])
-    assert not torch.allclose(one[:, 0], other[:, 0], atol=1e-3)  # from right to left
-    assert not torch.allclose(one[:, 2], other[:, 2], atol=1e-3)  # and from left to right
-
-
-@both
-def test_no_gradient_passes_between_documents(kind: str) -> None:
-    model = lively_model(kind)
-    positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
-    hidden, _ = model.encode(Batch(torch.arange(8)[None], positions=positions), model.start(1))
-    hidden[:, 3:].square().sum().backward()
-    encoder = model.module.bert if kind == "bert" else model.module.electra
-    reached = encoder.embeddings.word_embeddings.weight.grad.abs().sum(1) > 0
-    assert reached.tolist() == [False] * 3 + [True] * 5 + [False] * (VOCABULARY - 7)
-
-
-@both
-def test_padding_changes_nothing(kind: str, tokens: Tensor) -> None:
-    model, lengths = lively_model(kind), torch.tensor([3, 8, 1, 5])
-    found = read(model, Batch(tokens, lengths=lengths))
-    other = tokens.clone()
-    for row, length in enumerate(lengths.tolist()):
-        other[row, length:] = 9
-        alone = read(model, Batch(tokens[row : row + 1, :length]))
-        torch.testing.assert_close(found[row, :length], alone[0], rtol=0, atol=1e-5)
-    changed = read(model, Batch(other, lengths=lengths))
-    for row, length in enumerate(lengths.tolist()):
-        assert torch.equal(changed[row, :length], found[row, :length])
-
-
 @both
 def test_draws_are_of_corpus_seed_and_step_alone(kind: str) -> None:
     entry, model = tiny_entry(kind), tiny_model(kind)
@@ -213,55 +143,6 @@ def test_draws_are_of_corpus_seed_and_step_alone(kind: str) -> None:
         assert window.targets.max() < VOCABULARY
 
 
-def train(folder: Path, kind: str, **changes: Any) -> Training:
-    training = make_training(folder, kind, **changes)
-    while training.progress.step < training.params.steps:
-        training.train_step()
-        training._after_step()
-    return training
-
-
-@both
-@pytest.mark.parametrize("accumulation", [1, 2])
-def test_a_resumed_run_ends_in_the_same_bytes(kind: str, accumulation: int, tmp_path: Path) -> None:
-    how: dict[str, Any] = {"accumulation": accumulation, "checkpoint_every": 7}
-    whole = train(tmp_path / "whole", kind, **how)
-    first = make_training(tmp_path / "parts", kind, **how)
-    for _ in range(9):  # two steps more than the checkpoint has
-        first.train_step()
-        first._after_step()
-    resumed = make_training(tmp_path / "parts", kind, **how)
-    assert resumed.progress.step == 7
-    resumed = train(tmp_path / "parts", kind, **how)
-    assert torch.equal(weights(whole), weights(resumed))
-    curves = [(tmp_path / name / "curve.csv").read_bytes() for name in ("whole", "parts")]
-    assert curves[0] == curves[1]
-
-
-@both
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}], ids=str)
-def test_accumulation_gives_the_gradients_of_one_pass(
-    kind: str, changes: dict[str, Any], tmp_path: Path
-) -> None:
-    how: dict[str, Any] = {"documents_per_step": 4, "dropout": 0.0, **changes}
-    one, two = (
-        gradients(make_training(tmp_path / str(n), kind, accumulation=n, **how)) for n in (1, 2)
-    )
-    assert_close(one, two, 2e-5 if kind == "electra" else 1e-6)
-
-
-@both
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 1}], ids=str)
-def test_recomputed_blocks_give_the_same_gradients(
-    kind: str, changes: dict[str, Any], tmp_path: Path
-) -> None:
-    plain, again = (
-        gradients(make_training(tmp_path / str(on), kind, gradient_checkpointing=on, **changes))
-        for on in (False, True)
-    )
-    assert_close(again, plain, 1e-6)
-
-
 @both
 def test_the_held_out_loss_is_the_same_whenever_it_is_asked_for(kind: str) -> None:
     model, dev = lively_model(kind), tiny_corpus(5, seed=9, split="dev")
@@ -280,50 +161,67 @@ def test_the_held_out_loss_of_a_causal_kind_is_that_of_all_its_tokens() -> None:
     assert measure_held_out(model, dev, tiny_entry("gpt2").lm) == expected
 
 
-@both
-def test_training_lowers_the_held_out_loss(kind: str, tmp_path: Path) -> None:
-    """Each document repeats one token: what is hidden can be read off its neighbours."""
-    corpora = []
-    for seed, split in ((0, "train"), (9, "dev")):
-        corpus = tiny_corpus(12, seed=seed, split=split)
-        names = np.repeat(np.arange(12) % 5 + 1, np.diff(corpus.offsets)).astype(np.int32)
-        names[corpus.offsets[:-1]] = 0
-        corpora.append(replace(corpus, tokens=names))
-    steps = 150 if kind == "bert" else 300
-    training = make_training(
-        tmp_path, kind, corpus=corpora[0], steps=steps, learning_rate=5e-3, documents_per_step=8,
-        dropout=0.0, validate_every=steps, width=32, heads=4, window=16,
-    )  # fmt: skip
-    before = measure_held_out(training.model.eval(), corpora[1], training.params)
-    for _ in range(steps):
-        training.train_step()
-    after = measure_held_out(training.model.eval(), corpora[1], training.params)
-    assert after < before / 4
+def reference(model: LanguageModel, folder: Path) -> BertForMaskedLM:
+    """What transformers reads of the saved folder, by its own choice of class."""
+    model.save(folder)
+    found = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    assert type(found) is BertForMaskedLM
+    return found
 
 
-@pytest.mark.slow
-@needs_compiler
-@both
-def test_a_compiled_model_trains_as_the_plain_one(kind: str, tmp_path: Path) -> None:
-    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "layers": 1}
-    plain, compiled = (
-        make_training(tmp_path / mode, compile=mode, **how) for mode in ("off", "default")
-    )
-    assert_close(gradients(compiled), gradients(plain), 1e-5)
-    for training in (plain, compiled):
-        for _ in range(6):
-            training.train_step()
-    torch.testing.assert_close(weights(compiled), weights(plain), rtol=0, atol=1e-4)
+def hidden_window(seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Tokens of four rows with masks among them, and the targets there."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(1, VOCABULARY, (4, WINDOW), generator=generator)
+    chosen = torch.rand(4, WINDOW, generator=generator) < 0.3
+    return tokens.masked_fill(chosen, VOCABULARY), tokens.masked_fill(~chosen, IGNORED)
 
 
-@both
-def test_another_kernel_is_refused(kind: str) -> None:
-    with pytest.raises(KindError, match=r"attention flex is not to be had with a kind that sees"):
-        tiny_entry(kind, attention="flex", dropout=0.0)
+def test_loss_and_gradients_are_those_of_transformers(tmp_path: Path) -> None:
+    model = lively_model("bert")
+    tokens, targets = hidden_window()
+    other = reference(model, tmp_path)
+    expected = other(tokens, labels=targets).loss
+    expected.backward()
+    summed, _ = model.sum_losses(Batch(tokens), targets, model.start(4), 0.3, tiny_entry("bert").lm)
+    loss = summed / (targets != IGNORED).sum()
+    loss.backward()
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
+    gradients = {name: p.grad for name, p in other.named_parameters()}
+    for name, parameter in model.module.named_parameters():
+        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
 
 
-@both
-def test_a_folder_of_another_model_is_refused(kind: str, tmp_path: Path) -> None:
-    tiny_model("gpt2").save(tmp_path)
-    with pytest.raises(ValueError, match=rf"type 'gpt2', expected '{kind}': name another"):
-        tiny_model(kind, initial_weights=str(tmp_path))
+@torch.no_grad()
+def test_the_held_out_loss_is_that_of_transformers_window_by_window(tmp_path: Path) -> None:
+    """Windows of one row each, cut where documents meet."""
+    model = lively_model("bert")
+    other, params = reference(model, tmp_path), tiny_entry("bert").lm
+    dev, total, count = tiny_corpus(5, seed=9, split="dev"), 0.0, 0
+    streams = SMALL["documents_per_step"]
+    windows = max(1, round((len(dev.tokens) - 5) / (streams * WINDOW)))
+    plan = WindowPlan(dev, streams=streams, window=WINDOW, windows=windows, seed=0)
+    for index in range(windows):
+        window = show_window(model, plan, index, params, 0)
+        for row in range(streams):
+            starts = [*np.flatnonzero(window.positions[row] == 0), WINDOW]
+            for start, end in pairwise(starts):
+                tokens, targets = (
+                    torch.from_numpy(array[row : row + 1, start:end])
+                    for array in (window.tokens, window.targets)
+                )
+                if (targets != IGNORED).any():
+                    number = int((targets != IGNORED).sum())
+                    total += number * other(tokens, labels=targets).loss.item()
+                    count += number
+    assert mean_objective(model, dev, params) == pytest.approx(total / count, abs=1e-5)
+
+
+def test_the_mask_is_a_row_of_its_own() -> None:
+    model = lively_model("bert")
+    config = model.module.config
+    assert (model.mask, config.mask_token_id, config.vocab_size) == (40, 40, 41)
+    assert config.pad_token_id is None
+    embedded = model.module.bert.embeddings.word_embeddings.weight
+    assert embedded.shape == (VOCABULARY + 1, SMALL["width"])
+    assert model.module.cls.predictions.decoder.weight is embedded

@@ -11,21 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from compiling import needs_compiler
 from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
-from trainings import assert_close, gradients, make_training, weights
 from transformers import AutoModelForCausalLM, XLNetLMHeadModel
 
 from entity_transformers.corpus.windows import Window, WindowPlan
-from entity_transformers.kinds import KindError
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.transformer_xl import SegmentMemory
-from entity_transformers.models.xlnet import FIRST, XLNet, choose_spans, load, see
-from entity_transformers.tasks.held_out import mean_objective
-from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.loop import TrainingStopped
+from entity_transformers.models.xlnet import FIRST, XLNet, choose_spans, see
 from entity_transformers.train.streams import show_window
 
 ROWS, WINDOW, WIDTH = 3, SMALL["window"], SMALL["width"]
@@ -66,20 +60,6 @@ def plan(windows: int = 4, streams: int = 4, window: int = WINDOW) -> WindowPlan
 def batch_of(window: Window) -> Batch:
     more = {name: torch.from_numpy(array) for name, array in window.more.items()}
     return Batch(torch.from_numpy(window.tokens), begins=torch.from_numpy(window.begins), more=more)
-
-
-@torch.no_grad()
-def read(
-    model: XLNet, tokens: Tensor, window: int, begins: Tensor | None = None
-) -> tuple[Tensor, SegmentMemory]:
-    """Hidden states of all tokens, read window by window, and the memory that is left."""
-    state, found = start(model, len(tokens)), []
-    for first in range(0, tokens.shape[1], window):
-        part = slice(first, first + window)
-        batch = Batch(tokens[:, part], begins=None if begins is None else begins[:, part])
-        hidden, state = model.encode(batch, state)
-        found.append(hidden)
-    return torch.cat(found, dim=1), state
 
 
 def ask(module: Any, text: Tensor, order: list[int], target: int, mems: Any = None) -> Tensor:
@@ -158,7 +138,7 @@ def test_from_left_to_right_it_is_the_same_model_asked_token_by_token() -> None:
     """Each token after those before it alone, also over windows with a memory that holds all."""
     model, tokens = make(12), draw_tokens(12)
     module = peer(12)
-    hidden, _ = read(model, tokens, 12)
+    hidden, _ = model.encode(Batch(tokens), start(model))
     logits = hidden @ model.output_weight.T
     for row in range(ROWS):
         for target in range(1, 12):
@@ -178,17 +158,6 @@ def test_the_probabilities_of_every_continuation_sum_to_one() -> None:
     hidden, _ = model.encode(Batch(tokens[:, :-1]), model.start(36))
     nats = model.nats(hidden, tokens[:, 1:])[:, 2:].sum(1)
     assert math.isclose((-nats).exp().sum().item(), 1.0, rel_tol=1e-5)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("changed", range(8))
-def test_from_left_to_right_no_prediction_sees_its_token_or_a_later_one(changed: int) -> None:
-    model, tokens = make(), draw_tokens(8)
-    other = tokens.clone()
-    other[:, changed] = (other[:, changed] + 1) % VOCABULARY
-    (one, _), (two, _) = read(model, tokens, 8), read(model, other, 8)
-    assert torch.equal(one[:, :changed], two[:, :changed])
-    assert ((one[:, changed:] - two[:, changed:]).abs().amax(-1) > 1e-6).all()
 
 
 @torch.no_grad()
@@ -272,36 +241,8 @@ def test_spans_are_as_long_and_as_many_as_they_should_be() -> None:
     assert not np.array_equal(ranks, other)
 
 
-def test_documents_in_windows_are_read_as_each_alone() -> None:
-    """Two to five documents per row, which begin anywhere, over five windows; from left to right,
-    and in one window from both sides.
-    """
-    model, tokens = make(25), draw_tokens(25, rows=4)
-    starts = [[0, 3, 4, 11, 19], [0, 5, 10], [0, 24], [0, 7, 13]]
-    begins = torch.zeros(4, 25, dtype=torch.bool)
-    for row, found in enumerate(starts):
-        begins[row, found[row % 2 :]] = True  # the first need not be told
-    found, _ = read(model, tokens, 5, begins)
-    both, _ = read(model.encoder(), tokens, 25, begins)
-    for row, firsts in enumerate(starts):
-        for first, last in zip(firsts, [*firsts[1:], 25], strict=True):
-            alone, _ = read(model, tokens[row : row + 1, first:last], 25)
-            torch.testing.assert_close(found[row : row + 1, first:last], alone, rtol=0, atol=1e-12)
-            alone, _ = read(model.encoder(), tokens[row : row + 1, first:last], 25)
-            torch.testing.assert_close(both[row : row + 1, first:last], alone, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("window", [1, 3, 8])
-def test_with_a_long_memory_windows_are_read_as_one(window: int) -> None:
-    model, tokens = make(24), draw_tokens(24)
-    found, _ = read(model, tokens, window)
-    whole, _ = read(model, tokens, 24)
-    torch.testing.assert_close(found, whole, rtol=0, atol=1e-12)
-
-
 @torch.no_grad()
-def test_its_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
-    """As transformers reads the saved folder; it shares the weights."""
+def test_its_encoder_reads_both_sides_as_transformers_reads_the_folder(tmp_path: Path) -> None:
     model, tokens = tiny_model("xlnet", memory_tokens=0).eval(), draw_tokens(8)
     model.save(tmp_path)
     other = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
@@ -311,104 +252,3 @@ def test_its_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
     found, _ = encoder.encode(Batch(tokens), encoder.start(ROWS))
     expected = other.transformer(tokens).last_hidden_state
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    lengths = torch.tensor([8, 3, 1])
-    padded, _ = encoder.encode(Batch(tokens, lengths=lengths), encoder.start(ROWS))
-    for row, length in enumerate(lengths.tolist()):
-        alone, _ = encoder.encode(Batch(tokens[row : row + 1, :length]), encoder.start(1))
-        torch.testing.assert_close(padded[row : row + 1, :length], alone, rtol=0, atol=1e-5)
-    again = load(tmp_path)
-    one, _ = again.eval().encode(Batch(tokens), again.start(ROWS))
-    two, _ = model.encode(Batch(tokens), model.start(ROWS))
-    assert torch.equal(one, two)
-
-
-def test_what_is_not_of_its_own_is_set_aside() -> None:
-    """Trained numbers: Transformer-XL's, and the query's vector."""
-    xlnet, other = tiny_model("xlnet"), tiny_model("transformer-xl")
-    assert xlnet.count_parameters() == other.count_parameters() + WIDTH
-    assert xlnet.module.transformer.mask_emb.requires_grad
-
-
-def test_training_lowers_its_objective_and_nats_from_left_to_right(tmp_path: Path) -> None:
-    """A corpus of few tokens that follow each other in a circle."""
-    corpus = tiny_corpus(longest=60)
-    tokens = np.arange(len(corpus.tokens)) % 7 + 1
-    tokens[corpus.offsets[:-1]] = 0
-    circle = replace(corpus, tokens=tokens.astype(np.int32))
-    how: dict[str, Any] = {"steps": 60, "learning_rate": 3e-3, "partial_prediction": 2.0}
-    training = make_training(tmp_path, "xlnet", corpus=circle, dropout=0.0, **how)
-    entry = tiny_entry("xlnet", dropout=0.0, **how)
-    model = training.model
-
-    def measure() -> tuple[float, float]:
-        model.eval()
-        return mean_objective(model, circle, entry.lm), mean_loss(model, circle, window=WINDOW)
-
-    before = measure()
-    training.run()
-    after = measure()
-    assert after[0] < before[0] - 0.5
-    assert after[1] < before[1] - 0.5
-
-
-def test_a_training_that_is_stopped_ends_where_it_would_have(tmp_path: Path) -> None:
-    """With dropout, and memories that begin anew within windows, bit for bit."""
-    whole = make_training(tmp_path / "whole", "xlnet")
-    whole.run()
-    first = make_training(tmp_path / "parts", "xlnet", max_minutes=1e-9)
-    with pytest.raises(TrainingStopped):
-        first.run()
-    assert 0 < first.progress.step < 20
-    rest = make_training(tmp_path / "parts", "xlnet")
-    assert rest.streams.states[0].held.any()
-    rest.run()
-    assert torch.equal(weights(rest), weights(whole))
-
-
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 2}], ids=str)
-def test_recomputed_layers_give_the_same_gradients_in_training(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
-    how: dict[str, Any] = {"kind": "xlnet", "memory_tokens": 5, **changes}
-    plain, again = (
-        gradients(make_training(tmp_path / str(on), gradient_checkpointing=on, **how))
-        for on in (False, True)
-    )
-    assert_close(again, plain, 1e-7)
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"kind": "xlnet", "dropout": 0.0, "layers": 1}
-    plain, compiled = (
-        make_training(tmp_path / mode, compile=mode, **how) for mode in ("off", "default")
-    )
-    assert compiled.model._read is not plain.model._read
-    assert_close(gradients(compiled), gradients(plain))
-
-
-def test_read_context_is_refused() -> None:
-    with pytest.raises(ValueError, match="first 2 tokens of the window were read before"):
-        make().encode(Batch(draw_tokens(8), new=2), start(make()))
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"width": 15, "heads": 3}, "width 15 is odd, but distances are sines and cosines"),
-        ({"partial_prediction": 0.5}, r"models\.xlnet\.partial_prediction: .* \(value: 0\.5\)"),
-        ({"longest_span": 0}, r"models\.xlnet\.longest_span: .* \(value: 0\)"),
-    ],
-    ids=str,
-)
-def test_impossible_parameters_are_refused(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(KindError, match=told):
-        tiny_entry("xlnet", **changes)
-
-
-def test_a_transformer_xl_is_refused(tmp_path: Path) -> None:
-    tiny_model("transformer-xl").save(tmp_path)
-    for load_it in (load, lambda folder: tiny_model("xlnet", initial_weights=str(folder))):
-        with pytest.raises(ValueError, match="attn_type 'uni', expected 'bi' of an XLNet"):
-            load_it(tmp_path)

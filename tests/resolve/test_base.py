@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +12,7 @@ from hypothesis import strategies as st
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.mentions import count_overlaps, flatten
 from entity_transformers.resolve.base import ResolverError, find_overlaps, require, resolve
-from entity_transformers.resolve.names import Names
-from entity_transformers.resolve.registry import REGISTRY, Entry, make_resolver
+from entity_transformers.resolve.registry import REGISTRY, make_resolver
 
 DOCUMENT = Document(
     "d", 3, "train", "", tuple("Ada met her friend the king of Ruritania .".split()), (0,),
@@ -43,13 +41,6 @@ def test_the_answer_replaces_gold_which_the_resolver_does_not_see() -> None:
     assert resolved.document.named_entities == DOCUMENT.named_entities
     assert (resolved.overlaps, resolved.lost, resolved.report()) == ((), {}, [])
     assert (stub.asked[0].mentions, stub.asked[0].named_entities) == ((), None)
-
-
-def test_numpy_integers_are_integers() -> None:
-    spans = np.array([[0, 1, 5]])
-    kept = resolve(Stub([Mention(*spans[0])]), DOCUMENT).document.mentions
-    assert kept == (Mention(0, 1, 5),)
-    assert type(kept[0].start) is int
 
 
 @pytest.mark.parametrize(
@@ -142,12 +133,6 @@ def test_a_resolver_is_called_as_it_is_registered() -> None:
         made = make_resolver(name)
         assert made.name == name
         assert made.causal == bool(REGISTRY[name].options.get("causal")) == name.endswith("causal")
-
-
-def test_a_program_may_add_a_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
-    home = "entity_transformers.resolve.names:Names"
-    monkeypatch.setitem(REGISTRY, "mine", Entry(home, {"causal": True}))
-    assert make_resolver("mine") == Names(causal=True)
 
 
 def test_a_library_that_is_missing_names_its_extra() -> None:

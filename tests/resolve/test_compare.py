@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import compare
-from entity_transformers.resolve.compare import (
-    COLUMNS,
-    TESTS,
-    main,
-    score_resolvers,
-    write_table,
-)
+from entity_transformers.resolve.compare import TESTS, main, score_resolvers
 
 GOLD = (Mention(0, 1, 1), Mention(2, 3, 1), Mention(4, 5, 2), Mention(6, 7, 3))
 DOCUMENT = Document("d", 0, "test", "", tuple("Ada saw Bob and her in Rome".split()), (0,), GOLD)
@@ -33,37 +27,12 @@ class Fixed:
         return self.answer
 
 
-def test_a_perfect_answer() -> None:
-    (row,) = score_resolvers([DOCUMENT], [Fixed(GOLD)], corpus="c")
-    assert (row.corpus, row.resolver, row.words) == ("c", "fixed", 7)
-    assert row.scores.conll == row.shared.conll == 1.0
-
-
-def test_singletons_count_only_where_they_are_annotated() -> None:
-    answer = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(6, 7, 6)])
-    with_them, without = (
-        score_resolvers([DOCUMENT], [answer], singletons=singletons)[0]
-        for singletons in (True, False)
-    )
-    assert (with_them.scores.mentions.recall, with_them.scores.mentions.precision) == (3 / 4, 1.0)
-    assert with_them.scores.ceaf_e.recall == pytest.approx(2 / 3)
-    assert (without.scores.mentions.gold, without.scores.mentions.found) == (2, 2)
-    assert without.scores.conll == 1.0
-
-
 def test_shared_mentions_are_scored_apart() -> None:
     joined = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(4, 5, 5), Mention(5, 6, 5)])
     (row,) = score_resolvers([DOCUMENT], [joined])
     assert row.shared.mentions.found == row.shared.mentions.gold == 3
     assert row.shared.b_cubed.recall == 1.0
     assert row.shared.b_cubed.precision == pytest.approx((4 / 3 + 1 / 3) / 3)
-
-
-def test_the_table() -> None:
-    (row,) = score_resolvers([DOCUMENT], [Fixed(GOLD)], corpus="c")
-    lines = write_table([replace(row, seconds=0.014)]).splitlines()
-    assert lines[0].split(" | ")[1:] == [*COLUMNS[1:-1], COLUMNS[-1] + " |"]
-    assert lines[2] == f"| c | fixed |{' 100.0 |' * 7} 2000.0 |"
 
 
 def test_the_documented_figures_are_those_of_today(

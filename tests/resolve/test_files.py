@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.ontogum import read as read_folder
 from entity_transformers.resolve.base import ResolverError, resolve
-from entity_transformers.resolve.files import Answers, read_answers
+from entity_transformers.resolve.files import Answers
 from entity_transformers.resolve.registry import make_resolver
 
 WORDS = ("Ada", "met", "her", "friend", ".")
@@ -57,13 +56,6 @@ def test_corefud(tmp_path: Path) -> None:
     assert (answers.name, answers.unused()) == ("mine", ["other#0"])
 
 
-def test_corefud_with_another_order_of_fields(tmp_path: Path) -> None:
-    text = corefud(order="etype-eid").replace("e7-person", "person-e7").replace("e8-p", "p-e8-p")
-    text = text.replace("(p-e8-person", "(person-e8")
-    kept = Answers(write(tmp_path / "a.conllu", text)).resolve(DOCUMENT)
-    assert set(kept) == {Mention(0, 1, 1), Mention(2, 4, 2), Mention(2, 3, 1)}
-
-
 def test_corefud_pieces_and_empty_words_are_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -75,13 +67,6 @@ def test_corefud_pieces_and_empty_words_are_told(
         assert Answers(path).resolve(DOCUMENT) == (Mention(0, 5, 1),)
     assert "1 mentions of several pieces, taken with what lies between" in caplog.text
     assert "1 mentions of words that the text does not have, left out" in caplog.text
-
-
-def test_a_folder_and_packed_files(tmp_path: Path) -> None:
-    (tmp_path / "a.conll.gz").write_bytes(gzip.compress(conll("a").encode()))
-    write(tmp_path / "b.conllu", corefud("b"))
-    write(tmp_path / "notes.txt", "not read")
-    assert [answer.name for answer in read_answers(tmp_path)] == ["a", "b"]
 
 
 def test_documents_are_found_by_name(tmp_path: Path) -> None:
@@ -106,10 +91,7 @@ OTHER_WORDS = {
         conll(words=OTHER),
         r"line 5: the word is 'brother', expected 'friend', word 3 of document letter#0",
     ),
-    "a.conllu": (
-        corefud("x", OTHER) + corefud(words=OTHER),
-        r"line 14: the word is 'brother'",
-    ),
+    "a.conllu": (corefud("x", OTHER) + corefud(words=OTHER), r"line 14: the word is 'brother'"),
     "b.conll": (conll(words=WORDS[:4]), r"line 5: 4 words, expected 5"),
 }
 

@@ -19,7 +19,6 @@ from entity_transformers.resolve.layers import (
     Summary,
     add_layer,
     annotate,
-    annotate_file,
     write_annotated,
 )
 from entity_transformers.resolve.registry import make_resolver
@@ -117,15 +116,6 @@ def test_annotated_documents_are_read_as_a_corpus(tmp_path: Path) -> None:
         Mention(1, 3, 1), Mention(5, 6, 2), Mention(7, 8, 2), Mention(10, 11, 1),
     )  # fmt: skip
     assert summary.lines() == ["2 documents, 21 words, 6 mentions, 3 entities, 0 overlaps"]
-
-
-def test_a_file_is_annotated_by_name(tmp_path: Path) -> None:
-    write_annotated(DOCUMENTS, make_resolver("names"), tmp_path / "names.jsonl")
-    summary = annotate_file(
-        tmp_path / "names.jsonl", tmp_path / "causal.jsonl", "names", options={"causal": True}
-    )
-    assert summary.counts["mentions"] == 6
-    assert (tmp_path / "causal.jsonl").read_bytes() == (tmp_path / "names.jsonl").read_bytes()
 
 
 def test_what_was_lost_is_told(tmp_path: Path) -> None:

@@ -80,14 +80,6 @@ def test_worked_examples(example: str) -> None:
     assert rates(scores.ceaf_e) == pytest.approx(ceaf_e)
 
 
-def test_the_mean_is_of_the_three_f1() -> None:
-    scores = score_chains([(mentions("abc", "defg"), mentions("ab", "cd", "fghi"))])
-    b_cubed = 2 * (35 / 84) * 0.5 / (35 / 84 + 0.5)
-    ceaf_e = 2 * 0.65 * (1.3 / 3) / (0.65 + 1.3 / 3)
-    assert scores.conll == pytest.approx((0.4 + b_cubed + ceaf_e) / 3)
-    assert rates(scores.mentions) == (6 / 7, 6 / 8)
-
-
 def test_documents_are_summed_before_they_are_divided() -> None:
     documents = [(mentions("ab"), mentions("ab")), (mentions("abc", "defg"), mentions("hi"))]
     scores = score_chains(documents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import pytest
 import torch
 from tiny import tiny_entry
 from torch import Tensor, nn
-from trainings import assert_close, gradients, make_training, weights
+from trainings import assert_close, assert_resumes, gradients, make_training, weights
 
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.averaging import Averaging, begins
-from entity_transformers.train.checkpoint import unpack
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import Training
 
@@ -140,53 +139,20 @@ def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, worse: int, window
         "memory_gradient_windows": windows,
         "gradient_checkpointing": bool(windows),
     }
-    whole = make_training(tmp_path / "whole", "lstm", **settings)
-    script(whole, worse)
-    whole.run()
-    cut = make_training(tmp_path / "cut", "lstm", **settings)
-    script(cut, worse)
-    for _ in range(13):  # dies at step 13, three steps after its last checkpoint
-        cut.train_step()
-        cut._after_step()
-    resumed = make_training(tmp_path / "cut", "lstm", **settings)
-    assert resumed.progress.step == 10
-    assert bool(resumed.averaging.means) == (worse == 6)
-    script(resumed, worse)
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
+    whole, resumed = assert_resumes(
+        tmp_path,
+        "lstm",
+        steps=20,
+        stop=13,
+        begun=10,
+        script=partial(script, worse=worse),
+        **settings,
+    )
     assert whole.averaging.losses == resumed.averaging.losses
     assert whole.averaging.steps == resumed.averaging.steps == 20 - worse + 1
     means = [training.averaging.means for training in (whole, resumed)]
     assert means[0].keys() == means[1].keys()
     assert all(torch.equal(mean, means[1][name]) for name, mean in means[0].items())
-    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
-
-
-def test_a_step_whose_gradient_is_dropped_is_not_averaged(tmp_path: Path) -> None:
-    training = make_training(tmp_path, "lstm", **AWD | {"nonmonotone_interval": 0})
-    training.train_step()
-    for loss in (1.0, 2.0):
-        training.averaging.follow(loss, World())
-    training.train_step()
-    before = {name: mean.clone() for name, mean in training.averaging.means.items()}
-    assert training.averaging.steps == 2
-    handle = training.model.module.projection.weight.register_hook(lambda g: g * math.inf)
-    training.train_step()
-    handle.remove()
-    assert (training.averaging.steps, training.progress.skipped_steps) == (2, 1)
-    assert all(torch.equal(mean, before[n]) for n, mean in training.averaging.means.items())
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "lstm"])
-def test_without_asgd_nothing_is_averaged_or_kept(tmp_path: Path, kind: str) -> None:
-    training = make_training(tmp_path, kind, steps=4, validate_every=1)
-    script(training, worse=3)
-    training.run()
-    assert isinstance(training.optimizer, torch.optim.AdamW)
-    assert (training.averaging.state(), training.averaging.losses) == ({}, [])
-    snapshot = training.store.latest()
-    assert snapshot is not None
-    assert not unpack("averaging", snapshot.tensors)
 
 
 def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: Path) -> None:
@@ -212,31 +178,6 @@ def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: P
     (2.0 * outputs.square().mean() + 1.0 * changes).backward()
     assert_close(found[0], {n: p.grad for n, p in network.named_parameters()})
     assert with_._validate(labels=True) == without._validate(labels=True)
-
-
-@pytest.mark.parametrize("windows", [0, 1])
-def test_accumulation_gives_the_gradients_of_one_pass(tmp_path: Path, windows: int) -> None:
-    settings = AWD | WITHOUT_CHANCE | {"documents_per_step": 4, "memory_gradient_windows": windows}
-    one, four = (
-        make_training(tmp_path / str(passes), "lstm", **settings, accumulation=passes)
-        for passes in (1, 4)
-    )
-    assert_close(gradients(one), gradients(four))
-
-
-def test_windows_recomputed_for_their_gradient_have_the_same_masks(tmp_path: Path) -> None:
-    found = []
-    for again in (False, True):
-        training = make_training(
-            tmp_path / str(again),
-            "lstm",
-            **AWD,
-            memory_gradient_windows=2,
-            gradient_checkpointing=again,
-        )
-        torch.manual_seed(1)
-        found.append(gradients(training))
-    assert_close(*found)
 
 
 def test_a_step_is_one_of_gradient_descent(tmp_path: Path) -> None:

@@ -41,28 +41,6 @@ def assert_same(one: Training, other: Training) -> None:
         assert getattr(ends[0], name) == pytest.approx(getattr(ends[1], name), abs=LOSS), name
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes"),
-    [
-        ("gpt2", {}),
-        ("gpt2", {"memory_gradient_windows": 1}),
-        ("gpt2e", {}),
-        ("gpt2e", {"memory_gradient_windows": 1}),
-        ("gpt2e", {"memory_life": "epochs"}),
-    ],
-    ids=str,
-)
-def test_two_passes_of_four_documents_train_as_one_of_eight(
-    tmp_path: Path, kind: str, changes: dict[str, Any]
-) -> None:
-    one = make_training(tmp_path / "1", kind, documents_per_step=8, **(STEADY | changes))
-    two = make_training(
-        tmp_path / "2", kind, documents_per_step=8, accumulation=2, **(STEADY | changes)
-    )
-    assert [len(training.streams.states) for training in (one, two)] == [1, 2]
-    assert_same(one, two)
-
-
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tiny import tiny_corpus
-from trainings import make_training, weights
+from trainings import assert_resumes, make_training
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import Batch
@@ -118,30 +118,9 @@ def test_documents_go_on_with_their_entities(
 
 
 def test_what_is_kept_is_in_the_snapshot(tmp_path: Path) -> None:
-    whole = make_training(tmp_path / "whole", **EPOCHS, steps=40)
-    whole.run()
-    cut = make_training(tmp_path / "cut", **EPOCHS, steps=40)
-    for _ in range(33):
-        cut.train_step()
-        cut._after_step()
-    resumed = make_training(tmp_path / "cut", **EPOCHS, steps=40)
-    assert resumed.progress.step == 30
+    _, resumed = assert_resumes(tmp_path, steps=24, stop=18, begun=15, **EPOCHS)
     assert resumed.streams.kept is not None
     assert (resumed.streams.kept.states != 1).any()
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
-    for name, tensor in whole.streams.state().items():
-        assert torch.equal(tensor, resumed.streams.state()[name]), name
-    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
-
-
-def test_room_is_one_vector_a_chain(tmp_path: Path) -> None:
-    training = make_training(tmp_path, **EPOCHS)
-    assert training.streams.kept is not None
-    assert training.streams.kept.states.shape == (training.plan.chains + 1, 16)
-    assert training.plan.chains == int(
-        sum(training.corpus.gold[training.corpus.document(d)].max() for d in range(6))
-    )
 
 
 def test_evaluation_starts_anew(tmp_path: Path) -> None:
@@ -152,7 +131,3 @@ def test_evaluation_starts_anew(tmp_path: Path) -> None:
     for _ in range(15):
         training.train_step()
     assert training._validate(labels=True) == before
-
-
-def test_a_model_without_memory_keeps_nothing(tmp_path: Path) -> None:
-    assert make_training(tmp_path, "gpt2").streams.state() == {}

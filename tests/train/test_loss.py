@@ -44,25 +44,6 @@ def test_value_and_gradients_are_autograds(
     torch.testing.assert_close(torch.autograd.grad(scale * loss, (states, weight)), expected)
 
 
-def test_nothing_counts_where_every_target_is_ignored() -> None:
-    states, weight, targets = make(9, torch.float32)
-    loss = sum_losses(states, weight, torch.full_like(targets, -100))
-    assert loss.item() == 0
-    assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (states, weight)))
-
-
-@pytest.mark.parametrize("tokens", [7, 40])
-def test_a_vocabulary_that_is_filled_up_changes_nothing(
-    tokens: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("entity_transformers.train.loss.ALIGNED", {"cpu": 8})
-    states, weight, targets = make(tokens, torch.float32)
-    expected = torch.autograd.grad(plain(states, weight, targets), (states, weight))
-    loss = sum_losses(states, weight, targets)
-    torch.testing.assert_close(loss, plain(states, weight, targets))
-    torch.testing.assert_close(torch.autograd.grad(loss, (states, weight)), expected)
-
-
 def test_logits_of_any_size_are_exact() -> None:
     """Losses far beyond exp's range, as float64 gives them."""
     states, weight, targets = make(12, torch.float32)
@@ -94,13 +75,6 @@ def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(
     assert loss.item() == pytest.approx(plain(states, weight, targets).item(), rel=5e-3)
     for gradient, reference in zip(found, expected, strict=True):
         torch.testing.assert_close(gradient, reference, rtol=0.02, atol=0.02)
-
-
-def test_without_gradient_only_the_value_is_made() -> None:
-    states, weight, targets = make(30, torch.float32)
-    with torch.no_grad():
-        loss = sum_losses(states.detach(), weight.detach(), targets)
-    torch.testing.assert_close(loss, plain(states, weight, targets).detach())
 
 
 def test_the_logits_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:

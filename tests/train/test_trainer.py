@@ -13,12 +13,7 @@ from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
-from entity_transformers import (
-    CarriedMemory,
-    EntityStreams,
-    add_entity_attention,
-    collate_streams,
-)
+from entity_transformers import CarriedMemory, EntityStreams, add_entity_attention, collate_streams
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.wrapped import wrap
@@ -138,22 +133,6 @@ def test_the_memory_decides_and_is_kept_in_checkpoints(tmp_path: Path) -> None:
     assert max(abs(a - b) for a, b in zip(lost, losses, strict=True)) > 1e-3
 
 
-def test_calls_without_streams_are_left_alone_and_removed_hooks_too() -> None:
-    model = make_model("gpt2e").eval()
-    tokens = torch.ones(1, 4, dtype=torch.int64)
-    expected = model(tokens).logits
-    carried = CarriedMemory(model)
-    assert torch.equal(model(tokens).logits, expected)
-    assert not carried.memories
-    batch = collate_streams(list(make_streams(1)))
-    model(**batch)
-    assert carried.memories[False].batch_size == STREAMS
-    assert True not in carried.memories
-    carried.remove()
-    with pytest.raises(ValueError, match="CarriedMemory among the"):
-        model(**{name: value for name, value in batch.items() if name != "fresh"})
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_batch_that_is_not_a_window_of_each_stream_is_refused(size: int, tmp_path: Path) -> None:
     """Memories would go to other streams."""
@@ -169,13 +148,6 @@ def test_a_batch_that_is_not_a_window_of_each_stream_is_refused(size: int, tmp_p
             data_collator=collate_streams,
             callbacks=[CarriedMemory(model)],
         ).train()
-
-
-def test_a_reader_s_model_is_not_taken_for_a_model_of_transformers() -> None:
-    with pytest.raises(
-        TypeError, match=r"expected a model of transformers .*reader\.model\.module"
-    ):
-        CarriedMemory(wrap(make_model("gpt2e")))
 
 
 def test_documents_as_tokens_are_the_windows_of_the_split() -> None:

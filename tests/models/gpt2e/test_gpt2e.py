@@ -5,7 +5,6 @@ arrangements.
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from tiny import random_memory
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import AutoModel, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.models.gpt2e.entities import Entities
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
 
@@ -76,31 +75,24 @@ class PlainGPT2E:
         )
         return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, visible: list[list[int]]) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         size = query.shape[1] // self.config.n_head
         outputs = []
-        for t, others in enumerate(visible):
+        for t in range(len(query)):
             heads = []
             for h in range(self.config.n_head):
                 part = slice(h * size, (h + 1) * size)
-                scores = torch.stack(
-                    [query[t, part] @ key[j, part] / math.sqrt(size) for j in others]
-                )
-                powers = torch.exp(scores - scores.max())
-                heads.append(
-                    sum(
-                        p / powers.sum() * value[j, part]
-                        for p, j in zip(powers, others, strict=True)
-                    )
-                )
+                scores = [query[t, part] @ key[j, part] / math.sqrt(size) for j in range(t + 1)]
+                powers = torch.stack(scores).exp()
+                heads.append(sum(p / powers.sum() * value[j, part] for j, p in enumerate(powers)))
             outputs.append(torch.cat(heads))
         return torch.stack(outputs)
 
-    def run_block(self, i: int, x: Tensor, vectors: Tensor, visible: list[list[int]]) -> Tensor:
+    def run_block(self, i: int, x: Tensor, vectors: Tensor) -> Tensor:
         query, key, value = self.apply_linear(
             f"h.{i}.attn.c_attn", self.normalize(f"h.{i}.ln_1", x)
         ).chunk(3, dim=-1)
-        x = x + self.apply_linear(f"h.{i}.attn.c_proj", self.attend(query, key, value, visible))
+        x = x + self.apply_linear(f"h.{i}.attn.c_proj", self.attend(query, key, value))
         inner = F.gelu(
             self.apply_linear(f"h.{i}.mlp.c_fc", self.normalize(f"h.{i}.ln_2", x)),
             approximate="tanh",
@@ -117,23 +109,16 @@ class PlainGPT2E:
             value = value + self.apply_linear(f"{name}.v_attn", inputs)
         if self.config.entity_values != "hidden":
             value = value + self.apply_linear(f"{name}.e_attn", vectors)
-        output = self.apply_linear(f"{name}.c_proj", self.attend(query, key, value, visible))
+        output = self.apply_linear(f"{name}.c_proj", self.attend(query, key, value))
         if self.config.entity_gate == "zero":
             output = output * self.weights[f"{name}.gate"]
         return x + output if self.config.entity_residual else output
 
-    def __call__(
-        self, tokens: list[int], vectors: Tensor, positions: list[int], visible: list[list[int]]
-    ) -> Tensor:
+    def __call__(self, tokens: list[int], vectors: Tensor) -> Tensor:
         """Logits [T, vocabulary] of one document."""
-        x = torch.stack(
-            [
-                self.weights["wte.weight"][p] + self.weights["wpe.weight"][q]
-                for p, q in zip(tokens, positions, strict=True)
-            ]
-        )
+        x = self.weights["wte.weight"][tokens] + self.weights["wpe.weight"][: len(tokens)]
         for i in range(self.config.n_layer):
-            x = self.run_block(i, x, vectors, visible)
+            x = self.run_block(i, x, vectors)
         return self.normalize("ln_f", x) @ self.weights["wte.weight"].T
 
 
@@ -148,13 +133,7 @@ def compare(model: GPT2EForCausalLM, plain: PlainGPT2E, fast: Tensor, slow: Tens
         expected = plain.weights[name].grad
         expected = torch.zeros_like(parameter) if expected is None else expected
         assert parameter.grad is not None, name
-        torch.testing.assert_close(
-            parameter.grad.double(),
-            expected.double(),
-            rtol=1e-5,
-            atol=1e-5,
-            msg=lambda m, n=name: f"{n}: {m}",
-        )
+        torch.testing.assert_close(parameter.grad.double(), expected.double(), rtol=1e-5, atol=1e-5)
 
 
 SWITCHES = [
@@ -180,18 +159,9 @@ def test_equals_the_plain_form_forward_and_backward(
     memory.states.requires_grad_()
     given = {"entity_ids": ids, "memory": memory} if entities else {}
     fast = model(tokens, use_cache=False, **given).logits
-    length = tokens.shape[1]
-    visible = [list(range(t + 1)) for t in range(length)]
-    vectors = [
-        slow_states[b, ids[b]] if entities else torch.ones(length, width, dtype=torch.float64)
-        for b in range(len(tokens))
-    ]
-    slow = torch.stack(
-        [
-            plain(tokens[b].tolist(), vectors[b], list(range(length)), visible)
-            for b in range(len(tokens))
-        ]
-    )
+    vectors = slow_states[torch.arange(len(ids))[:, None], ids]
+    vectors = vectors if entities else torch.ones_like(vectors)
+    slow = torch.stack([plain(*row) for row in zip(tokens.tolist(), vectors, strict=True)])
     compare(model, plain, fast, slow)
     if entities:
         torch.testing.assert_close(
@@ -216,49 +186,12 @@ def test_padding_equals_the_plain_form(side: str, entities: bool, implementation
         tokens, attention_mask=mask, position_ids=positions, use_cache=False, **given
     ).logits
     for b, row in enumerate(real):
-        vectors = (
-            memory.states[b, ids[b, row]].double()
-            if entities
-            else torch.ones(len(row), 16, dtype=torch.float64)
-        )
-        slow = plain(
-            tokens[b, row].tolist(),
-            vectors,
-            list(range(len(row))),
-            [list(range(t + 1)) for t in range(len(row))],
-        )
+        vectors = memory.states[b, ids[b, row]].double()
+        slow = plain(tokens[b, row].tolist(), vectors if entities else torch.ones_like(vectors))
         torch.testing.assert_close(fast[b, row].double(), slow, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-@pytest.mark.parametrize("entities", [True, False])
-def test_packed_documents_give_what_each_gives_alone(entities: bool, implementation: str) -> None:
-    model = make_model(3)
-    model.set_attn_implementation(implementation)
-    tokens, ids, memory = make_input(3, batch=2, length=40)
-    positions = torch.stack(
-        [torch.cat([torch.arange(n) for n in lengths]) for lengths in ([17, 1, 22], [40])]
-    )
-    given = {"entity_ids": ids, "memory": memory} if entities else {}
-    packed = model(tokens, position_ids=positions, use_cache=False, **given).logits
-    for row, part in ((0, slice(0, 17)), (0, slice(17, 18)), (0, slice(18, 40)), (1, slice(0, 40))):
-        alone = memory.select(slice(row, row + 1))
-        given = {"entity_ids": ids[row : row + 1, part], "memory": alone} if entities else {}
-        expected = model(tokens[row : row + 1, part], use_cache=False, **given).logits[0]
-        torch.testing.assert_close(packed[row, part], expected, rtol=0, atol=2e-6)
-
-
-def test_documents_side_by_side_give_what_each_gives_alone() -> None:
-    model = make_model(1)
-    tokens, ids, memory = make_input(1, batch=4)
-    together = model(tokens, entity_ids=ids, memory=memory).logits
-    for b in range(4):
-        alone = memory.select(slice(b, b + 1))
-        expected = model(tokens[b : b + 1], entity_ids=ids[b : b + 1], memory=alone).logits[0]
-        torch.testing.assert_close(together[b], expected, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: int) -> None:
     model = make_model(seed, entity_values=("hidden", "both")[seed % 2])
     tokens, ids, memory = make_input(seed, batch=3, length=45)
@@ -276,15 +209,6 @@ def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: 
     after = model(tokens, entity_ids=ids, memory=memory).logits
     assert torch.equal(before[0, : t + 1], after[0, : t + 1])
     assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
-
-
-def test_no_leak_without_entities_to_the_bit() -> None:
-    model = make_model(2)
-    tokens, _, _ = make_input(2, batch=2, length=45)
-    before = model(tokens, use_cache=False).logits
-    tokens[0, 21:] = 5
-    tokens[1] = 7
-    assert torch.equal(before[0, :21], model(tokens, use_cache=False).logits[0, :21])
 
 
 def test_one_entity_everywhere_makes_its_vector_irrelevant() -> None:
@@ -314,33 +238,6 @@ def test_no_entities_means_vectors_of_ones(switches: dict[str, Any]) -> None:
         {"attention_mask": ids * 0 + 1},
     ):
         torch.testing.assert_close(model(tokens, **given).logits, ones, rtol=0, atol=5e-6)
-
-
-def test_entity_states_equal_ids_with_memory() -> None:
-    model = make_model(6)
-    tokens, ids, memory = make_input(6)
-    expected = model(tokens, entity_ids=ids, memory=memory).logits
-    torch.testing.assert_close(
-        model(tokens, entity_states=memory.read(ids)).logits, expected, rtol=0, atol=1e-6
-    )
-    torch.testing.assert_close(
-        model(tokens, entity_ids=ids, memory=memory.grow(50)).logits, expected, rtol=0, atol=1e-6
-    )
-
-
-def test_attention_dropout_without_entities_is_that_of_equal_keys() -> None:
-    """Same random numbers, same weights dropped: the shortcut draws as the plain form with vectors
-    of ones does.
-    """
-    model = make_model(8, attn_pdrop=0.5).train()
-    tokens, _, _ = make_input(8)
-    outputs = []
-    for given in ({}, {"entity_states": torch.ones(3, 13, 16)}):
-        torch.manual_seed(0)
-        outputs.append(model(tokens, use_cache=False, **given).logits)
-    torch.testing.assert_close(*outputs, rtol=0, atol=5e-6)
-    outputs[0].sum().backward()
-    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 @pytest.fixture(scope="module")
@@ -401,12 +298,6 @@ def test_initial_weights_follow_the_scaled_rule() -> None:
     )
 
 
-def test_new_weights_of_a_loaded_gpt2_follow_it_too(gpt2_folder: Path) -> None:
-    model = GPT2EForCausalLM.from_pretrained(gpt2_folder)
-    weights = torch.stack([block.entity_attn.c_proj.weight for block in model.transformer.h])
-    assert weights.std().item() == pytest.approx(0.02 / math.sqrt(6), rel=0.15)
-
-
 def test_saved_and_loaded_gives_the_same_bits(tmp_path: Path) -> None:
     model = make_model(
         9, entity_values="both", entity_gate="zero", entity_layer_norm=True, memory_write="mean"
@@ -423,187 +314,6 @@ def test_saved_and_loaded_gives_the_same_bits(tmp_path: Path) -> None:
     base = AutoModel.from_pretrained(tmp_path)
     assert type(base) is GPT2EModel
     assert torch.equal(base(tokens).last_hidden_state, model.transformer(tokens).last_hidden_state)
-
-
-LOAD = """
-import sys, torch
-from pathlib import Path
-from safetensors.torch import load_file
-{setup}
-inputs = load_file("{inputs}")
-model = AutoModelForCausalLM.from_pretrained("{folder}", {options})
-logits = model(inputs["tokens"], entity_states=inputs["vectors"]).logits
-module = type(model).__module__.split(".")[0]
-print(type(model).__name__, module, torch.equal(logits, inputs["logits"]))
-"""
-HIDE = """
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "entity_transformers":
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Hidden())
-from transformers import AutoModelForCausalLM
-"""
-IMPORT = "from entity_transformers import GPT2EForCausalLM as AutoModelForCausalLM"
-
-
-AUTO = """
-{lines}
-early = "torch" in sys.modules or "transformers" in sys.modules
-from transformers import AutoConfig
-config = AutoConfig.from_pretrained("{folder}")
-made = AutoConfig.for_model("gpt2e", n_layer=1)
-from transformers import AutoModel, AutoModelForCausalLM
-models = [kind.from_pretrained("{folder}") for kind in (AutoModel, AutoModelForCausalLM)]
-print(early, *(type(one).__module__ for one in (config, made, *models)))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lines", "early"),
-    [
-        ("import sys, entity_transformers", "False"),
-        ("import sys; from transformers import AutoTokenizer; import entity_transformers", "True"),
-        ("import sys; from entity_transformers import GPT2EConfig", "True"),
-    ],
-)
-def test_auto_classes_know_gpt2e_once_the_package_is_imported(
-    tmp_path: Path, lines: str, early: str
-) -> None:
-    make_model(10).save_pretrained(tmp_path)
-    source = str(Path(__file__).resolve().parents[3] / "src")
-    done = subprocess.run(
-        [sys.executable, "-c", AUTO.format(lines=lines, folder=tmp_path)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": source, "HF_HUB_OFFLINE": "1"},
-        check=False,
-    )
-    home = "entity_transformers.models.gpt2e.model"
-    assert done.stdout.split() == [early, *[home] * 4], done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("setup", "options", "module"),
-    [(IMPORT, "", "entity_transformers"), (HIDE, "trust_remote_code=True", "transformers_modules")],
-)
-def test_loads_in_another_process_and_where_the_package_is_absent(
-    tmp_path: Path, setup: str, options: str, module: str
-) -> None:
-    from safetensors.torch import save_file
-
-    model = make_model(10)
-    model.save_pretrained(tmp_path / "model")
-    tokens, ids, memory = make_input(10)
-    logits = model(tokens, entity_ids=ids, memory=memory).logits
-    save_file(
-        {"tokens": tokens, "vectors": memory.read(ids), "logits": logits.detach()},
-        tmp_path / "inputs.safetensors",
-    )
-    code = LOAD.format(
-        setup=setup,
-        options=options,
-        folder=tmp_path / "model",
-        inputs=tmp_path / "inputs.safetensors",
-    )
-    environment = {
-        "HF_HOME": str(tmp_path / "home"),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "PATH": "/usr/bin:/bin",
-    }
-    environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[3] / "src")
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.stdout.split() == ["GPT2EForCausalLM", module, "True"], done.stderr
-
-
-def test_recorded_outputs_have_every_layer() -> None:
-    model = make_model(11)
-    model.set_attn_implementation("eager")
-    tokens, ids, memory = make_input(11)
-    for given in ({"entity_ids": ids, "memory": memory}, {}):
-        outputs = model(tokens, output_hidden_states=True, output_attentions=True, **given)
-        assert [tuple(h.shape) for h in outputs.hidden_states] == [(3, 13, 16)] * 3
-        for weights in (outputs.attentions, outputs.cross_attentions):
-            assert [tuple(w.shape) for w in weights] == [(3, 2, 13, 13)] * 2
-            torch.testing.assert_close(weights[0].sum(-1), torch.ones(3, 2, 13))
-    last = outputs.cross_attentions[1][0, 0, -1]
-    torch.testing.assert_close(last, torch.full((13,), 1 / 13))
-    model.set_attn_implementation("sdpa")
-    after = model.transformer.h[0](outputs.hidden_states[0], entities=Entities(uniform=True))
-    torch.testing.assert_close(outputs.hidden_states[1], after, rtol=0, atol=1e-5)
-
-
-def test_eager_equals_sdpa() -> None:
-    model = make_model(12)
-    tokens, ids, memory = make_input(12)
-    sdpa = model(tokens, entity_ids=ids, memory=memory).logits
-    model.set_attn_implementation("eager")
-    torch.testing.assert_close(
-        model(tokens, entity_ids=ids, memory=memory).logits, sdpa, rtol=0, atol=2e-6
-    )
-
-
-@pytest.mark.parametrize("entities", [True, False])
-def test_gradient_checkpointing_changes_no_bit(entities: bool) -> None:
-    results = []
-    for checkpointing in (False, True):
-        model = make_model(13).train()
-        if checkpointing:
-            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-        tokens, ids, memory = make_input(13)
-        memory.states.requires_grad_()
-        given = {"entity_ids": ids, "memory": memory} if entities else {}
-        loss = model(tokens, labels=tokens, use_cache=False, **given).loss
-        loss.backward()
-        gradients = [p.grad for p in model.parameters()] + (
-            [memory.states.grad] if entities else []
-        )
-        results.append([loss.detach(), *gradients])
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_training_is_deterministic_to_the_bit() -> None:
-    """Under torch's own check of every operation, with and without entities, packed, and with
-    dropout.
-    """
-    tokens, ids, memory = make_input(17, length=40)
-    positions = torch.cat([torch.arange(15), torch.arange(25)]).expand(3, -1)
-    given: list[dict[str, Any]] = [
-        {"entity_ids": ids, "memory": memory},
-        {},
-        {"position_ids": positions},
-    ]
-    results = []
-    torch.use_deterministic_algorithms(True)
-    try:
-        for _ in range(2):
-            gradients = []
-            for dropout in (0.0, 0.3):
-                model = make_model(17, attn_pdrop=dropout).train()
-                torch.manual_seed(1)
-                sum(
-                    model(tokens, labels=tokens, use_cache=False, **some).loss for some in given
-                ).backward()
-                gradients += [parameter.grad for parameter in model.parameters()]
-            results.append(gradients)
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-
-
-def test_bf16_autocast_is_close() -> None:
-    model = make_model(14)
-    tokens, ids, memory = make_input(14)
-    for given in ({"entity_ids": ids, "memory": memory}, {"use_cache": False}):
-        expected = model(tokens, **given).logits
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = model(tokens, **given).logits.float()
-        assert (found - expected).abs().max() < 0.03 * expected.abs().max()
 
 
 def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
@@ -638,7 +348,7 @@ def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
 
 
 @pytest.mark.slow
-def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
+def test_compiles_into_one_graph_and_keeps_ids_out_of_range_in_their_document() -> None:
     """It can't look at the ids, so these count as 0."""
     model = make_model(17)
     tokens, ids, memory = make_input(17)
@@ -646,64 +356,14 @@ def test_a_compiled_model_keeps_ids_out_of_range_in_their_document() -> None:
     wrong[0, 2], wrong[1, 4], wrong[2, 6] = ENTITIES + 1, -1, 99
     none[0, 2] = none[1, 4] = none[2, 6] = 0
     compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
-    found = compiled(tokens, use_cache=False, entity_ids=wrong, memory=memory).last_hidden_state
-    expected = model.transformer(
-        tokens, use_cache=False, entity_ids=none, memory=memory
-    ).last_hidden_state
-    torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("values", ["hidden", "both"])
-@pytest.mark.parametrize("use_cache", [None, False])
-def test_every_weight_has_a_gradient_without_entities_too(
-    use_cache: bool | None, values: str
-) -> None:
-    model = make_model(18, entity_values=values, entity_layer_norm=True).train()
-    tokens, _, _ = make_input(18)
-    model(tokens, labels=tokens, use_cache=use_cache).loss.backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "message"),
-    [
-        ("a list of ids", {"entity_ids": [[1]]}, "entity_ids has type list"),
-        (
-            "a tensor as memory",
-            {"memory": torch.ones(3, 5, 16)},
-            "memory has type Tensor, expected an EntityMemory of 3 documents",
-        ),
-        (
-            "a memory alone that does not fit",
-            {"entity_ids": None, "memory": EntityMemory(7, 4, 3)},
-            r"memory has shape \[7, 5, 3\]",
-        ),
-        (
-            "a list of vectors",
-            {"entity_ids": None, "memory": None, "entity_states": [[[1.0]]]},
-            "entity_states has type list",
-        ),
-    ],
-)
-def test_what_is_no_tensor_is_refused(name: str, given: dict[str, Any], message: str) -> None:
-    tokens, ids, memory = make_input(19)
-    with pytest.raises(ValueError, match=message):
-        make_model(19)(tokens, **({"entity_ids": ids, "memory": memory} | given))
-
-
-@pytest.mark.slow
-def test_compiles_into_one_graph() -> None:
-    model = make_model(16)
-    tokens, ids, memory = make_input(16)
-    compiled = torch.compile(model.transformer, fullgraph=True, backend="aot_eager")
-    for given in ({"entity_ids": ids, "memory": memory}, {}):
-        expected = model.transformer(tokens, use_cache=False, **given).last_hidden_state
-        torch.testing.assert_close(
-            compiled(tokens, use_cache=False, **given).last_hidden_state,
-            expected,
-            rtol=0,
-            atol=2e-6,
+    for given, plain in ((wrong, none), (ids, ids), (None, None)):
+        found, expected = (
+            one(
+                tokens, use_cache=False, entity_ids=some, memory=None if some is None else memory
+            ).last_hidden_state
+            for one, some in ((compiled, given), (model.transformer, plain))
         )
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
 
 
 NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
@@ -738,6 +398,10 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
         r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]",
     ),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
+    ({"entity_ids": [[1]]}, "entity_ids has type list"),
+    ({"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 doc"),
+    ({"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
+    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states has type list"),
 ]
 
 
@@ -778,11 +442,47 @@ def test_bad_switches_are_refused() -> None:
         GPT2EConfig(add_cross_attention=True)
 
 
-@pytest.mark.parametrize("entities", [True, False])
-def test_all_attention_weights_dropped_leave_finite_numbers(entities: bool) -> None:
-    tokens, ids, memory = make_input(20)
-    given = {"entity_ids": ids, "memory": memory} if entities else {}
-    model = make_model(20, attn_pdrop=1.0).train()
-    loss = model(tokens, labels=tokens, use_cache=False, **given).loss
-    loss.backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+OTHER_PROCESS = """
+import sys, torch
+from safetensors.torch import load_file
+if {hidden}:
+    class Hidden:
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] == "entity_transformers":
+                raise ModuleNotFoundError(name)
+    sys.meta_path.insert(0, Hidden())
+else:
+    import entity_transformers
+
+from transformers import AutoConfig, AutoModelForCausalLM
+inputs = load_file("{folder}/inputs.safetensors")
+model = AutoModelForCausalLM.from_pretrained("{folder}", trust_remote_code={hidden})
+logits = model(inputs["tokens"], entity_states=inputs["vectors"]).logits
+assert {hidden} or AutoConfig.for_model("gpt2e", n_layer=1).n_layer == 1
+home = type(model).__module__.split(".")[0]
+print(type(model).__name__, home, torch.equal(logits, inputs["logits"]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hidden", [False, True])
+def test_loads_in_another_process_and_where_the_package_is_absent(
+    tmp_path: Path, hidden: bool
+) -> None:
+    model = make_model(10)
+    model.save_pretrained(tmp_path)
+    tokens, ids, memory = make_input(10)
+    logits = model(tokens, entity_ids=ids, memory=memory).logits.detach()
+    inputs = {"tokens": tokens, "vectors": memory.read(ids), "logits": logits}
+    save_file(inputs, tmp_path / "inputs.safetensors")
+    source = str(Path(__file__).resolve().parents[3] / "src")
+    home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS.format(hidden=hidden, folder=tmp_path)],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": source, **home},
+        check=False,
+    )
+    module = "transformers_modules" if hidden else "entity_transformers"
+    assert done.stdout.split() == ["GPT2EForCausalLM", module, "True"], done.stderr

@@ -75,37 +75,6 @@ def test_split_prompt_equals_the_full_pass(
         assert len(first.past_key_values.layers) == 4
 
 
-def test_cache_is_consistent_with_a_padded_batch() -> None:
-    model = make_model()
-    tokens, ids, memory = make_input()
-    mask = torch.ones_like(tokens)
-    mask[0, :4], ids[0, :4] = 0, 0
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    full = model(
-        tokens, entity_ids=ids, memory=memory, attention_mask=mask, position_ids=positions
-    ).logits
-    first = model(
-        tokens[:, :7],
-        entity_ids=ids[:, :7],
-        memory=memory,
-        attention_mask=mask[:, :7],
-        position_ids=positions[:, :7],
-    )
-    given = {
-        "entity_ids": ids[:, 7:],
-        "memory": memory,
-        "attention_mask": mask,
-        "position_ids": positions[:, 7:],
-    }
-    second = model(tokens[:, 7:], past_key_values=first.past_key_values, **given)
-    torch.testing.assert_close(
-        torch.cat([first.logits, second.logits], 1)[mask.bool()],
-        full[mask.bool()],
-        rtol=0,
-        atol=1e-10,
-    )
-
-
 def pick_entity(tokens: Tensor, ids: Tensor) -> Tensor:
     """A rule that depends on both: every third token goes on with the entity before, others take
     one by their number.
@@ -134,60 +103,41 @@ def continue_slowly(
     return tokens
 
 
-@pytest.mark.parametrize("use_cache", [True, False])
+GREEDY: dict[str, Any] = {"do_sample": False, "pad_token_id": 0}
+
+
+@pytest.mark.parametrize(
+    "how", [{"use_cache": True}, {"use_cache": False}, {"static": True}], ids=str
+)
 @pytest.mark.parametrize("rule", [0, 2, pick_entity])
-def test_generate_equals_full_passes(rule: Any, use_cache: bool) -> None:
+def test_generate_equals_full_passes(rule: Any, how: dict[str, Any]) -> None:
+    """Of each document alone, whose tokens begin after padding in the first."""
+    if "static" in how:
+        how = {"cache_implementation": "static", "disable_compile": True}
     model = make_model(eos_token_id=None)
     tokens, ids, memory = make_input()
-    found = model.generate(
-        tokens,
-        entity_ids=ids,
-        memory=memory,
-        new_entities=rule,
-        max_new_tokens=9,
-        do_sample=False,
-        use_cache=use_cache,
-        pad_token_id=0,
-    )
+    given = {"entity_ids": ids, "memory": memory, "new_entities": rule, **how, **GREEDY}
+    found = model.generate(tokens, max_new_tokens=9, **given)
+    mask = torch.ones_like(tokens)
+    mask[0, :5], ids[0, :5] = 0, 0
+    padded = model.generate(tokens, attention_mask=mask, max_new_tokens=6, **given)
     for b in range(2):
         alone = memory.select(slice(b, b + 1))
-        expected = continue_slowly(model, tokens[b : b + 1], ids[b : b + 1], alone, rule, 9)
-        assert found[b].tolist() == expected[0].tolist()
+        for answer, start, steps in ((found, 0, 9), (padded, 5 * (b == 0), 6)):
+            part = slice(start, None)
+            labels = make_input()[1][b : b + 1, part]
+            expected = continue_slowly(model, tokens[b : b + 1, part], labels, alone, rule, steps)
+            assert answer[b, part].tolist() == expected[0].tolist()
 
 
 def test_generate_without_entities_and_that_entities_matter() -> None:
     model = make_model(eos_token_id=None)
     tokens, ids, memory = make_input()
-    plain = model.generate(tokens, max_new_tokens=12, do_sample=False, pad_token_id=0)
+    plain = model.generate(tokens, max_new_tokens=12, **GREEDY)
     assert plain.tolist() == continue_slowly(model, tokens, None, memory, 0, 12).tolist()
     assert all(len(set(row)) >= 3 for row in plain[:, LENGTH:].tolist())
-    given = model.generate(
-        tokens,
-        entity_ids=ids,
-        memory=memory,
-        new_entities=1,
-        max_new_tokens=12,
-        do_sample=False,
-        pad_token_id=0,
-    )
-    assert given.tolist() != plain.tolist()
-
-
-def test_generate_with_left_padding_equals_each_alone() -> None:
-    model = make_model(eos_token_id=None)
-    tokens, ids, memory = make_input()
-    mask = torch.ones_like(tokens)
-    mask[0, :5], ids[0, :5] = 0, 0
-    given = {
-        "new_entities": pick_entity,
-        "max_new_tokens": 6,
-        "do_sample": False,
-        "pad_token_id": 0,
-    }
-    found = model.generate(tokens, attention_mask=mask, entity_ids=ids, memory=memory, **given)
-    alone = memory.select(slice(1))
-    expected = continue_slowly(model, tokens[:1, 5:], ids[:1, 5:], alone, pick_entity, 6)
-    assert found[0, 5:].tolist() == expected[0].tolist()
+    given = {"entity_ids": ids, "memory": memory, "new_entities": 1}
+    assert model.generate(tokens, max_new_tokens=12, **given, **GREEDY).tolist() != plain.tolist()
 
 
 def test_beams_carry_their_own_entities() -> None:
@@ -196,87 +146,51 @@ def test_beams_carry_their_own_entities() -> None:
     """
     model = make_model(eos_token_id=None)
     tokens, ids, memory = make_input()
-    given = {
-        "entity_ids": ids,
-        "memory": memory,
-        "max_new_tokens": 8,
-        "do_sample": False,
-        "num_beams": 4,
-        "pad_token_id": 0,
-    }
+    given = {"entity_ids": ids, "memory": memory, "max_new_tokens": 8, "num_beams": 4, **GREEDY}
     for rule in (1, pick_entity):
-        cached = model.generate(tokens, new_entities=rule, use_cache=True, **given)
-        assert (
-            cached.tolist()
-            == model.generate(tokens, new_entities=rule, use_cache=False, **given).tolist()
+        cached, full = (
+            model.generate(tokens, new_entities=rule, use_cache=use, **given).tolist()
+            for use in (True, False)
         )
+        assert cached == full
     several = model.generate(tokens, new_entities=pick_entity, num_return_sequences=3, **given)
     assert several.shape[0] == 6
-    assert several[::3].tolist() == cached.tolist()
+    assert several[::3].tolist() == cached
 
 
-def test_static_cache_generates_the_same() -> None:
-    model = make_model(eos_token_id=None)
-    tokens, ids, memory = make_input()
-    given = {
-        "entity_ids": ids,
-        "memory": memory,
-        "new_entities": 3,
-        "max_new_tokens": 6,
-        "do_sample": False,
-        "pad_token_id": 0,
-    }
-    expected = model.generate(tokens, **given)
-    assert (
-        model.generate(
-            tokens, cache_implementation="static", disable_compile=True, **given
-        ).tolist()
-        == expected.tolist()
-    )
+_, IDS, MEMORY = make_input()
+BAD: list[tuple[dict[str, Any], str]] = [
+    (
+        {"entity_ids": IDS[:, 1:], "memory": MEMORY},
+        r"entity_ids has shape \[2, 11\], expected \[2, 12\]",
+    ),
+    ({"entity_ids": IDS}, "came without memory"),
+    ({"entity_states": MEMORY.read(IDS)}, "neither entity_states nor inputs_embeds"),
+    (
+        {"entity_ids": IDS, "memory": EntityMemory(1, 3, 16), "num_beams": 2},
+        r"memory has shape \[1, 4, 16\], expected \[2, entities \+ 1, 16\]",
+    ),
+    (
+        {"entity_ids": IDS, "memory": EntityMemory(3, 3, 16), "num_beams": 2},
+        r"memory has shape \[3, 4, 16\], expected \[2, entities \+ 1, 16\]",
+    ),
+    (
+        {"entity_ids": IDS, "memory": MEMORY, "new_entities": 1.5},
+        r"new_entities is 1\.5, expected one entity id or a function",
+    ),
+    ({"new_entities": 2}, "new_entities 2 came without entity_ids"),
+    (
+        {"entity_ids": IDS, "memory": MEMORY, "new_entities": lambda p, e: [1, 1]},
+        r"new_entities returned list, expected int64 \[2\]",
+    ),
+    (
+        {"entity_ids": IDS, "memory": MEMORY, "new_entities": lambda p, e: torch.tensor(1)},
+        r"new_entities returned torch.int64 \[\], expected int64 \[2\]",
+    ),
+]
 
 
-def test_bad_requests_are_refused() -> None:
-    model = make_model()
-    tokens, ids, memory = make_input()
-    with pytest.raises(ValueError, match=r"entity_ids has shape \[2, 11\], expected \[2, 12\]"):
-        model.generate(tokens, entity_ids=ids[:, 1:], memory=memory, max_new_tokens=2)
-    with pytest.raises(ValueError, match="came without memory"):
-        model.generate(tokens, entity_ids=ids, max_new_tokens=2, pad_token_id=0)
-    with pytest.raises(ValueError, match="neither entity_states nor inputs_embeds"):
-        model.generate(tokens, entity_states=memory.read(ids), max_new_tokens=2)
-    for wrong, found in (
-        (EntityMemory(1, 3, 16), r"\[1, 4, 16\]"),
-        (EntityMemory(3, 3, 16), r"\[3, 4, 16\]"),
-    ):
-        with pytest.raises(
-            ValueError, match=rf"memory has shape {found}, expected \[2, entities \+ 1, 16\]"
-        ):
-            model.generate(
-                tokens, entity_ids=ids, memory=wrong, max_new_tokens=2, num_beams=2, pad_token_id=0
-            )
-    with pytest.raises(
-        ValueError, match=r"new_entities is 1\.5, expected one entity id or a function"
-    ):
-        model.generate(tokens, entity_ids=ids, memory=memory, new_entities=1.5, max_new_tokens=2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="new_entities 2 came without entity_ids"):
-        model.generate(tokens, new_entities=2, max_new_tokens=2)
-    with pytest.raises(ValueError, match=r"new_entities returned list, expected int64 \[2\]"):
-        model.generate(
-            tokens,
-            entity_ids=ids,
-            memory=memory,
-            new_entities=lambda p, e: [1, 1],
-            max_new_tokens=3,
-            pad_token_id=0,
-        )  # type: ignore[arg-type,return-value]
-    with pytest.raises(
-        ValueError, match=r"new_entities returned torch.int64 \[\], expected int64 \[2\]"
-    ):
-        model.generate(
-            tokens,
-            entity_ids=ids,
-            memory=memory,
-            new_entities=lambda p, e: torch.tensor(1),
-            max_new_tokens=3,
-            pad_token_id=0,
-        )
+@pytest.mark.parametrize(("given", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_requests_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_model().generate(make_input()[0], max_new_tokens=3, **given, **GREEDY)

@@ -190,58 +190,6 @@ def test_strips_with_the_same_weights_dropped_equal_the_plain_form(
     assert_same(plain, fast, outputs, hidden, rows)
 
 
-WAYS = ("_average", "_attend_in_strips", "_call_kernel")
-
-
-@pytest.mark.parametrize(
-    ("way", "case"),
-    [
-        ("_average", {}),
-        ("_average", {"kernel": "eager"}),
-        ("_average", {"cache": "empty"}),
-        ("_average", {"attention_dropout": 0.1}),
-        ("_attend_in_strips", {"attention_dropout": 0.1, "training": True}),
-        ("_attend_in_strips", {"attention_dropout": 0.1, "training": True, "entities": True}),
-        ("_call_kernel", {"entities": True}),
-        ("_call_kernel", {"uniform": False}),
-        ("_call_kernel", {"cache": "filled"}),
-        ("_call_kernel", {"attention_dropout": 0.1, "training": True, "kernel": "eager"}),
-        ("_call_kernel", {"attention_dropout": 0.1, "training": True, "cache": "empty"}),
-        ("_call_kernel", {"attention_dropout": 0.1, "training": True, "is_causal": False}),
-        ("_call_kernel", {"attention_dropout": 1.0, "training": True}),
-    ],
-    ids=str,
-)
-def test_the_way_is_chosen_by_what_is_asked(
-    way: str, case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, fast = make_layers(
-        case.get("kernel", "sdpa"),
-        attention_dropout=case.get("attention_dropout", 0.0),
-        is_causal=case.get("is_causal", True),
-    )
-    hidden, rows, ids = make_inputs(9)
-    entities = (
-        Entities(rows, flat_rows(ids, ROWS))
-        if case.get("entities")
-        else Entities(uniform=case.get("uniform", True))
-    )
-    cache = DynamicCache() if "cache" in case else None
-    if case.get("cache") == "filled":
-        fast(hidden, Entities(uniform=True), past_key_values=cache)
-    taken = []
-    for name in WAYS:
-        method = getattr(fast, name)
-
-        def note(*args: Any, name: str = name, method: Any = method, **kwargs: Any) -> Any:
-            taken.append(name)
-            return method(*args, **kwargs)
-
-        monkeypatch.setattr(fast, name, note)
-    fast.train(case.get("training", False))(hidden, entities, past_key_values=cache)
-    assert taken == [way]
-
-
 class Adapter(torch.nn.Module):
     """A projection with a difference added, as PEFT's LoRA puts it in the projection's place."""
 
@@ -272,16 +220,6 @@ def test_what_is_put_around_a_projection_counts_without_entities_too(
     cache = DynamicCache() if cached else None
     found, _ = fast(hidden, Entities(uniform=True), past_key_values=cache)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-
-
-def test_each_row_is_projected_once() -> None:
-    _, fast = make_layers(values="both")
-    hidden, rows, ids = make_inputs(40)
-    seen = []
-    for projection in (fast.k_attn, fast.e_attn):
-        projection.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape))
-    fast(hidden, Entities(rows, flat_rows(ids, ROWS)))
-    assert seen == [(BATCH, ROWS, WIDTH)] * 2
 
 
 @pytest.mark.parametrize("length", [1, 31, 32, 33, 100])
@@ -361,13 +299,3 @@ def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
     _, fast = make_layers(attention_dropout=dropout)
     hidden, _, _ = make_inputs(70)
     assert not torch.equal(*(fast.train()(hidden, Entities(uniform=True))[0] for _ in range(2)))
-
-
-def test_dropout_has_the_right_gradient_for_queries_keys_and_values() -> None:
-    inputs = [torch.randn(1, 2, 70, 2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
-
-    def attend(*tensors: torch.Tensor) -> torch.Tensor:
-        torch.manual_seed(0)
-        return attend_in_strips(*tensors, dropout=0.3)
-
-    assert torch.autograd.gradcheck(attend, inputs, fast_mode=True)

@@ -5,35 +5,22 @@ form, and what it may know.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
+from tiny import lively_model, tiny_corpus, tiny_model
 from torch import Tensor
-from torch.nn import functional
 from trainings import gradients, make_training, weights
 from transformers import AutoModelForCausalLM
 
 from entity_transformers import DocumentReader
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give, lag
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.models.pointer.loss import sum_mixture
-from entity_transformers.models.pointer.pointer import (
-    AGES,
-    COUNTS,
-    NOTHING,
-    Copies,
-    EntityPointer,
-    bucket,
-    find_copied,
-    mix_all,
-    unpack,
-)
+from entity_transformers.models.pointer.pointer import NOTHING, Copies, find_copied, mix_all, unpack
 from entity_transformers.tasks.perplexity import score_corpus
 
 KINDS = ("gpt2-pointer", "gpt2e-pointer")
@@ -236,36 +223,6 @@ def test_the_loss_in_strips_is_that_of_the_logits() -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_gate_and_attention_are_those_of_the_formula() -> None:
-    """With one form of one token for each entity and nothing read of any."""
-    torch.manual_seed(1)
-    own, states = EntityPointer(16, 8, 1, rate=1.0), torch.randn(5, 16)
-    for parameter in own.parameters():
-        torch.nn.init.normal_(parameter)
-    model = lively(pointer_forms=1)
-    memory = model.start(1, 3)
-    memory.keys.normal_()
-    memory.count[0] = torch.tensor([0, 1, 4, 200])
-    memory.seen[0] = torch.tensor([0, 3, 90, 97])
-    memory.read[0] = 100
-    memory.forms[0, 1:, 0, 0] = torch.tensor([7, 8, 9])
-    copies = own(states[None], torch.full((1, 8), 30), memory)
-    like, keys = (functional.layer_norm(x, (16,)) for x in (states, memory.keys[0, 1:]))
-    scores = (like @ own.query.weight.T) @ (keys @ own.key.weight.T).T / 8**0.5
-    scores = scores + own.seen[bucket(100 - memory.seen[0, 1:], AGES)]
-    scores = scores + own.count[bucket(memory.count[0, 1:], COUNTS)] + own.rank
-    alone = own.model(like)
-    expected = torch.cat([alone, scores], 1).log_softmax(1)
-    torch.testing.assert_close(copies.share[0], expected[:, 0])
-    torch.testing.assert_close(copies.shares[0], expected[:, 1:])
-    assert copies.tokens[0].tolist() == [[7, 8, 9]] * 5
-
-
-def test_numbers_are_counted_by_powers_of_2() -> None:
-    found = bucket(torch.arange(300), COUNTS).tolist()
-    assert found == [min(COUNTS - 1, (value + 1).bit_length() - 1) for value in range(300)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_yet_known(
@@ -363,66 +320,6 @@ def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) ->
     torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("changes", [{}, {"memory_gradient_windows": 2}], ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_resumed_run_ends_in_the_same_bytes(
-    kind: str, changes: dict[str, int], tmp_path: Path
-) -> None:
-    settings = {"steps": 12, "validate_every": 6, **changes}
-    whole = make_training(tmp_path / "whole", kind, **settings)
-    whole.run()
-    part = make_training(tmp_path / "cut", kind, **settings)
-    while part.progress.step < 7:
-        part.train_step()
-        part._after_step()
-    resumed = make_training(tmp_path / "cut", kind, **settings)
-    assert resumed.progress.step == 5
-    resumed.run()
-    assert torch.equal(weights(whole), weights(resumed))
-    assert whole.progress.train_loss == resumed.progress.train_loss
-    assert whole.progress.dev_loss_on == resumed.progress.dev_loss_on
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_passes_one_after_another_give_the_gradients_of_one(kind: str, tmp_path: Path) -> None:
-    one, two = (
-        gradients(make_training(tmp_path / str(n), kind, dropout=0.0, accumulation=n))
-        for n in (1, 2)
-    )
-    assert one.keys() == two.keys()
-    for name, gradient in one.items():
-        torch.testing.assert_close(gradient, two[name], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bfloat16_stays_finite(kind: str, tmp_path: Path) -> None:
-    changes = {"precision": "bfloat16", "memory_gradient_windows": 1, "steps": 6}
-    training = make_training(tmp_path, kind, **changes)
-    progress = training.run()
-    assert progress.skipped_steps == 0
-    assert torch.isfinite(weights(training)).all()
-    assert torch.isfinite(torch.tensor([progress.dev_loss_on, progress.dev_loss_off])).all()
-
-
-@torch.no_grad()
-def test_hundreds_of_entities_are_told_apart() -> None:
-    """400 entities of one token each: whose form is what a row says, in its place and no other."""
-    model = lively(pointer_tokens=2, vocabulary=500, window=8)
-    tokens = torch.tensor([[1, *range(50, 450), *[1] * 40]]).repeat_interleave(2, 1)[:, 1:]
-    labels = torch.tensor([[0, *range(1, 401), *[0] * 40]]).repeat_interleave(2, 1)[:, 1:]
-    tokens[0, 2::2] = 2  # every other token of a mention is the same
-    state = model.start(1, 400)
-    for start in range(0, tokens.shape[1], WINDOW):
-        part = slice(start, start + WINDOW)
-        hidden, state = model.encode(Batch(tokens[:, part], labels[:, part]), state)
-    forms = state.forms[0, 1:, 0].tolist()
-    assert sorted(first for first, _ in forms) == list(range(50, 450))
-    assert {rest for _, rest in forms} == {2}
-    assert state.count[0].tolist() == [0] + [1] * 400
-    said = model.log_probabilities(hidden)
-    torch.testing.assert_close(said.exp().sum(-1), torch.ones(1, hidden.shape[1]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_documents_packed_in_a_row_do_not_see_each_others_entities(kind: str) -> None:
@@ -513,22 +410,6 @@ def test_generation_takes_the_likeliest_of_the_mixture_with_and_without_a_cache(
 
 
 @torch.no_grad()
-def test_a_reader_of_a_document_scores_it_as_the_steps_do() -> None:
-    model, corpus = lively(), give(tiny_corpus(1, seed=4, shortest=38), "gold")
-    losses = score_corpus(model, corpus, window=WINDOW, stride=WINDOW, batch=1)
-    reader = DocumentReader(model)
-    source = reader.encode_tokens(corpus.tokens.tolist(), corpus.gold.tolist())
-    found = reader.read(source)
-    torch.testing.assert_close(torch.from_numpy(found.losses), torch.from_numpy(losses))
-    assert found.hidden.shape == (len(losses), model.width)
-    assert found.memory.count.sum() > 5
-    alone = reader.read(source, entities=False)
-    assert not torch.equal(torch.from_numpy(alone.losses), torch.from_numpy(found.losses))
-    again = reader.read(source, memory=found.memory)
-    assert not torch.equal(torch.from_numpy(again.losses), torch.from_numpy(found.losses))
-
-
-@torch.no_grad()
 def test_context_that_is_read_again_is_not_written_again() -> None:
     """A stride of half a window: the memory is what windows of that size leave of the same states,
     and predictions are those of the equations.
@@ -554,29 +435,6 @@ def test_context_that_is_read_again_is_not_written_again() -> None:
         state, *_ = state.write(tokens[:, new:end], given, hidden, starts)
         new = end
     torch.testing.assert_close(torch.from_numpy(losses), torch.cat(expected), rtol=1e-4, atol=1e-5)
-
-
-def test_a_training_step_minimises_the_mixture(tmp_path: Path) -> None:
-    """Its loss is the mean of the nats that evaluation gives, and not the model's alone."""
-    training = make_training(tmp_path, "gpt2-pointer", dropout=0.0, labels="gold")
-    assert training.model.objective == "mixture"
-    for _ in range(3):
-        training.train_step()
-    model = training.model.eval()
-    window = training.window(3)
-    state = training.streams.states[0]
-    batch = Batch(
-        torch.from_numpy(window.tokens),
-        torch.from_numpy(window.labels),
-        torch.from_numpy(window.positions) if window.packed else None,
-        torch.from_numpy(window.starting > 0),
-    )
-    with torch.no_grad():
-        hidden, _ = model.encode(batch, state)
-        expected = model.nats(hidden, torch.from_numpy(window.targets)).mean()
-    loss = training.streams.accumulate_gradients([window])
-    assert hidden.shape[-1] > model.width
-    torch.testing.assert_close(torch.tensor(loss), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -606,31 +464,6 @@ def test_a_pointer_that_learns_alone_has_the_gradients_that_it_has_in_the_whole(
     assert alone.progress.skipped_steps == 0
 
 
-def test_a_step_without_anything_to_copy_has_a_gradient_of_0(tmp_path: Path) -> None:
-    lively().save(tmp_path / "begun")
-    settings = {**CHANGES, "initial_weights": str(tmp_path / "begun"), "pointer_alone": True}
-    training = make_training(tmp_path, "gpt2-pointer", labels="none", **settings)
-    assert all(not gradient.any() for gradient in gradients(training).values())
-
-
-def plant(documents: int, seed: int) -> AlignedCorpus:
-    """Two entities with a name each, drawn anew for each document: after token 11 comes the one's,
-    after token 12 the other's, and nothing in a window tells which names these are.
-    """
-    corpus = tiny_corpus(documents, seed, shortest=64, longest=65)
-    generator = np.random.default_rng(seed)
-    tokens, gold = corpus.tokens.copy(), np.zeros_like(corpus.gold)
-    for start in corpus.offsets[:-1]:
-        names = generator.choice(np.arange(15, 40), 2, replace=False)
-        tokens[start + 1 : start + 64] = generator.integers(1, 11, 63)
-        for at in range(2, 62, 6):
-            who = (at // 6) % 2 if at < 12 else generator.integers(2)
-            tokens[start + at : start + at + 2] = 11 + who, names[who]
-            gold[start + at + 1] = 1 + who
-    mentions = np.where(gold > 0, np.arange(len(gold)), -1).astype(np.int32)
-    return replace(corpus, tokens=tokens, gold=gold, mentions=mentions)
-
-
 @pytest.mark.parametrize("rate", [7.5, 30.0, 30_000.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
@@ -648,39 +481,3 @@ def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
     plain = read(taken, tokens, None)[1]
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-4)
     assert (found - plain).abs().max() > 0.1
-
-
-@pytest.mark.slow
-def test_it_learns_names_that_only_an_earlier_window_tells(tmp_path: Path) -> None:
-    corpus, test = plant(40, 1), give(plant(10, 2), "gold")
-    later = (test.gold > 0) & (np.arange(len(test.gold)) % 64 >= 2 * WINDOW)
-    settings = {"steps": 150, "learning_rate": 1e-2, "dropout": 0.0, "validate_every": 150}
-    nats = {}
-    for kind, changes in (("gpt2", {}), ("gpt2-pointer", {**CHANGES, "pointer_rate": 5.0})):
-        training = make_training(
-            tmp_path / kind, kind, corpus=corpus, documents_per_step=8, **settings, **changes
-        )
-        training.run()
-        model = training.model.eval()
-        for layer in ("gold", "none"):
-            losses = score_corpus(model, give(test, layer), window=WINDOW, stride=WINDOW, batch=10)
-            nats[kind, layer] = losses[later].mean()
-    assert nats["gpt2", "gold"] == nats["gpt2", "none"] > 2.8  # ln 25 is 3.2
-    assert nats["gpt2-pointer", "none"] > 2.8
-    assert nats["gpt2-pointer", "gold"] < 1.2
-
-
-@pytest.mark.parametrize(
-    ("labels", "changes", "message"),
-    [
-        ("lagged", {}, "lags its labels itself: give gold"),
-        ("lagged-resolver:names", {}, "lags its labels itself: give resolver:names"),
-        ("gold", {"memory_life": "epochs"}, "memory_life epochs keeps no forms to copy"),
-        ("gold", {"entity_lag": 0}, "entity_lag"),
-        ("gold", {"pointer_rate": 0}, "pointer_rate"),
-        ("gold", {"pointer_alone": True}, "that has learnt .initial_weights."),
-    ],
-)
-def test_what_can_not_be_is_said(labels: str, changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tiny_entry("gpt2e-pointer", labels, **changes)

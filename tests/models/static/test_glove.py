@@ -48,22 +48,6 @@ def make_cells(size: int = 9, seed: int = 2) -> Cells:
     return group_cells(count_pairs(texts, size, 4), generator)
 
 
-def test_groups_hold_every_cell_once_and_no_row_or_column_twice() -> None:
-    generator = np.random.default_rng(2)
-    texts = [generator.integers(0, 9, 20).astype(np.int32) for _ in range(6)]
-    counts = count_pairs(texts, 9, 4)
-    cells = group_cells(counts, generator)
-    assert cells.bounds[0] == 0
-    assert cells.bounds[-1] == counts.nnz == len(cells.counts)
-    dense = counts.toarray()
-    assert len(set(zip(cells.rows.tolist(), cells.columns.tolist(), strict=True))) == counts.nnz
-    np.testing.assert_array_equal(dense[cells.rows, cells.columns], cells.counts)
-    for start, end in zip(cells.bounds, cells.bounds[1:], strict=False):
-        assert end > start
-        for part in (cells.rows[start:end], cells.columns[start:end]):
-            assert len(set(part.tolist())) == end - start
-
-
 def pass_plainly(
     factors: Factors, cells: Cells, logs: np.ndarray, weights: np.ndarray, rate: float
 ) -> tuple[list[np.ndarray], float]:
@@ -184,8 +168,3 @@ def test_vectors_are_sums_of_word_and_context_vectors_of_the_frequent_words() ->
     expected = factors.words[:, :6] + factors.contexts[:, :6]
     np.testing.assert_array_equal(trained.vectors.vectors, expected)
     assert trained.parameters == 2 * len(places) * 7
-
-
-def test_words_that_are_all_too_rare_are_an_error() -> None:
-    with pytest.raises(ValueError, match="min_count is 5000, but no word of train occurs more"):
-        train(min_count=5000)

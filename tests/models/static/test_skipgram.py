@@ -63,24 +63,6 @@ def test_the_vectors_are_those_of_a_direct_call_of_gensim(kind: str) -> None:
     assert min(counts.values()) >= 2
 
 
-def test_the_settings_say_what_gensim_is_asked_for() -> None:
-    params = tiny_entry("word2vec").lm
-    model = models.Word2Vec(**shared_settings(params, 7))
-    assert (model.sg, model.hs, model.workers, model.seed) == (1, 0, 1, 7)
-    assert (model.window, model.negative, model.min_count) == (5, 5, 5)
-    assert (model.alpha, model.sample, model.epochs) == (0.025, 1e-3, 5)
-    assert model.vector_size == params.width == 16  # lm's
-
-
-@pytest.mark.parametrize("kind", HOMES)
-def test_each_epoch_is_told_and_another_seed_gives_other_vectors(kind: str) -> None:
-    texts, told = make_texts(), []
-    params = tiny_entry(kind, **SMALL[kind]).lm
-    one = HOMES[kind].train(texts, params, 1, lambda *epoch: told.append(epoch))
-    assert told == [(1, None), (2, None)]
-    assert not np.array_equal(one.vectors.vectors, train(kind, texts, 2).vectors.vectors)
-
-
 AGAIN = """
 import hashlib, json, sys
 from entity_transformers.kinds import KINDS
@@ -127,12 +109,6 @@ def test_every_word_of_a_long_document_is_trained_on(length: int) -> None:
     assert alone.train([text], total_examples=1, epochs=2)[0] == 2 * min(length, 10_000)
 
 
-@pytest.mark.parametrize("kind", HOMES)
-def test_words_that_are_all_too_rare_are_an_error(kind: str) -> None:
-    with pytest.raises(ValueError, match="min_count is 100, but no word of train occurs more than"):
-        train(kind, [["a", "b", "a"]], min_count=100)
-
-
 UNKNOWN = ["zéabab", "naïve", "x", "a", "<>", "日本語", "Zoë's", "anti-disestablishment"]
 
 
@@ -144,14 +120,6 @@ def test_an_unknown_word_is_gensim_s_mean_of_its_n_grams() -> None:
     assert found.any(axis=1).all()
     expected = np.stack([direct.wv.get_vector(word) for word in UNKNOWN])
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
-
-
-def test_a_word_too_short_for_an_n_gram_is_zeros() -> None:
-    ngrams = np.ones((5, 4), np.float32)
-    vectors = SubwordVectors(
-        (), np.zeros(0, np.int64), np.zeros((0, 4), np.float32), ngrams, shortest=5, longest=6
-    )
-    assert vectors.look_up(["ab", "abc"]).tolist() == [[0] * 4, [1] * 4]
 
 
 @pytest.mark.parametrize("sizes", [(3, 6), (2, 2), (1, 4)])
