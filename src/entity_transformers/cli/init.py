@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,27 +11,28 @@ from typing import Annotated, Any
 
 from entity_transformers.artifacts import write_json_lines, write_text
 from entity_transformers.cli.flags import Flag
-from entity_transformers.cli.study import write_study
 from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.held_out import hold_out
 from entity_transformers.corpus.readers import detect_format, find_reader, names, read_corpus
 from entity_transformers.corpus.rows import to_row
 from entity_transformers.corpus.statistics import describe
 from entity_transformers.study.new import NEEDED, plan_study
+from entity_transformers.study.params import PAPER, load
 
 log = logging.getLogger(__name__)
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
 PARAMS = Path("params.yaml")
+STUDIES = Path("studies")
 Lengths = dict[str, list[int]]
 
 
 def init(
-    name: Annotated[str, Flag("of the study: studies/NAME is written", "NAME", positional=True)],
+    name: Annotated[str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)],
     corpus: Annotated[Path, Flag("your texts, a file or a folder", "FILE")],
     format: Annotated[str, Flag("auto, or a format of corpus/readers")] = "auto",
 ) -> None:
     """Write a study of your own corpus: the steps that its text can fill, a model of its size."""
-    study = _find_home(name)
+    file = _find_file(name)
     if format == "auto":
         format, why = _detect(corpus)
         log.info("read as %s, since %s (--format names another)", format, why)
@@ -45,27 +45,24 @@ def init(
     statistics = describe(_measure(read_corpus(format, corpus), lengths), "outermost")
     if "train" not in statistics["splits"]:
         raise CorpusError(f"{corpus}: no document of split 'train', on which models are trained")
-    path = os.path.relpath(corpus, study)
+    path = str(corpus)
     if missing := [split for split in HELD_OUT if split not in statistics["splits"]]:
         held = hold_out(list(read_corpus(format, corpus)), missing)
         lengths.clear()
         statistics = describe(_measure(held, lengths), "outermost")
-        study.mkdir(parents=True)
-        write_json_lines(study / "corpus.jsonl", map(to_row, held))
-        log.info("no %s in it: taken from train, all of it is now in corpus.jsonl of the study",
-                 " and no ".join(missing))  # fmt: skip
-        format, path = "jsonl", "corpus.jsonl"
+        format, path = "jsonl", str(file.with_suffix(".jsonl"))
+        write_json_lines(Path(path), map(to_row, held))
+        log.info("no %s in it: taken from train, all of it is now in %s",
+                 " and no ".join(missing), path)  # fmt: skip
     for split in NEEDED:
         log.info("%s: %s", split, _count(statistics["splits"][split]))
-    base = os.path.relpath(PARAMS, study)
     usual = int(min(median(lengths["train"]), median(lengths["test"])))
-    new = plan_study(statistics, usual, format, path, base, f"E.T.: Entity-Transformers on {name}")
-    study.mkdir(parents=True, exist_ok=True)
-    write_text(study / "study.yaml", new.render())
-    write_study(study)
+    new = plan_study(statistics, usual, format, path, f"E.T.: Entity-Transformers on {name}")
+    write_text(file, new.render())
+    load(file)
     for line in new.left_out:
         log.info("%s", line)
-    print(f"{study}/study.yaml is written; next: make study STUDY={name}")
+    print(f"{file} is written; next: make study STUDY={name}")
 
 
 def _detect(corpus: Path) -> tuple[str, str]:
@@ -99,8 +96,8 @@ def _count(split: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
 
 
-def _find_home(name: str) -> Path:
-    """studies/NAME of this checkout; an error where it is no checkout, or NAME is taken."""
+def _find_file(name: str) -> Path:
+    """studies/NAME.yaml of this checkout; an error where it is no checkout, or NAME is taken."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ValueError(f"name {name!r}, expected lower-case letters, digits, - and _")
     if not (PARAMS.is_file() and Path("Snakefile").is_file()):
@@ -108,7 +105,7 @@ def _find_home(name: str) -> Path:
             "no Snakefile and params.yaml here: a study lies in a checkout of this project: run"
             " this at its root"
         )
-    study = Path("studies") / name
-    if study.exists():
-        raise FileExistsError(f"{study}: a study of that name is there: choose another, or edit it")
-    return study
+    file = STUDIES / f"{name}.yaml"
+    if file.exists() or name == PAPER:
+        raise FileExistsError(f"{file}: a study of that name is there: choose another, or edit it")
+    return file

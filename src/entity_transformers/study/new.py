@@ -1,4 +1,4 @@
-"""The study.yaml of a corpus that the project has not seen: the steps that its text can fill, a
+"""The study of a corpus that the project has not seen: the steps that its text can fill, a
 model of a size that fits it, and a sentence on each table that cannot be made.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from entity_transformers.corpus.held_out import FEWEST
-from entity_transformers.study.resolve import dump_yaml
+from entity_transformers.study.values import dump_yaml
 
 NEEDED = ("train", "dev", "test")
 PASSES = 8
@@ -28,7 +28,7 @@ RESOLVER = "names-causal"
 
 @dataclass(frozen=True)
 class NewStudy:
-    """values: of study.yaml; left_out: a sentence on each table that the text can't fill, and on
+    """values: of its file; left_out: a sentence on each table that the text can't fill, and on
     what its tables can't show.
     """
 
@@ -36,18 +36,18 @@ class NewStudy:
     left_out: tuple[str, ...]
 
     def render(self) -> str:
-        """The text of study.yaml."""
+        """The text of studies/NAME.yaml."""
         lines = ["A corpus of your own: entity-transformers init wrote this, for you to edit."]
         head = "".join(f"# {line}\n" for line in (*lines, *self.left_out))
         return head + dump_yaml(self.values)
 
 
 def plan_study(
-    statistics: Mapping[str, Any], usual: int, format: str, path: str, base: str, title: str
+    statistics: Mapping[str, Any], usual: int, format: str, path: str, title: str
 ) -> NewStudy:
     """The study of a corpus with these `corpus.statistics.describe` counts, which has all of
-    ``NEEDED``; ``usual``: words of its usual document; ``path`` and ``base`` are relative to the
-    study's folder.
+    ``NEEDED``; ``usual``: words of its usual document; ``path`` is relative to the top
+    of the checkout.
     """
     splits = {name: statistics["splits"][name] for name in NEEDED}
     held = [splits["dev"], splits["test"]]
@@ -64,7 +64,6 @@ def plan_study(
     train = splits["train"]["words"]
     model = _choose_model(train, usual)
     values: dict[str, Any] = {
-        "base": base,
         "study": {"steps": steps, "seeds": [1]},
         "run": {"threads": 1, "checkpoint_every": 100},
         "corpus": {"format": format, "path": path, "resolvers": [] if chains else [RESOLVER]},

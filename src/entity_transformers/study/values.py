@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.representer import SafeRepresenter
 
+WIDTH = 90
 DEEPEST = 20  # levels; a params.yaml has four
 JOINED = re.compile(r":(?=\S)|\?")
 """What a value must not have within brackets or braces, for DVC's sake (`_DvcLoader`)."""
@@ -15,20 +18,6 @@ JOINED = re.compile(r":(?=\S)|\?")
 
 class ParamsError(ValueError):
     """A params.yaml that can't be used: the message names file, key and value."""
-
-
-class Absent:
-    """Stands for a section that the study leaves out."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
-            raise AttributeError(key)
-        raise ParamsError(
-            f"{self._name}.{key} is asked for, but the study has no section {self._name}: add it"
-        )
 
 
 def read_values(path: Path, for_dvc: bool = False) -> dict[str, Any]:
@@ -118,3 +107,35 @@ def read_yaml(text: str) -> Any:
     than `DEEPEST` levels included, raises yaml.YAMLError.
     """
     return yaml.load(text, _Loader)
+
+
+def dump_yaml(values: Mapping[str, Any]) -> str:
+    """YAML that 1.1 and 1.2, and DVC's parser, read alike: sections apart, a key per line, lists
+    on one.
+    """
+    texts = []
+    for name, value in values.items():
+        # None: what holds values alone goes on one line
+        section = SafeRepresenter(
+            default_flow_style=None,  # type: ignore[arg-type]
+            sort_keys=False,
+        ).represent_data({name: value})
+        _open(section)
+        texts.append(yaml.serialize(section, Dumper=yaml.SafeDumper, width=WIDTH))
+    return "\n".join(texts)
+
+
+def _open(node: yaml.Node) -> None:
+    """Let a mapping take a line per key, since `dvc exp run -S` may put a value under any that DVC
+    cannot read within braces; and a list that holds a mapping, or such a value, one per item.
+    """
+    if not isinstance(node, yaml.CollectionNode):
+        return
+    mapping = isinstance(node, yaml.MappingNode)
+    inner = [item[1] if mapping else item for item in node.value]
+    for one in inner:
+        _open(one)
+    joined = (isinstance(one, yaml.ScalarNode) and JOINED.search(one.value) for one in inner)
+    opened = (isinstance(one, yaml.CollectionNode) and not one.flow_style for one in inner)
+    if mapping or any(joined) or any(opened):
+        node.flow_style = False
