@@ -26,7 +26,14 @@ from entity_transformers.report.spans import draw_spans, list_chains
 from entity_transformers.report.table import Number, Table, render_html
 from entity_transformers.report.vector import draw
 
-MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
+MARKS = {
+    "holds": "yes",
+    "contradicted": "no",
+    "not shown": "open",
+    "smaller than printed": "open",
+    "inert": "absent",
+    "not measured": "absent",
+}
 
 
 def render(
