@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from entity_transformers.report.figures import build_all, render_png
+from entity_transformers.report.catalogue import build_sections
+from entity_transformers.report.figures import render_png
 from entity_transformers.report.results import Results
 from entity_transformers.report.vector import draw
+
+
+def build_all(results: Results) -> dict[str, Figure]:
+    sections = build_sections(results)
+    return {name: figure for one in sections for name, (figure, _) in one.figures.items()}
 
 
 def test_points_lie_where_they_are_drawn() -> None:
@@ -27,8 +33,8 @@ def test_points_lie_where_they_are_drawn() -> None:
     )
 
 
-def test_every_curve_tells_each_of_its_points(full: Results) -> None:
-    figure = build_all(full)["figure2"]
+def test_every_curve_tells_each_of_its_points(small: Results) -> None:
+    figure = build_all(small)["figure2"]
     drawing = draw(figure, "figure2")
     lines = [line for axes in figure.axes for line in axes.get_lines()]
     named = [line for line in lines if not str(line.get_label()).startswith("_")]
@@ -36,18 +42,13 @@ def test_every_curve_tells_each_of_its_points(full: Results) -> None:
     assert all(0 <= across <= 1 and 0 <= down <= 1 for across, down, _ in drawing.marks)
 
 
-def test_bars_and_cells_tell_theirs(full: Results) -> None:
-    built = build_all(full)
-    texts = [text for _, _, text in draw(built["perplexity_by_class"], "a").marks]
-    assert any(
-        re.fullmatch(r"GPT2E, entities on, later mention: [+-][\d.]+.*", text) for text in texts
-    )
-    cells = draw(built["probe"], "b")
-    assert cells.marks
-    assert all(re.search(r", layer \d+, head \d+: [\d.,]+%$", text) for _, _, text in cells.marks)
+def test_intervals_tell_theirs(small: Results) -> None:
+    texts = [text for _, _, text in draw(build_all(small)["differences"], "a").marks]
+    assert len(texts) == 6
+    assert all(re.match(r"GPT2.*: [−+][\d.]+ \[[−+][\d.]+, [−+][\d.]+\]", text) for text in texts)
 
 
-@pytest.mark.parametrize("name", ["figure2", "probe", "embeddings_both"])
+@pytest.mark.parametrize("name", ["figure2", "perplexity_by_class", "embeddings_baseline"])
 def test_it_is_the_same_text_each_time_and_its_ids_its_own(small: Results, name: str) -> None:
     first, second = (draw(build_all(small)[name], name) for _ in range(2))
     assert first == second

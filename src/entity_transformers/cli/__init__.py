@@ -102,12 +102,6 @@ TOOLS = {
     "compare": Command(
         "compare", "the models of two studies on the same test set, with intervals", group=_STUDIES
     ),
-    "write-index": Command(
-        "index", "write the index of studies, README.md of their folder", group=_STUDIES
-    ),
-    "write-site": Command(
-        "site", "the pages of all studies whose results are here, and index.html", group=_STUDIES
-    ),
     "show-tables": Command("show", "print the tables in the terminal", group=_STUDIES),
 }
 COMMANDS = {
