@@ -1,121 +1,150 @@
+"""README.md, the page, and the figures of a made-up study."""
+
 from __future__ import annotations
 
-import base64
+import json
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from entity_transformers.report import tables
-from entity_transformers.report.catalogue import CATALOGUE, list_captions
-from entity_transformers.report.page import render
+from entity_transformers.cli.report import build_report
+from entity_transformers.report import figures, page
+from entity_transformers.report.catalogue import build_sections
+from entity_transformers.report.frame import make, render, write_units
+from entity_transformers.report.lm import draw_training, read_line
+from entity_transformers.report.perplexity import draw_differences
+from entity_transformers.report.readme import say_missing, summarise_models, write_readme
 from entity_transformers.report.results import Results
-from entity_transformers.report.verdict import judge_entities
+from entity_transformers.report.table import Number
+from entity_transformers.study.params import load
 
-Study = Callable[..., Any]
-CONTROLS = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
-VOID = {"meta", "img", "br", "hr", "link", "input"}
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
-)
+ROOT = Path(__file__).resolve().parents[2]
 
 
-class Page(HTMLParser):
-    """Collects what a browser would: open tags must close in order; every resource, anchor and text
-    is kept.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.stack: list[str] = []
-        self.resources: list[str] = []
-        self.links: list[str] = []
-        self.ids: list[str] = []
-        self.words: list[str] = []
-        self.tags: set[str] = set()
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        for name, value in attrs:
-            if name in ("src", "srcset", "data", "poster", "action"):
-                self.resources.append(value or "")
-            if name == "href":
-                self.links.append(value or "")
-            if name == "id":
-                self.ids.append(value or "")
-        if tag not in VOID:
-            self.stack.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
+def test_the_readme_has_every_table_and_figure(small: Results) -> None:
+    sections = build_sections(small)
+    text = write_readme(small, sections)
+    assert text.startswith("# A study\n\n- Perplexity per token on test")
+    for section in sections:
+        assert f"## {section.title}" in text
+        for name, (_, caption) in section.figures.items():
+            assert f"![{caption}](figures/{name}.png)" in text
+        for table in section.tables.values():
+            assert table.name == "claims" or f"### {table.title}" in text
+    assert text.index("figures/differences.png") < text.index("## What holds")  # it leads
 
 
-def make(results: Results) -> tuple[str, Page]:
-    drawn = dict.fromkeys(list_captions(), PIXEL)
-    text = render(results, tables.build_all(results), drawn)
-    return text, Page(text)
+def test_metrics_are_means_over_seeds_to_six_digits(small: Results) -> None:
+    found = summarise_models(small)
+    assert list(found) == ["gpt2", "gpt2e", "gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched"]
+    assert found["gpt2"].keys() == {"dev_loss", "perplexity", "lambada_perplexity"}
+    assert found["gpt2"]["dev_loss"] == pytest.approx(5.7, abs=0.2)
+    assert len(str(found["gpt2"]["perplexity"])) <= 7
 
 
-@pytest.fixture(scope="module")
-def page(full: Results) -> tuple[str, Page]:
-    return make(full)
+def test_what_is_missing_is_said(small: Results) -> None:
+    assert say_missing(small) == ""
+    rows = small.frame.data
+    part = rows[~((rows["model"] == "gpt2") & (rows["seed"] == 2) & (rows["step"] == "lm"))]
+    cut = replace(small, steps=(*small.steps, "ner"), frame=type(small.frame)(part))
+    assert say_missing(cut) == (
+        "Not part of these results: ner. Not done: step lm of GPT2, seeds [2]."
+    )
 
 
-def test_it_is_well_formed(page: tuple[str, Page]) -> None:
-    text, parsed = page
-    assert parsed.stack == []
-    assert text.startswith("<!doctype html>")
-    assert len(parsed.ids) == len(set(parsed.ids))
+def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:
+    text = page.render(small, build_sections(small))
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert text.count("<figure") == 5
+    assert "The same passage with its chains" in text
+    assert re.search(r'class="verdict holds"', text)
+    ids = re.findall(r' id="([^"]*)"', text)
+    assert len(ids) == len(set(ids))
 
 
-def test_nothing_is_loaded_from_elsewhere(full: Results, page: tuple[str, Page]) -> None:
-    text, parsed = page
-    assert all(source.startswith("data:image/png;base64,") for source in parsed.resources)
-    figures = [name for step in full.steps for name in CATALOGUE[step].figures]
-    assert len(parsed.resources) == len(figures) - 1  # recall is not in the fixture
-    assert parsed.tags.isdisjoint({"link", "iframe", "object"})
-    assert not re.search(r"https?://|url\(|@import|fetch\(", text)
+def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) -> None:
+    (tmp_path / "measures.csv").write_text(render(small.frame.data))
+    write_units(small.units.data, tmp_path / "units.parquet")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/gone.png").write_bytes(b"")
+    build_report(load(ROOT / "params.yaml"), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "README.md", "figures", "measures.csv", "metrics.json", "report.html", "units.parquet",
+    }  # fmt: skip
+    assert "gpt2" in json.loads((tmp_path / "metrics.json").read_text())
+    assert not (tmp_path / "figures/gone.png").exists()
+    with pytest.raises(ValueError, match=r"measures.csv is missing: run the study's steps first"):
+        build_report(load(ROOT / "params.yaml"), tmp_path / "figures")
 
 
-def test_every_link_has_its_target(full: Results, page: tuple[str, Page]) -> None:
-    _, parsed = page
-    shown = {f"step-{step}" for step in full.steps if CATALOGUE[step].tables}
-    links = {link.removeprefix("#") for link in parsed.links}
-    shown -= {"step-recall"}  # not in the fixture
-    assert links == {"verdict", "manifest", *shown}
-    assert links <= set(parsed.ids)
+def test_a_curve_is_the_mean_over_seeds_at_their_common_steps(small: Results) -> None:
+    assert small.proposed is not None
+    line = read_line(small, small.proposed, "train_loss")
+    assert line is not None
+    assert list(line.x) == list(range(5, 45, 5))
+    np.testing.assert_allclose(line.y, [5.67 + 1 / x + 0.015 for x in line.x])
+    np.testing.assert_allclose(np.subtract(line.high or (), line.low or ()), 0.01)
+    figure = draw_training(small)
+    assert figure is not None
+    assert [axes.get_title() for axes in figure.axes] == ["Training loss", "The last half"]
+    texts = {text.get_text() for text in figure.axes[1].texts}
+    assert texts == {
+        "GPT2",
+        "GPT2E",
+        "GPT2E unlabelled",
+        "GPT2E shuffled",
+        "GPT2 parameter-matched",
+    }
+    assert draw_training(replace(small, curves=small.curves.iloc[:0])) is None
 
 
-def test_the_numbers_of_the_tables_are_on_the_page(full: Results, page: tuple[str, Page]) -> None:
-    words = set(page[1].words)
-    for name, table in tables.build_all(full).items():
-        if name != "claims":
-            assert {str(cell) for row in table.rows for cell in row if str(cell)} <= words
+def test_labels_are_moved_apart_as_little_as_possible() -> None:
+    """Least squares: a pair that is too close moves by the same on both sides."""
+    assert figures.spread([0.5, 0.52], 0.1) == pytest.approx([0.46, 0.56])
+    assert figures.spread([0.1, 0.9], 0.1) == [0.1, 0.9]
+    assert figures.spread([0.98, 0.99, 1.0], 0.1) == pytest.approx([0.8, 0.9, 1.0])
 
 
-@pytest.mark.parametrize("models", [("gpt2", "gpt2e", *CONTROLS), ("gpt2", "gpt2e")])
-def test_each_verdict_reaches_the_headline(study: Study, models: tuple[str, ...]) -> None:
-    results = study(models)
-    text, _ = make(results)
-    status = judge_entities(results).status.replace(" ", "-")
-    assert f'class="verdict {status}"' in text
+def test_intervals_are_drawn_to_their_ends(small: Results) -> None:
+    figure = draw_differences(small)
+    assert figure is not None
+    ends = [c.lines[2][0].get_segments()[0][:, 0] for c in figure.axes[0].containers]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names[:2] == ["GPT2", "GPT2E, entities off"]
+    assert all(low < high for low, high in ends)
+    assert figures.draw_intervals([figures.Rows("", [None])], "x") is None
 
 
-def test_text_of_the_study_is_escaped(page: tuple[str, Page]) -> None:
-    text, parsed = page
-    assert "<made-up>" not in text
-    assert "E.T. on <made-up> data" in parsed.words
-    assert "made-up" not in parsed.tags
+def test_other_shapes_draw_what_they_are_given() -> None:
+    points = figures.Points("a", "red", [10.0], [Number(0.5, low=0.4, high=0.7, percent=True)])
+    figure = figures.draw_points([("F1", [points]), ("none", [])], "Seconds")
+    assert figure is not None
+    [container] = figure.axes[0].containers
+    np.testing.assert_allclose(container.lines[2][0].get_segments()[0][:, 1], [40, 70])
+    grid = figures.Grid("a", np.array([[1.0, 50.0], [30.0, 99.0]]), (2, 1))
+    drawn = figures.draw_grids([grid], 40)
+    assert drawn is not None
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["1", "50", "30", "99"]
+    assert drawn.axes[0].patches[0].get_xy() == (0.5, 1.5)
+    assert figures.draw_grids([figures.Grid("b", np.array([[np.nan]]))], 40) is None
+    rows = figures.draw_rows([("a", "red", [0.1, 0.9])], "x", 0.5)
+    assert rows.axes[0].collections[0].get_offsets().tolist() == [[0.1, 0.0], [0.9, 0.0]]
+    assert figures.number_names(("I", "Bo", "I")) == ("I (1)", "Bo", "I (2)")
+    line = figures.Line("a", "red", [1, 2], [3, 4], [2, 3], [4, 5])
+    assert figures.draw_lines([figures.Panel([line], log=True)]) is not None
+    assert figures.draw_lines([figures.Panel([replace(line, x=[1], y=[3])])]) is None
 
 
-def test_an_empty_study_has_a_page(empty: Study) -> None:
-    results = empty()
-    text = render(results, tables.build_all(results), {})
-    assert Page(text).stack == []
+def test_equal_figures_give_equal_bytes(small: Results) -> None:
+    first, second = (draw_differences(small) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert figures.render_png(first) == figures.render_png(second)
+
+
+def test_measures_are_made_with_whole_numbers_as_texts() -> None:
+    data = make([{"step": "a", "measure": "b", "size": 4}, {"step": "a", "measure": "b"}])
+    assert data["size"].tolist() == ["4", ""]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made import make_results
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.frame import Frame, Row
 from entity_transformers.report.results import Results
 from entity_transformers.report.scaling import (
-    OFF,
     SPLIT,
+    TABLES,
     Line,
-    build_scaling,
     check_line,
     draw_scaling,
     fit_line,
@@ -36,7 +36,7 @@ def study(line: Line, noise: float = 0.0, seeds: tuple[int, ...] = (1,), high: s
     """
     base, random = load(ROOT / "params.yaml"), np.random.default_rng(0)
     entries: list[ModelEntry] = []
-    rows: list[Row] = []
+    rows: list[dict[str, object]] = []
     for width in WIDTHS:
         for tokens in TOKENS:
             name = f"gpt2-{width}-{tokens}"
@@ -46,12 +46,13 @@ def study(line: Line, noise: float = 0.0, seeds: tuple[int, ...] = (1,), high: s
             for seed in seeds:
                 loss = line.predict(weights, tokens) * np.exp(noise * random.standard_normal())
                 loss += 0.1 if name == high else 0.0
-                scored = {"condition": OFF, "model": name, "seed": seed}
+                own_run = {"model": name, "seed": seed}
+                scored = {"step": "perplexity", "split": SPLIT, "entities": "off", **own_run}
                 for measure in ("loss", "bits_per_byte", "perplexity_word"):
-                    rows.append(Row("perplexity", measure, float(loss), SPLIT, **scored))
-                rows.append(Row("lm", "tokens_seen", tokens, model=name, seed=seed))
-                rows.append(Row("lm", "parameters", weights, model=name, seed=seed))
-    return Results("x", tuple(entries), seeds, Frame(rows), steps=("lm", "perplexity"))
+                    rows.append({**scored, "measure": measure, "value": float(loss)})
+                for measure, value in (("tokens_seen", tokens), ("parameters", weights)):
+                    rows.append({"step": "lm", "measure": measure, "value": value, **own_run})
+    return make_results(rows, None, tuple(entries), seeds=seeds)
 
 
 def test_the_papers_line_is_found_again() -> None:
@@ -80,7 +81,7 @@ def test_what_was_left_out_is_predicted() -> None:
 
 
 def test_the_table_has_a_row_per_model_and_says_what_the_line_is() -> None:
-    table = build_scaling(study(CHINCHILLA, seeds=(1, 2)))
+    table = TABLES[0].build(study(CHINCHILLA, seeds=(1, 2)))
     assert len(table.rows) == len(WIDTHS) * len(TOKENS)
     loss, line = (table.columns.index(name) for name in ("Test loss", "Line"))
     for row in table.rows:
@@ -93,16 +94,16 @@ def test_the_table_has_a_row_per_model_and_says_what_the_line_is() -> None:
 
 def test_the_note_says_where_the_line_is_off_and_that_there_is_no_floor() -> None:
     """A line without one; one model is a tenth of a nat above it."""
-    note = build_scaling(study(Line(0.0, 1e-6, 0.3, 16.0, 0.07), high="gpt2-384-8388608")).note
+    note = TABLES[0].build(study(Line(0.0, 1e-6, 0.3, 16.0, 0.07), high="gpt2-384-8388608")).note
     assert re.search(r"misses GPT2 384-8388608 the most, by \+0\.(09|10)", note)
     assert "tell no floor" in note
 
 
 def test_a_study_without_such_models_has_neither_table_nor_figure() -> None:
     results = study(CHINCHILLA)
-    few = Results("x", results.entries[:5], (1,), results.frame)
-    one_width = Results("x", results.entries[:6], (1,), results.frame)
+    few = replace(results, entries=results.entries[:5])
+    one_width = replace(results, entries=results.entries[:6])
     for other in (few, one_width):
         assert list_points(other) == []
-        assert build_scaling(other).rows == ()
+        assert TABLES[0].build(other).rows == ()
         assert draw_scaling(other) is None

@@ -84,7 +84,7 @@ def _compare(ours: Results, theirs: Results, a: str, b: str) -> Iterator[tuple[A
 
 
 def _judge(found: Estimate, split: str) -> str:
-    word = name_difference(found.widest, None if split == "lambada" else MARGIN)
+    word = name_difference(found.interval, None if split == "lambada" else MARGIN)
     return word.replace("better", "A is better").replace("worse", "B is better")
 
 

@@ -23,14 +23,14 @@ def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, fl
     return max(shares.items()) if shares else None
 
 
-def _less(results: Results, place: Place) -> Cell:
+def _against(results: Results, place: Place) -> Cell:
     if place["size"] == "0":
         return MISSING
     loss, alone = (
         results.by_seed(place["model"], key_of({**place, "size": size}))
         for size in (place["size"], "0")
     )
-    return show(summarise(alone[seed] - value for seed, value in loss.items() if seed in alone), 4)
+    return show(summarise(value - alone[seed] for seed, value in loss.items() if seed in alone), 4)
 
 
 def _chosen(heading: str, name: str, digits: int) -> Measure:
@@ -56,7 +56,7 @@ TABLES = (
         ),
         columns=(
             Measure("Loss", "loss", 4),
-            Measure("Less than without", "loss", cell=_less),
+            Measure("Minus without", "loss", cell=_against),
             _chosen("Theta", "theta", 0),
             _chosen("Lambda", "weight", 3),
         ),

@@ -16,16 +16,19 @@ from entity_transformers.report.intervals import (
     ABSENT,
     FAILS,
     HOLDS,
+    INERT,
+    INTERVAL,
     LEVEL,
     MARGIN,
     OPEN,
+    SMALLER,
+    UNUSED,
     Difference,
     Estimate,
     Interval,
     Side,
     compare,
     compare_all,
-    cover,
     difference,
     judge,
     judged_split,
@@ -96,10 +99,11 @@ def build_claims(results: Results) -> Table:
         ),
         measures="Each statement is made from the numbers of this study alone.",
         note=(
-            "“not shown”: the direction may be the paper's, but the interval includes zero, or"
-            " there is one seed and no interval over documents. An interval over documents does not"
-            " cover what another seed of the training would give; a claim that has several seeds"
-            " and scores per document has to stand in both intervals."
+            f"{INTERVAL} With one seed an interval does not cover what another training would give."
+            f" {OPEN.capitalize()}: the direction may be the paper's, but the interval includes"
+            f" zero, or there is none. {SMALLER.capitalize()}: the paper's effect lies beyond the"
+            f" interval. {UNUSED.capitalize()}: entities on, off and shuffled differ by less than"
+            f" {INERT} nats per token, so the memory was not used."
         ),
     )
 
@@ -114,14 +118,21 @@ def judge_entities(results: Results) -> Verdict:
         name = "GPT2E" if ours is None else write_label(ours)
         text = f"{_say(ABSENT)}: {name} has no scores per document."
         return Verdict(ABSENT, text, text)
+    own = [abs(one.found.value) for one in found if one.against == ours]
+    if own and max(own) < INERT:
+        text = f"{_say(UNUSED)}: entities on, off and shuffled differ by less than {INERT} nats per"
+        return Verdict(UNUSED, f"{text} token on {split}.", f"{text} token on {split}.")
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
     differences = tuple(one for one in found if one.against.name in needed)
     unbeaten = [one for one in differences if not one.found.beats]
     missing = perplexity.list_missing_controls(results, differences)
     if unbeaten:
-        widest = [one.found.widest for one in unbeaten]
-        status = FAILS if any(one is not None and one[0] > 0 for one in widest) else OPEN
+        status = (
+            FAILS
+            if any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
+            else OPEN
+        )
         said = f"{_say(status)}: on {split} {write_label(ours)} does not beat"
         tail = f". Not run: {_list(missing)}." if missing else "."
         return Verdict(status, *_tell(said, unbeaten, tail))
@@ -136,42 +147,41 @@ def _tell(said: str, differences: Sequence[Difference], tail: str) -> tuple[str,
     """What is said of these models, with the numbers and without."""
     names = [write_label(one.against) for one in differences]
     with_numbers = [
-        f"{name} (difference {_signed(one.found.value)} nats per token,"
-        f" {_intervals(one.found, 'document')})"
+        f"{name} (difference {_signed(one.found.value)} nats per token, {_bracket(one.found)})"
         for name, one in zip(names, differences, strict=True)
     ]
     return f"{said} {_list(with_numbers)}{tail}", f"{said} {_list(names)}{tail}"
 
 
 def _say(status: str) -> str:
+    if status == UNUSED:
+        return f"The memory is {status}"
     return f"That entity information helps {'' if status == HOLDS else 'is '}{status}"
 
 
 def weigh(found: Estimate, unit: str = "token") -> str:
-    """A difference with its intervals, and in a word what the widest of them says."""
-    if found.widest is None:
-        return f"{_signed(found.value)} nats per {unit}, without an interval"
-    over = "passage" if unit == "passage" else "document"
-    said = name_difference(found.widest, None if unit == "passage" else MARGIN)
-    return f"{_signed(found.value)} nats per {unit}, {_intervals(found, over)}: {said}"
-
-
-def _intervals(found: Estimate, unit: str) -> str:
-    """The intervals over documents (or passages) and, where there are several, over seeds."""
-    if found.over_units is None:
-        return "no interval"
-    text = f"{LEVEL:.0%} interval over {unit}s {_bracket(found.over_units)}"
-    if found.over_seeds is None:
-        return f"{text}, one seed"
-    return f"{text}, over {found.seeds} seeds {_bracket(found.over_seeds)}"
+    """A difference with its interval, and in a word what this says."""
+    text = f"{_signed(found.value)} nats per {unit}"
+    if found.interval is None:
+        return f"{text}, without an interval"
+    said = name_difference(found.interval, None if unit == "passage" else MARGIN)
+    return f"{text}, {_bracket(found)}: {said}"
 
 
 def _signed(value: float) -> str:
     return str(Number(value, 4, signed=True))
 
 
-def _bracket(interval: Interval) -> str:
-    return f"[{_signed(interval[0])}, {_signed(interval[1])}]"
+def _bracket(found: Estimate, scale: float = 1.0) -> str:
+    """The interval, and what it is over."""
+    if found.interval is None:
+        return "no interval"
+    seeds = f"{found.seeds} seeds" if found.seeds > 1 else "one seed"
+    return f"{LEVEL:.0%} interval {_write(found.interval, scale)}, {found.units:,} units, {seeds}"
+
+
+def _write(interval: Interval, scale: float = 1.0) -> str:
+    return f"[{_signed(scale * interval[0])}, {_signed(scale * interval[1])}]"
 
 
 def _list(items: Iterable[str]) -> str:
@@ -186,6 +196,7 @@ def _compare_seeds(
     expected: int,
     unit: str,
     transform: Transform = float,
+    printed: float | None = None,
 ) -> tuple[str, str]:
     """Status and text of a claim about a difference that has only seeds to judge it by."""
     gaps = pair_seeds(results, first, second, transform)
@@ -195,8 +206,8 @@ def _compare_seeds(
     text = f"{_signed(float(np.mean(gaps)))} {unit}"
     if interval is None:
         return OPEN, f"{text} (one seed, so no interval)"
-    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_bracket(interval)}"
-    return judge(interval, expected), f"{text} ({over})"
+    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_write(interval)}"
+    return judge(interval, expected, printed), f"{text} ({over})"
 
 
 def _entities_help(results: Results) -> tuple[str, str]:
@@ -213,7 +224,7 @@ def _perplexity(results: Results) -> tuple[str, str]:
         f"on {split}, {write_label(gap.model)} minus {write_label(gap.against)}"
         f" {weigh(gap.found)}; indistinguishable would be within ±{MARGIN}"
     )
-    return judge(gap.found.widest, 0), text
+    return judge(gap.found.interval, 0), text
 
 
 def _outside(results: Results) -> tuple[str, str]:
@@ -268,7 +279,8 @@ def _lambada(results: Results) -> tuple[str, str]:
     word = compare(results, (ours, lambada.LAST_WORD), (theirs, lambada.LAST_WORD))
     status, text = _compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
     if word is not None:
-        status = judge(word.widest, -1)
+        printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
+        status = judge(word.interval, -1, printed)
         text = f"last word {weigh(word, 'passage')}; {text}"
     if (guess := lambada.say_guess(results, results.pair)) and text != "not measured":
         text += f". {guess}"
@@ -295,36 +307,25 @@ def _contextless(results: Results) -> tuple[str, str]:
 
 def _similarity(group: str, measure: str, against: str, expected: int) -> Judge:
     """A claim about the proposed model with entities, against itself without or the baseline."""
+    off, on, gpt2 = paper.TABLE4[group, measure]
+    printed = on - (gpt2 if against == "baseline" else off)
 
     def judged(results: Results) -> tuple[str, str]:
-        on, off = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
-        other: ModelEntry | None = getattr(results, against)
-        return _compare_seeds(results, (results.proposed, on), (other, off), expected, "cosine")
+        keys = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
+        models: tuple[ModelEntry | None, ...] = (results.proposed, getattr(results, against))
+        sides = zip(models, keys, strict=True)
+        return _compare_seeds(results, *sides, expected, "cosine", printed=printed)
 
     return judged
 
 
 def _ner(results: Results) -> tuple[str, str]:
-    ours, theirs = results.proposed, results.baseline
-    one, other = (ner.read_scores(results, model, ner.F1) for model in (ours, theirs))
-    gaps = [100 * one[seed] - 100 * other[seed] for seed in one if seed in other]
-    over_seeds = seed_interval(gaps)
-    found = compare(results, (ours, ner.F1), (theirs, ner.F1))
-    if found is not None and found.over_units is not None:
-        low, high = (100 * bound for bound in found.over_units)
-        text = (
-            f"{_signed(100 * found.value)} points of micro-F1, strict spans,"
-            f" {LEVEL:.0%} interval over documents {_bracket((low, high))}"
-        )
-        text += f", over {len(gaps)} seeds {_bracket(over_seeds)}" if over_seeds else ""
-        return judge(cover((low, high), over_seeds), 1), text
-    if not gaps:
+    ours, theirs = (paper.TABLE5[model, paper.OVERALL].f1 for model in ("gpt2e", "gpt2"))
+    found = compare(results, (results.proposed, ner.F1), (results.baseline, ner.F1))
+    if found is None:
         return ABSENT, "not measured"
-    text = f"{_signed(float(np.mean(gaps)))} points of micro-F1, strict spans"
-    if over_seeds is None:
-        return OPEN, f"{text} (one seed, so no interval)"
-    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_bracket(over_seeds)}"
-    return judge(over_seeds, 1), f"{text} ({over})"
+    text = f"{_signed(100 * found.value)} points of micro-F1, strict spans"
+    return judge(found.interval, 1, ours - theirs), f"{text}, {_bracket(found, 100)}"
 
 
 CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (

@@ -76,7 +76,7 @@ def make(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as a frame whose columns stand in the order of the file, numbers as numbers and texts
     without missing values.
     """
-    data = pd.DataFrame(list(rows))
+    data = pd.DataFrame(list(rows), dtype=object)  # so that a whole number stays one
     for name in FIRST:
         if name not in data:
             data[name] = None

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from entity_transformers.corpus.layers import RESOLVER, split_layer
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, MARGIN, OPEN
+from entity_transformers.report.intervals import (
+    ABSENT,
+    FAILS,
+    HOLDS,
+    INERT,
+    MARGIN,
+    OPEN,
+    SMALLER,
+    UNUSED,
+)
 from entity_transformers.report.results import Results, has_entities, write_label
 
 GPT2E = (
@@ -57,12 +66,14 @@ def write_glossary(results: Results) -> tuple[tuple[str, str], ...]:
         *models,
         (HOLDS, "the paper's claim stands: the interval lies on the side that it names"),
         (FAILS, "the interval lies on the other side"),
-        (OPEN, "zero is within an interval, or there is only one training to judge by"),
+        (OPEN, "zero is within the interval, or there is none"),
+        (SMALLER, "the paper's effect lies beyond the interval"),
+        (UNUSED, f"entities on, off and shuffled differ by less than {INERT} nats per token"),
         (ABSENT, "this study has no number for it"),
-        ("better, worse", "of a difference in loss: zero is outside the intervals"),
+        ("better, worse", "of a difference in loss: zero is outside the interval"),
         (
-            f"the same within ±{MARGIN}",
-            f"so small a difference that both intervals lie within {MARGIN} nats per token",
+            f"equivalent, margin {MARGIN}",
+            f"the whole interval lies within ±{MARGIN} nats per token",
         ),
         ("entities on, off", "labels are given while the model is scored, or not"),
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from entity_transformers.corpus.held_out import FEWEST
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.frame import Key, Scores, at
 from entity_transformers.report.results import Results, Transform, has_entities
@@ -25,53 +24,46 @@ LEVEL = 0.95
 BOOTSTRAP_SEED = 1
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
 HOLDS, FAILS, OPEN, ABSENT = "holds", "contradicted", "not shown", "not measured"
+SMALLER, UNUSED = "smaller than printed", "inert"
+BOOTSTRAPPED = 20
+"""Units from which on they are resampled."""
+INTERVAL = (
+    f"Intervals are of {LEVEL:.0%}: the variances over documents (by a bootstrap, or by a jackknife"
+    f" where they are fewer than {BOOTSTRAPPED}) and over seeds are added."
+)
+"""For notes."""
+INERT = 1e-3
+"""Nats per token: a memory that changes less is not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, often a difference, with its interval and p over ``units``, None where these are
-    too few, and Student's interval over ``seeds``, None for fewer than two.
+    """A number, often a difference, with its interval and two-sided p: those of a sum of two
+    variances, over ``units`` and, with several, over ``seeds``. Both are None for fewer than two
+    units. ``errors``: the standard errors over units and over seeds, where they are known.
     """
 
     value: float
-    low: float | None
-    high: float | None
+    interval: Interval | None
     p: float | None
     units: int
     seeds: int
-    over_seeds: Interval | None
-
-    @property
-    def over_units(self) -> Interval | None:
-        """The interval over units alone."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    @property
-    def widest(self) -> Interval | None:
-        """The interval that claims are judged by: over units and over seeds both."""
-        return None if self.over_units is None else cover(self.over_units, self.over_seeds)
+    errors: tuple[float | None, float | None] = (None, None)
 
     @property
     def beats(self) -> bool:
-        """Is it below zero beyond the interval?"""
-        return self.widest is not None and self.widest[1] < 0
+        """Is all of the interval below zero?"""
+        return self.interval is not None and self.interval[1] < 0
 
     def scale(self, factor: float) -> Estimate:
         """In another unit of measurement."""
-        low, high = (self.over_units and [factor * bound for bound in self.over_units]) or (
-            None,
-            None,
-        )
-        seeds = self.over_seeds and (factor * self.over_seeds[0], factor * self.over_seeds[1])
-        return replace(self, value=factor * self.value, low=low, high=high, over_seeds=seeds)
+        interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
+        units, seeds = (error and factor * error for error in self.errors)
+        return replace(self, value=factor * self.value, interval=interval, errors=(units, seeds))
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
-        """As a cell with the interval that claims are judged by."""
-        return write_interval(self.value, self.widest, digits, percent, signed)
-
-    def number_over_units(self, digits: int = 4, percent: bool = False) -> Number:
-        """As a signed cell with the interval over units alone."""
-        return write_interval(self.value, self.over_units, digits, percent=percent)
+        """As a cell with its interval."""
+        return write_interval(self.value, self.interval, digits, percent, signed)
 
 
 def write_interval(
@@ -213,8 +205,9 @@ def _check_same(ours: Side, theirs: Side, one: Scores, other: Scores) -> None:
 def estimate(
     statistic: Callable[..., np.ndarray], seeds: Sequence[Columns], samples: int
 ) -> Estimate | None:
-    """A statistic of the columns [units] of each seed: of their means over seeds, with a bootstrap
-    over units, and Student's interval of its values by seed. None for no seed or no unit.
+    """A statistic of the columns [units] of each seed, with an interval: of their means over seeds.
+    Its variance over units is that of a bootstrap, or of a jackknife where they are fewer than
+    `BOOTSTRAPPED`; that over seeds is added. None for no seed or no unit.
 
     NaN or infinity in a column raises ValueError.
     """
@@ -230,9 +223,17 @@ def estimate(
     if units == 0:
         return None
     value = float(statistic(*columns, axis=-1))
-    gaps = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
-    low, high, p = bootstrap(statistic, columns, samples) if units >= FEWEST else (None,) * 3
-    return Estimate(value, low, high, p, units, len(seeds), seed_interval(gaps))
+    by_seed = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
+    if units < 2:
+        return Estimate(value, None, None, units, len(seeds))
+    if units >= BOOTSTRAPPED:
+        over_units = Variance(bootstrap(statistic, columns, samples) ** 2, units - 1)
+    else:
+        over_units = Variance(jackknife(statistic, columns), units - 1)
+    over_seeds = seed_variance(by_seed)
+    interval, p = combine(value, over_units, over_seeds)
+    errors = over_units.error, None if over_seeds is None else over_seeds.error
+    return Estimate(value, interval, p, units, len(seeds), errors)
 
 
 def _check_finite(columns: Columns) -> None:
@@ -244,37 +245,71 @@ def _check_finite(columns: Columns) -> None:
         )
 
 
-def bootstrap(
-    statistic: Callable[..., np.ndarray], columns: Columns, samples: int
-) -> tuple[float, float, float]:
-    """Interval and two-sided p of a statistic by a bootstrap over the entries of the columns, drawn
-    together (scipy.stats.bootstrap, percentile). p comes from the share of resamples on either
-    side of 0 and is never below 2 / (samples + 1).
+def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: int) -> float:
+    """Standard error of a statistic: the deviation of its values in resamples of the entries of the
+    columns, which are drawn together.
     """
-    result = stats.bootstrap(
-        columns,
-        statistic,
-        n_resamples=samples,
-        batch=max(1, 2_000_000 // len(columns[0])),
-        vectorized=True,
-        paired=True,
-        confidence_level=LEVEL,
-        method="percentile",
-        rng=np.random.default_rng(BOOTSTRAP_SEED),
+    return float(
+        stats.bootstrap(
+            columns,
+            statistic,
+            n_resamples=samples,
+            batch=max(1, 2_000_000 // len(columns[0])),
+            vectorized=True,
+            paired=True,
+            method="percentile",
+            rng=np.random.default_rng(BOOTSTRAP_SEED),
+        ).standard_error
     )
-    found, drawn = result.confidence_interval, result.bootstrap_distribution
-    tails = [(np.count_nonzero(side) + 1) / (len(drawn) + 1) for side in (drawn <= 0, drawn >= 0)]
-    return float(found.low), float(found.high), float(min(1.0, 2 * min(tails)))
+
+
+def jackknife(statistic: Callable[..., np.ndarray], columns: Columns) -> float:
+    """Variance of a statistic by leaving out each entry in turn (of a mean: that of Student's
+    interval).
+    """
+    units = len(columns[0])
+    left = ~np.eye(units, dtype=bool)
+    parts = (np.stack([column[kept] for kept in left]) for column in columns)
+    values = statistic(*parts, axis=-1)
+    return float((units - 1) / units * ((values - values.mean()) ** 2).sum())
+
+
+class Variance(NamedTuple):
+    """Of a mean, with its degrees of freedom."""
+
+    value: float
+    freedom: float
+
+    @property
+    def error(self) -> float:
+        """The standard error."""
+        return math.sqrt(self.value)
+
+
+def seed_variance(values: Sequence[float]) -> Variance | None:
+    """Of the mean of numbers, one per seed; None for fewer than two."""
+    count = len(values)
+    return None if count < 2 else Variance(float(np.var(values, ddof=1)) / count, count - 1)
+
+
+def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]:
+    """Interval and two-sided p of a number whose variance is the sum of these, by Student's
+    distribution with the degrees of freedom of Welch and Satterthwaite.
+    """
+    parts = [one for one in variances if one is not None and one.value > 0]
+    total = math.fsum(one.value for one in parts)
+    if not total:
+        return (value, value), 1.0 if value == 0 else 0.0
+    freedom = total**2 / math.fsum(one.value**2 / one.freedom for one in parts)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
+    p = float(2 * stats.t.sf(abs(value) / math.sqrt(total), freedom))
+    return (value - half, value + half), p
 
 
 def seed_interval(differences: Sequence[float]) -> Interval | None:
     """Student's interval of the mean of numbers, one per seed; None for fewer than two."""
-    if len(differences) < 2:
-        return None
-    quantile = stats.t.ppf((1 + LEVEL) / 2, len(differences) - 1)
-    half = float(quantile * np.std(differences, ddof=1) / math.sqrt(len(differences)))
-    mean = float(np.mean(differences))
-    return mean - half, mean + half
+    variance = seed_variance(differences)
+    return None if variance is None else combine(float(np.mean(differences)), variance)[0]
 
 
 def pair_seeds(
@@ -287,12 +322,6 @@ def pair_seeds(
     return [transform(ours[seed]) - transform(theirs[seed]) for seed in ours if seed in theirs]
 
 
-def cover(interval: Interval, other: Interval | None) -> Interval:
-    """The least interval that holds both; ``other`` may be missing."""
-    low, high = other or interval
-    return min(interval[0], low), max(interval[1], high)
-
-
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
     """The word for a difference in loss with this interval, the same wherever it is judged: better
     or worse where zero is outside, else not shown; and whether all of it is within the margin.
@@ -303,21 +332,23 @@ def name_difference(interval: Interval | None, margin: float | None = MARGIN) ->
     word = "better" if high < 0 else "worse" if low > 0 else OPEN
     if margin is None or low <= -margin or high >= margin:
         return word
-    return f"the same within ±{margin}" if word == OPEN else f"{word}, by less than {margin}"
+    return f"equivalent, margin {margin}" if word == OPEN else f"{word}, by less than {margin}"
 
 
-def judge(interval: Interval | None, expected: int) -> str:
+def judge(interval: Interval | None, expected: int, printed: float | None = None) -> str:
     """``expected`` sign of a difference against its interval; 0: none, so the interval must lie
-    within ± `MARGIN`.
+    within ± `MARGIN`. An effect as large as the paper's ``printed`` one must not lie beyond it.
     """
     if interval is None:
         return OPEN
     low, high = interval
     if expected == 0:
         return HOLDS if low > -MARGIN and high < MARGIN else OPEN if low <= 0 <= high else FAILS
-    if low <= 0 <= high:
-        return OPEN
-    return HOLDS if (low > 0) == (expected > 0) else FAILS
+    if (high < 0) if expected > 0 else (low > 0):
+        return FAILS
+    if printed is not None and ((high < printed) if expected > 0 else (low > printed)):
+        return SMALLER
+    return OPEN if low <= 0 <= high else HOLDS
 
 
 def subtract(
@@ -432,6 +463,11 @@ class Pair:
         """The first's share less the second's."""
         return (self.first - self.second) / self.examples
 
+    @property
+    def variance(self) -> float:
+        """Of the difference, over examples."""
+        return ((self.first + self.second) / self.examples - self.difference**2) / self.examples
+
 
 def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
     """The pairs of a model's seeds: ``key`` is that of ``only_first``, beside which there is
@@ -466,33 +502,35 @@ def mcnemar(pair: Pair) -> float:
     return float(stats.binomtest(min(pair.first, pair.second), tosses).pvalue)
 
 
-def average_pairs(tasks: Sequence[Sequence[Pair]], samples: int) -> Number:
+def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
     """Of the same two on several tasks, on each a pair for each seed: the mean difference over
-    tasks and seeds, with an interval that covers those over examples, of each task's seed with the
-    most discordant ones, and over seeds.
+    tasks and seeds, with an interval over examples and seeds. The variance over examples is that of
+    a multinomial, the mean of the seeds'.
     """
     gaps = [_mean([pair.difference for pair in of_seed]) for of_seed in zip(*tasks, strict=True)]
-    widest = [max(pairs, key=lambda pair: pair.first + pair.second) for pairs in tasks]
-    mean, interval = _mean(gaps), None
-    if min(pair.examples for pair in widest) > 1:
-        shift = mean - _mean([pair.difference for pair in widest])
-        rng = np.random.default_rng(BOOTSTRAP_SEED)
-        drawn = np.mean([_resample(pair, samples, rng) for pair in widest], axis=0)
-        tail = (1 - LEVEL) / 2
-        ends = np.quantile(drawn, (tail, 1 - tail)) + shift
-        interval = cover((float(ends[0]), float(ends[1])), seed_interval(gaps))
-    return write_interval(mean, interval, 1, percent=True)
+    examples = min(pair.examples for pairs in tasks for pair in pairs)
+    if examples < 2:
+        return write_interval(_mean(gaps), None, 1, percent=True)
+    variances = [_mean([pair.variance for pair in pairs]) for pairs in tasks]
+    over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
+    interval, _ = combine(_mean(gaps), over_examples, seed_variance(gaps))
+    return write_interval(_mean(gaps), interval, 1, percent=True)
 
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _resample(pair: Pair, samples: int, rng: np.random.Generator) -> np.ndarray:
-    """The difference in resampled examples, float64 [samples]: of n drawn with replacement, those
-    that one alone has right are multinomial, so that the counts are drawn and no example.
+def share_number(shares: Sequence[float], examples: int, digits: int) -> Number:
+    """A share of examples that are right, the mean of one per seed, with an interval over examples
+    (as wide as Wilson's) and over seeds.
     """
-    alone = np.array([pair.first, pair.second, pair.examples - pair.first - pair.second])
-    drawn = rng.multinomial(pair.examples, alone / pair.examples, size=samples)
-    found: np.ndarray = (drawn[:, 0] - drawn[:, 1]) / pair.examples
-    return found
+    mean = _mean(shares)
+    low, high = share_interval(mean * examples, examples)
+    over_seeds = seed_variance(shares)
+    if over_seeds is None:
+        return write_interval(mean, (low, high), digits, percent=True, signed=False)
+    error = (high - low) / 2 / float(stats.norm.ppf((1 + LEVEL) / 2))
+    (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
+    bounds = max(0.0, low), min(1.0, high)  # no share lies beyond, whatever Student says
+    return write_interval(mean, bounds, digits, percent=True, signed=False)

@@ -92,8 +92,8 @@ TABLES = (
             "Last word: exp of the mean negative log-likelihood per passage, as in"
             " lm-evaluation-harness; accuracy: every token of the word is the likeliest. The last"
             f" row is the difference of the logarithms, {write_minus(results)} (of the fractions,"
-            f" for accuracy): for the last word with the {LEVEL:.0%} interval of a paired bootstrap"
-            " over passages, else over seeds where there are several."
+            f" for accuracy), with {LEVEL:.0%} intervals: for the last word over passages and"
+            " seeds, else over seeds where there are several."
             f" {say_guess(results, results.measured(STEP))}"
         ).rstrip(),
         paper_note=lambda results: _nearest(results),

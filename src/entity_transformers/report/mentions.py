@@ -122,8 +122,8 @@ def build_mentions(results: Results) -> Table:
             " continuous cache (Grave et al., 2017) around the model holds, theta and lambda chosen"
             " on another split. KiB: of states and tokens that are remembered beyond the window."
             " Against the baseline: less the loss of the first model without"
-            " labels and with a cache of that size, with the interval over documents and over seeds"
-            " together. Later: of an entity that was mentioned before; near: at most a window"
+            " labels and with a cache of that size, with the interval over documents and"
+            " seeds. Later: of an entity that was mentioned before; near: at most a window"
             " before, far: earlier. Mentions are those of one layer for all models."
         ),
     )
@@ -224,7 +224,7 @@ def build_controls(results: Results) -> Table:
             " model: negative is better. In the last four columns the other has its cache, and the"
             f" model under test none, one of {largest:,} tokens, or the largest of its own with"
             " which it remembers no more bytes than the other does (column KiB of the other table)."
-            " Intervals cover those over documents and over seeds."
+            " Intervals are over documents and seeds."
         ),
     )
 

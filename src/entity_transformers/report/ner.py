@@ -174,8 +174,8 @@ OVERALL = Pivot(
     ),
     measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
     note=(
-        "The difference is of span micro-F1, with the 95% interval of a paired bootstrap over"
-        " documents, spans averaged over seeds."
+        "The difference is of span micro-F1, with the 95% interval over documents and seeds, spans"
+        " averaged over seeds."
     ),
 )
 

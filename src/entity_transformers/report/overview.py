@@ -14,16 +14,7 @@ from entity_transformers.report import cache, lambada, ner, perplexity, similari
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.figures import Points, draw_points
 from entity_transformers.report.frame import at
-from entity_transformers.report.intervals import (
-    Interval,
-    compare,
-    cover,
-    describe,
-    loss,
-    seed_interval,
-    share_interval,
-    write_interval,
-)
+from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import (
     count_seconds,
     count_tokens,
@@ -74,15 +65,10 @@ def read_f1(results: Results, model: ModelEntry) -> Number:
     """Strict span F1 of the tagger, a fraction, with such an interval."""
     mean = ner.average(results, model, ner.F1).mean
     found = describe(results, (model, ner.F1))
-    interval = None if found is None or mean is None else found.widest
-    return Number(mean, 1, percent=True) if mean is None else _share(mean, interval, 1)
-
-
-def _share(value: float, interval: Interval | None, digits: int) -> Number:
-    """No share lies beyond 0 and 1, whatever Student says."""
-    if interval is not None:
-        interval = max(0.0, interval[0]), min(1.0, interval[1])
-    return write_interval(value, interval, digits, percent=True, signed=False)
+    if mean is None or found is None or found.interval is None:
+        return Number(mean, 1, percent=True)
+    low, high = found.interval
+    return Number(mean, 1, low=max(0.0, low), high=min(1.0, high), percent=True)
 
 
 def read_words(results: Results, model: ModelEntry, bits: Number) -> Number:
@@ -108,8 +94,7 @@ def read_accuracy(results: Results, model: ModelEntry) -> Number:
     values, passages = results.by_seed(model, key), round(results.count(model, key) or 0)
     if not passages:
         return Number(None, 2, percent=True)
-    mean, seeds = float(np.mean(list(values.values()))), seed_interval(list(values.values()))
-    return _share(mean, cover(share_interval(mean * passages, passages), seeds), 2)
+    return share_number(list(values.values()), passages, 2)
 
 
 def build_overview(results: Results) -> Table:
@@ -180,7 +165,7 @@ def _explain(results: Results, systems: list[ModelEntry], columns: tuple[str, ..
     over += " and for seeds; ±: standard deviation over seeds" if several else " alone: one seed"
     said = [
         "Perplexity and bits per byte of the test split, no entities given; differences are of the"
-        f" same documents. Brackets: 95 %, wide enough for {over}.",
+        f" same documents. Brackets: 95 % over {over}.",
         "LAMBADA's nats: of the last word, all its tokens." * asked,
         "Seconds: the median of a training step times their number, validations left out.",
     ]

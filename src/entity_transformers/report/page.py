@@ -25,7 +25,14 @@ from entity_transformers.report.results import Results, has_entities, write_labe
 from entity_transformers.report.spans import draw_spans, list_chains
 from entity_transformers.report.table import Number, Table, render_html
 
-MARKS = {"holds": "yes", "contradicted": "no", "not shown": "open", "not measured": "absent"}
+MARKS = {
+    "holds": "yes",
+    "contradicted": "no",
+    "not shown": "open",
+    "smaller than printed": "open",
+    "inert": "absent",
+    "not measured": "absent",
+}
 
 
 def render(results: Results, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,10 +16,13 @@ from entity_transformers.report.figures import Bar, Rows, draw_intervals
 from entity_transformers.report.frame import Key
 from entity_transformers.report.frame import at as key
 from entity_transformers.report.intervals import (
-    LEVEL,
+    INERT,
+    INTERVAL,
     MARGIN,
     OPEN,
+    UNUSED,
     Difference,
+    Estimate,
     compare_all,
     judged_split,
     name_difference,
@@ -152,9 +155,8 @@ TABLE2 = Pivot(
     note=lambda results: (
         "Training is the mean over the validation interval that ends at the weights scored here,"
         " dropout on; elsewhere each token is counted once. A difference row is"
-        f" {write_minus(results)} with the {LEVEL:.0%} interval of a paired bootstrap over"
-        " documents. Time is in seconds: the median of a training step, and the scoring of as"
-        f" many tokens in validation.{lm.explain_missing(results)}"
+        f" {write_minus(results)}. {INTERVAL} Time is in seconds: the median of a training step, and"
+        f" the scoring of as many tokens in validation.{lm.explain_missing(results)}"
     ),
     paper_note=(
         "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s per step"
@@ -216,22 +218,15 @@ def _list_differences(results: Results, _: Place) -> Iterator[Line]:
         yield (write_label(one.against), given), {"difference": one}
 
 
-def _estimate(heading: str, what: str) -> Measure:
-    def cell(_: Results, place: Place) -> Cell:
-        found = place["difference"].found
-        if what == "seeds":
-            return (
-                MISSING if not found.over_seeds else write_interval(found.value, found.over_seeds)
-            )
-        shown: dict[str, Cell] = {
-            "widest": found.number(),
-            "units": found.number_over_units(),
-            "p": Number(found.p, 4),
-            "verdict": name_difference(found.widest),
-        }
-        return shown[what]
+def _judged(_: Results, place: Place) -> Cell:
+    one = place["difference"]
+    if one.against == one.model and abs(one.found.value) < INERT:
+        return UNUSED
+    return name_difference(one.found.interval)
 
-    return Measure(heading, cell=cell)
+
+def _estimate(heading: str, read: Callable[[Estimate], Cell]) -> Measure:
+    return Measure(heading, cell=lambda results, place: read(place["difference"].found))
 
 
 def _tested(results: Results) -> tuple[str, str]:
@@ -256,23 +251,22 @@ CONTROLS = Pivot(
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        _estimate("Difference", "widest"),
-        _estimate("Over documents", "units"),
-        _estimate("p", "p"),
-        _estimate("Over seeds", "seeds"),
-        _estimate("Verdict", "verdict"),
+        _estimate("Difference", lambda found: found.number()),
+        _estimate("p", lambda found: Number(found.p, 4)),
+        _estimate("Documents", lambda found: Number(found.units, 0)),
+        _estimate("Error over documents", lambda found: Number(found.errors[0], 4)),
+        _estimate("Error over seeds", lambda found: Number(found.errors[1], 4)),
+        Measure("Verdict", cell=_judged),
     ),
     measures=lambda results: (
         f"The difference in loss, {_tested(results)[1]} minus the other model, in nats per token:"
-        f" below zero {_tested(results)[0]} is better. The interval covers those over documents and"
-        " over seeds."
+        f" below zero {_tested(results)[0]} is better."
     ),
     note=lambda results: (
-        f"{LEVEL:.0%} intervals. Over documents, with two-sided p: a paired bootstrap, losses"
-        " averaged over seeds; over seeds: Student's interval of the paired differences,"
-        " one per seed, where there are several. Better or worse: zero is outside both;"
-        f" {OPEN}: it is within one of them; the same: both lie within ±{MARGIN}. A control is"
-        f" met with entities on or off, whichever is better for it.{_missing(results)}"
+        f"{INTERVAL} Better or worse: zero is outside the interval; {OPEN}: it is inside;"
+        f" equivalent: all of the interval lies within ±{MARGIN}; {UNUSED}: the memory was not"
+        f" used, what it is given changes less than {INERT}. A control is met with entities on or"
+        f" off, whichever is better for it.{_missing(results)}"
     ),
 )
 

@@ -174,7 +174,7 @@ class Measure:
         if self.compare == "units":
             gap = intervals.compare(results, *sides)
             if gap is not None:
-                return gap.number_over_units(1 if self.percent else 4, self.percent)
+                return gap.number(1 if self.percent else 4, self.percent)
         scale = math.log if "perplexity" in place["measure"] else float
         gaps = intervals.pair_seeds(results, *sides, scale)
         if not gaps:

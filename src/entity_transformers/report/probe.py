@@ -103,9 +103,7 @@ def _right(heading: str, name: str = "correct", less: str = "", interval: bool =
             return Number(None, 1, percent=True)
         if not interval:
             return Number(found.value, 1, percent=True)
-        low, high = found.over_units or (None, None)
-        signed = bool(less) or "against" in place
-        return Number(found.value, 1, low=low, high=high, percent=True, signed=signed)
+        return found.number(1, percent=True, signed=bool(less) or "against" in place)
 
     return Measure(heading, "accuracy", cell=cell)
 

@@ -67,7 +67,7 @@ def build_setlm(results: Results) -> Table:
             " which is trained as long with as many trials. Told the decisions: whether the word"
             " itself is in a mention is given, by people who have read it, as the code that SetLM's"
             " first author has published scores words; it is no language model's probability."
-            " Intervals cover those over documents and over seeds."
+            " Intervals are over documents and seeds."
         ),
     )
 

@@ -181,7 +181,7 @@ PAIRS = Pivot(
     columns=(
         Measure(
             "Right",
-            cell=lambda results, row: average_pairs([row["pairs"]], results.bootstrap_samples),
+            cell=lambda results, row: average_pairs([row["pairs"]]),
         ),
         Measure(
             "p (McNemar)", cell=lambda results, row: Number(max(map(mcnemar, row["pairs"])), 3)
@@ -189,7 +189,7 @@ PAIRS = Pivot(
     ),
     measures="Two models, or one in two variants, on the same examples.",
     note=(
-        "In points, with an interval that covers those over examples (paired bootstrap) and over"
+        "In points, with an interval over examples and over"
         " seeds; p is that of the exact test, the largest of all seeds, and not corrected for the"
         " number of rows."
     ),
@@ -233,7 +233,7 @@ def _smallest(results: Results, place: Place) -> Cell:
 
 
 def _gap(results: Results, place: Place) -> Number:
-    return average_pairs(list(place["tasks"].values()), results.bootstrap_samples)
+    return average_pairs(list(place["tasks"].values()))
 
 
 def _judged(results: Results, place: Place) -> Cell:
@@ -258,8 +258,8 @@ ABLATION = Pivot(
     ),
     measures="Two observations on the paper's numbers, judged on these tasks.",
     note=(
-        "In points of accuracy on test, the mean over the tasks, with an interval that covers those"
-        " over examples (paired bootstrap) and over seeds of the fine-tuning. Trained on: examples"
+        "In points of accuracy on test, the mean over the tasks, with an interval"
+        " over examples and seeds of the fine-tuning. Trained on: examples"
         " of the smallest of the tasks. The paper's are differences of single runs on the eight"
         " tasks of GLUE, and on RTE."
     ),
@@ -311,7 +311,7 @@ GAP = Pivot(
 def _versions(results: Results, place: Place) -> Cell:
     about = {name: place[name] for name in ("task", "variant", "type")}
     pairs = _find(results, place["model"], place["split"], **about, against="version-anti")
-    return average_pairs([pairs], results.bootstrap_samples) if pairs else MISSING
+    return average_pairs([pairs]) if pairs else MISSING
 
 
 WINOBIAS = Pivot(
@@ -343,7 +343,7 @@ WINOBIAS = Pivot(
     note=(
         "Zhao et al. (2018). The candidate takes the pronoun's place, so that a gap can only come"
         " from sentences with a second pronoun. Gap: of sentences in both versions, with an"
-        " interval that covers those over sentences (paired bootstrap) and over seeds."
+        " interval over sentences and seeds."
     ),
 )
 RECALLED = replace(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from entity_transformers.report.cells import (
+from entity_transformers.report.table import (
     Number,
     Table,
     render_csv,

@@ -1,0 +1,194 @@
+"""A study made up of rows: numbers differ by model, seed, split and document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tiny import tiny_entry
+
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report.frame import Frame, Units, make
+from entity_transformers.report.pictures import MentionVectors, Pictures, make_cloud
+from entity_transformers.report.results import Results
+from entity_transformers.report.spans import Example, cut_example
+
+Row = dict[str, Any]
+LOSS = {"gpt2": 5.70, "gpt2e": 5.67, "gpt2e-unlabelled": 5.69}
+LOSS |= {"gpt2e-shuffled": 5.69, "gpt2-matched": 5.69}
+"""Nats per token of each model: what its documents have on average."""
+
+
+def make_entries() -> dict[str, ModelEntry]:
+    """The paper's two models and the three controls that a verdict needs."""
+    gpt2 = replace(tiny_entry("gpt2"), name="gpt2", role="baseline")
+    gpt2e = replace(tiny_entry("gpt2e"), name="gpt2e", role="proposed")
+    control = replace(gpt2e, role="control")
+    matched = gpt2.lm.model_copy(update={"matched_to": "gpt2e"})
+    return {
+        "gpt2": gpt2,
+        "gpt2e": gpt2e,
+        "gpt2e-unlabelled": replace(control, name="gpt2e-unlabelled", labels="none"),
+        "gpt2e-shuffled": replace(control, name="gpt2e-shuffled", labels="shuffled"),
+        "gpt2-matched": replace(gpt2, name="gpt2-matched", role="control", lm=matched),
+    }
+
+
+def make_results(
+    rows: list[Row],
+    units: list[Row] | None = None,
+    entries: tuple[ModelEntry, ...] = (),
+    **more: Any,
+) -> Results:
+    """Results of these rows; the steps are those of the rows."""
+    steps = tuple(dict.fromkeys(row["step"] for row in rows))
+    known: dict[str, Any] = {"seeds": (1, 2), "steps": steps, "bootstrap_samples": 500}
+    found = Units(make(units)) if units else Units()
+    return Results("A study", entries, frame=Frame(make(rows)), units=found, **{**known, **more})
+
+
+def list_units(loss: Mapping[str, float], seeds: tuple[int, ...], documents: int) -> Iterator[Row]:
+    """Nats of every document: their difficulty is shared by all models, so that pairing matters."""
+    shared = np.random.default_rng(0)
+    tokens = shared.integers(200, 900, documents)
+    base = 0.3 * shared.standard_normal(documents)
+    for model, mean in loss.items():
+        for seed in seeds:
+            noise = 0.004 * np.random.default_rng([seed, len(model)]).standard_normal(documents)
+            for given, gap in (("on", 0.0), ("off", 0.003), ("shuffled", 0.002)):
+                gap *= model not in ("gpt2", "gpt2-matched")
+                if given != "off" and model in ("gpt2", "gpt2-matched"):
+                    continue
+                for i, nats in enumerate((mean + gap + base + noise) * tokens):
+                    yield {
+                        "step": "perplexity",
+                        "model": model,
+                        "seed": seed,
+                        "split": "test",
+                        "measure": "nll",
+                        "value": nats,
+                        "count": int(tokens[i]),
+                        "entities": given,
+                        "unit": f"doc{i:03}",
+                    }
+
+
+def list_rows(units: list[Row]) -> Iterator[Row]:
+    """Losses that agree with the units, and numbers of the other steps."""
+    data = pd.DataFrame(units)
+    places = ["step", "model", "seed", "split", "entities"]
+    yield {"step": "corpus", "measure": "words", "value": 9000, "split": "train"}
+    yield {"step": "corpus", "measure": "vocabulary", "value": 300}
+    for place, part in data.groupby(places):
+        about = dict(zip(places, place, strict=True))
+        tokens = int(part["count"].sum())
+        loss = part["value"].sum() / tokens
+        scores = {"loss": loss, "perplexity": np.exp(loss), "perplexity_word": np.exp(1.2 * loss)}
+        for name, value in (scores | {"bits_per_byte": loss / 2.9}).items():
+            yield {**about, "measure": name, "value": value, "count": tokens}
+        for name, gap in (("outside", -0.1), ("first", 0.4), ("later", 0.9)):
+            row = {**about, "class": name, "count": tokens // 3}
+            yield {**row, "measure": "loss", "value": loss + gap}
+            yield {**row, "measure": "perplexity", "value": np.exp(loss + gap)}
+    for (model, seed), part in data.groupby(["model", "seed"]):
+        run = {"model": model, "seed": seed}
+        loss = part["value"].sum() / part["count"].sum()
+        trained = {"parameters": 5000, "steps": 40, "tokens_seen": 9000, "best_step": 30}
+        for name, value in (trained | {"skipped_steps": 0}).items():
+            yield {"step": "lm", "measure": name, "value": value, **run}
+        yield {"step": "lm", "measure": "loss", "split": "train", "value": loss - 0.3, **run}
+        yield {"step": "lm", "measure": "best_loss", "split": "dev", "value": loss, **run}
+        timed = {"step": "lm", "device": "cuda", "processes": 1, "threads": 2, **run}
+        yield {**timed, "measure": "seconds_per_step", "value": 0.10 + 0.02 * len(str(model))}
+        word = {"step": "lambada", "split": "lambada", "entities": "off", "count": 50, **run}
+        for given in ("on", "off") if model.startswith("gpt2e") else ("off",):
+            about = {"step": "similarity", "group": "nouns", "context": "words", **run}
+            for name, value in (("mention_similarity", 0.5), ("entity_similarity", 0.1 * seed)):
+                yield {**about, "entities": given, "measure": name, "value": value, "count": 7}
+        for name, value in (("last_word_perplexity", np.exp(loss)), ("last_word_accuracy", 0.2)):
+            yield {**word, "measure": name, "value": value}
+
+
+def make_study(
+    models: tuple[str, ...] = tuple(LOSS),
+    seeds: tuple[int, ...] = (1, 2),
+    documents: int = 40,
+    loss: Mapping[str, float] | None = None,
+    **more: Any,
+) -> Results:
+    """A study of these models; ``loss`` changes what they score."""
+    chosen = {model: {**LOSS, **(loss or {})}[model] for model in models}
+    units = list(list_units(chosen, seeds, documents))
+    known = make_entries()
+    curves = pd.DataFrame(
+        {
+            "curve": "lm",
+            "model": model,
+            "seed": seed,
+            "step": step,
+            "train_loss": mean + 1 / step + 0.01 * seed,
+            "dev_loss_on": mean + 2 / step,
+            "dev_loss_off": mean + 3 / step,
+        }
+        for model, mean in chosen.items()
+        for seed in seeds
+        for step in range(5, 45, 5)
+    )
+    return make_results(
+        list(list_rows(units)),
+        units,
+        tuple(known[model] for model in models),
+        **{"seeds": seeds, "curves": curves, "pictures": make_pictures(), **more},
+    )
+
+
+def make_pictures() -> Pictures:
+    """The example, and one picture of mention vectors."""
+    generator = np.random.default_rng(1)
+    entities = np.repeat(np.arange(4), 5)
+    vectors = generator.standard_normal((4, 8))[entities] + 0.3 * generator.standard_normal((20, 8))
+    cloud = make_cloud({"gpt2": MentionVectors(vectors, entities)}, ["Ada", "Bo", "Ada"], 4)
+    assert cloud is not None
+    return Pictures(example=make_example(), clouds={"embeddings_baseline": cloud})
+
+
+def make_document() -> Document:
+    """A document of three sentences with a nested mention and characters that HTML must escape."""
+    text = """Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her the clockwork swan .
+        The mayor thanked Ada , who had built it herself in her father 's old boathouse .
+        Neither of them forgot the swan ."""
+    mentions = [
+        (0, 2, 7),
+        (3, 7, 9),
+        (6, 7, 4),
+        (9, 10, 4),
+        (12, 13, 9),
+        (13, 16, 2),
+        (17, 19, 9),
+        (20, 21, 7),
+        (22, 23, 7),
+        (25, 26, 2),
+        (26, 27, 7),
+    ]
+    mentions += [(28, 29, 7), (28, 31, 5), (28, 33, 6), (39, 41, 2)]
+    starts = (0, 17, 34)
+    return Document(
+        "story", 0, "test", "st", tuple(text.split()), starts, tuple(Mention(*m) for m in mentions)
+    )
+
+
+def make_example() -> Example:
+    """The document as the example passage; labels by the outermost mention, every long word in two
+    tokens.
+    """
+    document, labels = make_document(), np.zeros(42, np.int64)
+    for mention in reversed(document.mentions):
+        labels[mention.start : mention.end] = mention.chain
+    tokens = [
+        (" " + word[:4], word[4:]) if len(word) > 5 else (" " + word,) for word in document.words
+    ]
+    return cut_example(document, labels, tokens, 0, 23, 110)

@@ -1,0 +1,295 @@
+"""Intervals against resampling by hand, closed forms and other implementations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from made import make_results
+from scipy import stats
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import intervals
+from entity_transformers.report.frame import at
+from entity_transformers.report.intervals import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    SMALLER,
+    Estimate,
+    Pair,
+    Variance,
+    average_pairs,
+    combine,
+    estimate,
+    judge,
+    mcnemar,
+    name_difference,
+    seed_interval,
+    share_interval,
+    share_number,
+)
+from entity_transformers.report.results import Results
+
+RATIO, F1 = intervals.ratio("nll"), intervals.F1
+
+
+def make_pair(units: int, seed: int = 1) -> tuple[np.ndarray, ...]:
+    """Nats of two models on documents, and their tokens."""
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(20, 900, units).astype(float)
+    base = tokens * generator.normal(4, 0.5, units)
+    return base - tokens * generator.normal(0.05, 0.2, units), tokens, base, tokens
+
+
+def estimate_gap(columns: tuple[np.ndarray, ...], samples: int = 4000) -> Estimate:
+    found = estimate(RATIO.gap, [columns], samples)
+    assert found is not None
+    return found
+
+
+def test_the_error_over_units_is_that_of_resampling_by_hand() -> None:
+    ours, tokens, theirs, _ = make_pair(60)
+    generator, drawn = np.random.default_rng(99), []
+    for _ in range(4000):
+        rows = generator.integers(0, 60, 60)
+        drawn.append((ours[rows].sum() - theirs[rows].sum()) / tokens[rows].sum())
+    found = estimate_gap((ours, tokens, theirs, tokens))
+    assert found.value == pytest.approx((ours.sum() - theirs.sum()) / tokens.sum())
+    assert found.errors[0] == pytest.approx(np.std(drawn, ddof=1), rel=0.05)
+    assert (found.units, found.seeds, found.errors[1]) == (60, 1, None)
+
+
+@pytest.mark.parametrize("units", [6, 2000])
+def test_of_equal_units_the_interval_is_student_s(units: int) -> None:
+    """Few units: the jackknife of a mean is exact; many: the bootstrap nears it."""
+    gaps, one = np.random.default_rng(2).normal(0.3, 1.0, units), np.ones(units)
+    found = estimate_gap((gaps, one, np.zeros(units), one))
+    expected = stats.ttest_1samp(gaps, 0).confidence_interval()
+    width = expected.high - expected.low
+    tolerance = 1e-9 if units < intervals.BOOTSTRAPPED else 0.03 * width
+    np.testing.assert_allclose(found.interval, expected, atol=tolerance)
+    if units < intervals.BOOTSTRAPPED:
+        assert found.p == pytest.approx(stats.ttest_1samp(gaps, 0).pvalue)
+
+
+def test_the_jackknife_of_a_ratio_leaves_out_each_unit() -> None:
+    ours, tokens, theirs, _ = make_pair(7)
+    values = [
+        np.delete(ours - theirs, i).sum() / np.delete(tokens, i).sum() for i in range(len(tokens))
+    ]
+    expected = 6 / 7 * sum((value - np.mean(values)) ** 2 for value in values)
+    columns = (ours, tokens, theirs, tokens)
+    assert intervals.jackknife(RATIO.gap, columns) == pytest.approx(expected)
+    errors = estimate_gap(columns).errors
+    assert errors[0] == pytest.approx(math.sqrt(expected))
+
+
+def test_variances_over_units_and_seeds_are_added() -> None:
+    ours, tokens, theirs, _ = make_pair(50)
+    shifts = np.array([-0.02, 0.0, 0.05])
+    seeds = [(ours + shift * tokens, tokens, theirs, tokens) for shift in shifts]
+    found = estimate(RATIO.gap, seeds, 2000)
+    alone = estimate_gap((ours + 0.01 * tokens, tokens, theirs, tokens), 2000)
+    assert found is not None
+    assert found.value == pytest.approx(alone.value)
+    assert found.errors[0] == pytest.approx(alone.errors[0])
+    assert found.errors[1] == pytest.approx(stats.sem(shifts))
+    units, own = (error**2 for error in found.errors if error is not None)
+    freedom = (units + own) ** 2 / (units**2 / 49 + own**2 / 2)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(units + own)
+    np.testing.assert_allclose(found.interval, (found.value - half, found.value + half))
+
+
+def test_welch_s_degrees_of_freedom_are_those_of_the_t_test() -> None:
+    """The interval of a difference of two means is the sum of two variances, too."""
+    generator = np.random.default_rng(4)
+    one, other = generator.normal(0, 1, 8), generator.normal(0.4, 3, 5)
+    parts = [Variance(float(np.var(x, ddof=1)) / len(x), len(x) - 1) for x in (one, other)]
+    interval, p = combine(float(one.mean() - other.mean()), *parts)
+    test = stats.ttest_ind(one, other, equal_var=False)
+    assert p == pytest.approx(test.pvalue)
+    np.testing.assert_allclose(interval, test.confidence_interval())
+
+
+def test_over_seeds_alone_the_interval_is_student_s() -> None:
+    values = [0.1, 0.4, 0.3]
+    np.testing.assert_allclose(
+        seed_interval(values), stats.ttest_1samp(values, 0).confidence_interval()
+    )
+    assert seed_interval([1.0]) is None
+
+
+def test_swapping_the_models_mirrors_the_result() -> None:
+    ours, tokens, theirs, _ = make_pair(60)
+    forth, back = (
+        estimate_gap((one, tokens, other, tokens), 500)
+        for one, other in ((ours, theirs), (theirs, ours))
+    )
+    assert forth.interval is not None
+    assert back.value == pytest.approx(-forth.value)
+    assert back.interval == pytest.approx((-forth.interval[1], -forth.interval[0]))
+    assert back.p == pytest.approx(forth.p)
+    assert forth.scale(2).interval == pytest.approx([2 * bound for bound in forth.interval])
+    assert forth == estimate_gap((ours, tokens, theirs, tokens), 500)
+
+
+def test_equal_models_differ_by_nothing() -> None:
+    ours, tokens, _, _ = make_pair(60)
+    found = estimate_gap((ours, tokens, ours, tokens), 99)
+    assert (found.value, found.interval, found.p) == (0.0, (0.0, 0.0), 1.0)
+
+
+def test_f1_is_of_spans_added_up() -> None:
+    generator = np.random.default_rng(5)
+    gold = generator.integers(0, 9, 80).astype(float)
+    sides = [(generator.binomial(gold.astype(int), share), gold, gold) for share in (0.7, 0.5)]
+    columns = tuple(np.asarray(column, float) for side in sides for column in side)
+    found, drawn = estimate(F1.gap, [columns], 3000), []
+    for _ in range(3000):
+        rows = generator.integers(0, 80, 80)
+        drawn.append((columns[0][rows].sum() - columns[3][rows].sum()) / gold[rows].sum())
+    assert found is not None
+    assert found.value == pytest.approx((columns[0].sum() - columns[3].sum()) / gold.sum())
+    assert found.errors[0] == pytest.approx(np.std(drawn), rel=0.06)
+    nothing = estimate(F1.gap, [(np.zeros(5),) * 6], 99)
+    assert nothing is not None
+    assert nothing.value == 0
+
+
+def test_units_without_a_token_do_not_count_and_broken_ones_are_refused() -> None:
+    tokens = np.array([2.0, 2.0, 0.0])
+    found = estimate_gap((np.array([1.0, 2.0, 0.0]), tokens, np.zeros(3), tokens))
+    assert (found.units, found.value) == (2, 0.75)
+    one = np.ones(1)
+    assert estimate_gap((one, one, one, one)).interval is None
+    assert estimate(RATIO.gap, [], 99) is None
+    with pytest.raises(
+        ValueError, match="2 of 4 units have a score that is NaN or infinite, the f"
+    ):
+        bad = np.array([1, np.nan, 2, np.inf])
+        estimate_gap((bad, np.ones(4), np.ones(4), np.ones(4)))
+
+
+def test_a_comparison_pairs_units_and_seeds(
+    study: Callable[..., Results], entries: dict[str, ModelEntry]
+) -> None:
+    results = study()
+    side = (entries["gpt2e"], intervals.loss("test", "on"))
+    other = (entries["gpt2"], intervals.loss("test", "off"))
+    found = intervals.compare(results, side, other)
+    gaps = intervals.pair_seeds(results, side, other)
+    assert found is not None
+    assert found.value == pytest.approx(np.mean(gaps))
+    assert found.errors[1] == pytest.approx(stats.sem(gaps))
+    assert found.units == 40
+    own = intervals.describe(results, side)
+    assert own is not None
+    assert own.value == pytest.approx(results.statistic(*side).mean)
+    assert intervals.compare(results, side, (None, other[1])) is None
+    again = intervals.compare_studies((results, side), (results, side))
+    assert again is not None
+    assert again.value == 0
+
+
+def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:
+    def row(model: str, unit: str, count: int) -> dict[str, object]:
+        about = {"step": "perplexity", "split": "test", "measure": "nll", "entities": "off"}
+        return {**about, "model": model, "seed": 1, "unit": unit, "value": 1.0, "count": count}
+
+    key = intervals.loss("test", "off")
+    for unit, count in (("b", 2), ("a", 3)):
+        units = [row("gpt2", "a", 2), row("gpt2-matched", unit, count)]
+        results = make_results([], units, tuple(entries.values()))
+        with pytest.raises(
+            ValueError, match="gpt2 and gpt2-matched scored different units or tokens"
+        ):
+            intervals.compare(results, (entries["gpt2"], key), (entries["gpt2-matched"], key))
+
+
+@pytest.mark.parametrize(
+    ("interval", "word"),
+    [
+        ((-0.01, 0.01), "equivalent, margin 0.02"),
+        ((-0.03, 0.01), OPEN),
+        ((-0.01, -0.005), "better, by less than 0.02"),
+        ((0.01, 0.5), "worse"),
+        (None, "no interval"),
+    ],
+)
+def test_a_difference_is_named_by_its_interval(
+    interval: tuple[float, float] | None, word: str
+) -> None:
+    assert name_difference(interval) == word
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected", "printed", "status"),
+    [
+        ((0.1, 0.3), 1, None, HOLDS),
+        ((0.1, 0.3), -1, None, FAILS),
+        ((-0.1, 0.3), 1, None, OPEN),
+        ((-0.1, 0.3), 1, 0.2, OPEN),
+        ((-0.1, 0.3), 1, 0.4, SMALLER),
+        ((0.1, 0.3), 1, 0.4, SMALLER),
+        ((0.1, 0.3), 1, 0.05, HOLDS),
+        ((-0.3, 0.1), -1, -0.4, SMALLER),
+        ((0.2, 0.3), -1, -0.4, FAILS),
+        ((-0.01, 0.01), 0, None, HOLDS),
+        ((-0.03, 0.01), 0, None, OPEN),
+        ((0.01, 0.03), 0, None, FAILS),
+        (None, 1, None, OPEN),
+    ],
+)
+def test_a_claim_is_judged_by_sign_margin_and_the_printed_effect(
+    interval: tuple[float, float] | None, expected: int, printed: float | None, status: str
+) -> None:
+    assert judge(interval, expected, printed) == status
+
+
+@pytest.mark.parametrize(("right", "examples"), [(0, 10), (3, 10), (400, 1000), (7, 7)])
+def test_a_share_has_wilson_s_interval(right: int, examples: int) -> None:
+    expected = stats.binomtest(right, examples).proportion_ci(method="wilson")
+    np.testing.assert_allclose(share_interval(right, examples), expected, atol=1e-12)
+    assert share_number([right / examples], examples, 1).interval == share_interval(right, examples)
+
+
+def test_a_share_over_seeds_is_wider_than_over_examples() -> None:
+    found, alone = share_number([0.3, 0.5], 100, 1), share_number([0.4], 100, 1)
+    assert found.low is not None
+    assert alone.low is not None
+    assert found.low < alone.low
+
+
+@pytest.mark.parametrize("pair", [Pair(5, 2, 20), Pair(0, 9, 9), Pair(3, 3, 30), Pair(0, 0, 4)])
+def test_mcnemar_s_test_tosses_a_coin(pair: Pair) -> None:
+    tosses, fewer = pair.first + pair.second, min(pair.first, pair.second)
+    tail = sum(math.comb(tosses, k) for k in range(fewer + 1)) / 2**tosses
+    assert mcnemar(pair) == pytest.approx(min(1.0, 2 * tail))
+
+
+def test_pairs_have_the_variance_of_their_examples() -> None:
+    """Of one task and seed: that of the differences (1, 0 or -1) themselves."""
+    pair = Pair(12, 5, 60)
+    differences = np.repeat([1.0, -1.0, 0.0], [12, 5, 43])
+    assert pair.variance == pytest.approx(differences.var() / 60)
+    found = average_pairs([[pair]])
+    half = stats.t.ppf(0.975, 59) * math.sqrt(pair.variance)
+    assert found.value == pytest.approx(7 / 60)
+    assert found.interval == pytest.approx((7 / 60 - half, 7 / 60 + half))
+    two = average_pairs([[pair, Pair(10, 5, 60)], [Pair(0, 0, 60)] * 2])
+    assert two.value == pytest.approx((7 / 60 + 5 / 60) / 4)
+    assert average_pairs([[Pair(1, 0, 1)]]).interval is None
+
+
+def test_pairs_are_found_by_seed(entries: dict[str, ModelEntry]) -> None:
+    rows = [
+        {"step": "transfer", "model": "gpt2", "seed": seed, "measure": f"only_{which}",
+         "value": value, "count": 8, "task": "a"}
+        for seed in (1, 7) for which, value in (("first", seed), ("second", 1))
+    ]  # fmt: skip
+    results = make_results(rows, None, (entries["gpt2"],))
+    found = intervals.find_pairs(results, entries["gpt2"], at("transfer", "only_first", task="a"))
+    assert found == [Pair(1, 1, 8), Pair(7, 1, 8)]

@@ -1,0 +1,185 @@
+"""Pivots against numbers by hand: means and deviations over seeds, places, differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made import make_results
+
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import intervals
+from entity_transformers.report.catalogue import build_sections
+from entity_transformers.report.frame import at
+from entity_transformers.report.pivot import (
+    Measure,
+    Paired,
+    Pivot,
+    cross,
+    entities,
+    found,
+    models,
+    runs,
+    values,
+)
+from entity_transformers.report.results import Results
+from entity_transformers.report.table import MISSING, Number, render_csv
+
+VALUES = {("gpt2", 1): 1.0, ("gpt2", 2): 3.0, ("gpt2e", 1): 2.0, ("gpt2e", 2): 8.0}
+
+
+@pytest.fixture
+def results(entries: dict[str, ModelEntry]) -> Results:
+    rows = [
+        {"step": "s", "model": model, "seed": seed, "split": "test", "measure": "loss",
+         "value": value * factor, "count": 10 * seed, "size": size, "entities": given}
+        for (model, seed), value in VALUES.items() for size, factor in ((16, 1), (4, 10))
+        for given in (("on", "off") if model == "gpt2e" else ("off",))
+    ]  # fmt: skip
+    rows.append({"step": "s", "measure": "other", "value": 1, "split": "dev"})
+    return make_results(rows, None, tuple(entries.values()))
+
+
+def build(results: Results, *axes: object, columns: object = (), **more: object) -> list[list[str]]:
+    """The rows as texts, after the headings."""
+    where = {"split": "test", "measure": "loss", "entities": "off"}
+    table = Pivot("t", "T", "s", axes, columns, where=where, **more).build(results)  # type: ignore[arg-type]
+    return [list(table.columns), *([str(cell) for cell in row] for row in table.rows)]
+
+
+def test_cells_are_means_and_deviations_over_seeds(results: Results) -> None:
+    columns = (
+        Measure("Loss", digits=1),
+        Measure("n", shows="count"),
+        Measure("ln", transform=math.log),
+    )
+    deviation = np.std([1, 3], ddof=1)
+    logs = np.log([1, 3])
+    assert build(results, models(), columns=columns, order=()) == [
+        ["Model", "Loss", "n", "ln"],
+        ["GPT2", MISSING, MISSING, MISSING],
+        ["GPT2E", MISSING, MISSING, MISSING],
+    ]  # the place lacks a size
+    rows = build(results, found("size", "Size"), models(), columns=columns)
+    assert rows[0] == ["Size", "Model", "Loss", "n", "ln"]
+    assert [row[:2] for row in rows[1:]] == [
+        ["4", "GPT2"], ["4", "GPT2E"], ["16", "GPT2"], ["16", "GPT2E"]
+    ]  # fmt: skip
+    assert rows[3][2:] == [
+        f"2.0 ± {deviation:.1f}", "15", f"{logs.mean():.2f} ± {logs.std(ddof=1):.2f}"
+    ]  # fmt: skip
+
+
+def test_axes_are_nested_shown_in_another_order_and_filtered(results: Results) -> None:
+    rows = build(
+        results,
+        values("size", {"16": "few", "4": "many"}, "Cache"),
+        models(),
+        columns=(Measure("Loss"),),
+        order=("Model", "Cache"),
+        keep=lambda _, place: place["model"].name == "gpt2e",
+    )
+    assert [row[:2] for row in rows] == [["Model", "Cache"], ["GPT2E", "few"], ["GPT2E", "many"]]
+
+
+def test_columns_come_from_an_axis_and_models_from_either_side(results: Results) -> None:
+    columns = (cross(runs(), [Measure("loss", digits=0)], "s", "{0}: {1}"),)
+    rows = build(results, values("size", {"16": "few"}, "Cache"), columns=columns)
+    assert rows[0] == ["Cache", "GPT2: loss", "GPT2E off: loss", "GPT2E on: loss"]
+    assert [cell.split(" ")[0] for cell in rows[1]] == ["few", "2", "5", "5"]
+    given = build(
+        results, values("size", {"16": ""}), models(), entities(), columns=(Measure("x"),)
+    )
+    assert [row[:2] for row in given] == [
+        ["Model", "Entities"], ["GPT2", MISSING], ["GPT2E", "on"], ["GPT2E", "off"]
+    ]  # fmt: skip
+
+
+def test_a_row_of_differences_is_paired_by_seed(results: Results) -> None:
+    columns = (Measure("Loss", compare="seeds"), Measure("no"))
+    size = values("size", {"16": "few"})
+    rows = build(results, size, models(difference=True), columns=columns)
+    gaps = [1.0, 5.0]
+    low, high = intervals.seed_interval(gaps) or (0, 0)
+    assert rows[-1] == [
+        "GPT2E − GPT2",
+        f"+3.0000 [{low:+.4f}, {high:+.4f}]".replace("-", "−"),
+        MISSING,
+    ]
+
+
+def test_a_paired_column_subtracts_another_place(small: Results) -> None:
+    other = Paired("less GPT2", digits=4, other=lambda results, place: {
+        **place, "model": results.baseline, "entities": "off"
+    })  # fmt: skip
+    where = {"split": "test", "measure": "loss", "entities": "off"}
+    table = Pivot("t", "T", "perplexity", (models(),), (other,), where=where).build(small)
+    cells = dict(table.rows)
+    assert cells["GPT2"] == MISSING
+    gap = intervals.compare(small, *(
+        (small.proposed if name == "gpt2e" else small.baseline, intervals.loss("test", "off"))
+        for name in ("gpt2e", "gpt2")
+    ))  # fmt: skip
+    assert gap is not None
+    assert cells["GPT2E"] == gap.number()
+
+
+def test_a_table_about_the_paper_alone_is_left_out_without_its_numbers(small: Results) -> None:
+    assert Pivot("t", "T", "lm", (models(),), (), paper=True).build(small).rows
+    assert (
+        not Pivot("t", "T", "lm", (models(),), (), paper=True)
+        .build(replace(small, paper=False))
+        .rows
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(small: Results) -> dict[str, object]:
+    sections = build_sections(small, figures=False)
+    return {name: table for one in sections for name, table in one.tables.items()}
+
+
+def test_the_tables_of_the_steps_that_ran_are_there(tables: dict[str, object]) -> None:
+    expected = {"claims", "corpus", "models", "table1", "table2", "controls", "table3"}
+    expected |= {"perplexity_by_class", "table4", "table4_ones", "similarity_models"}
+    assert set(tables) == expected
+    for table in tables.values():
+        assert render_csv(table)  # type: ignore[arg-type]
+
+
+def test_table_2_has_its_numbers_beside_the_paper_s(tables, small: Results) -> None:
+    table = tables["table2"]
+    rows = {row[:3]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert len(rows) == 5 + (2 + 3 * 3) + 1
+    ours = rows["Test", "GPT2E", "on"]
+    losses = list(small.by_seed(small.proposed, intervals.loss("test", "on")).values())
+    assert ours["Loss"] == Number(np.mean(losses), 4, np.std(losses, ddof=1))
+    assert ours["PPL"].value == pytest.approx(np.mean(np.exp(losses)))
+    trained = rows["Training", "GPT2", MISSING]
+    assert (str(trained["Paper PPL"]), str(trained["Paper loss"])) == ("4.80", "1.570")
+    assert str(rows["Training", "GPT2E", "on"]["Paper time"]) == "0.290"
+    gap = rows["Test", "GPT2E − GPT2", "on"]["Loss"]
+    off = small.by_seed(small.baseline, intervals.loss("test", "off"))
+    assert gap.value == pytest.approx(np.mean(losses) - np.mean(list(off.values())))
+    assert gap.high < 0
+
+
+def test_the_loss_by_class_is_that_of_its_tokens(tables, small: Results) -> None:
+    rows = {row[:2]: row for row in tables["perplexity_by_class"].rows}
+    key = at("perplexity", "perplexity", "test", entities="off", class_="later")
+    assert rows["later mention", "GPT2"][4] == Number(
+        small.statistic(small.baseline, key).mean, 2, small.statistic(small.baseline, key).std
+    )
+    assert rows["later mention", "GPT2E"][-1].value == pytest.approx(-0.003)
+    assert rows["later mention", "GPT2"][-1] == MISSING
+
+
+def test_table_3_and_the_uniform_guess(tables, study: Callable[..., Results]) -> None:
+    rows = {row[0]: row for row in tables["table3"].rows}
+    assert str(rows["GPT2"][1]) == "219.97"
+    assert rows["GPT2E − GPT2"][1].value == pytest.approx(math.log(196.81 / 219.97))
+    assert rows["GPT2E − GPT2"][2].value == pytest.approx(-0.03, abs=0.005)
+    assert "No better than a uniform guess" not in tables["table3"].note

@@ -1,0 +1,205 @@
+"""Tables of single steps against numbers by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from made import make_results
+
+from entity_transformers.corpus.tasks import registry
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import cache, ner, probe, transfer
+from entity_transformers.report.intervals import share_interval
+from entity_transformers.report.recall import build_recall, describe_models, draw_recall
+from entity_transformers.report.results import Results
+from entity_transformers.report.table import MISSING, Number
+
+Entries = dict[str, ModelEntry]
+
+
+def list_rows(table: Any) -> list[dict[str, Any]]:
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_a_cache_is_told_by_what_it_changes(entries: Entries) -> None:
+    scored = ((0, "loss", 5), (64, "loss", 4), (64, "theta", 2), (64, "weight", 0.5))
+    about = {"step": "cache", "model": "gpt2", "split": "test"}
+    rows: list[dict[str, Any]] = [
+        {**about, "seed": seed, "measure": name, "size": size, "value": value + more}
+        for seed in (1, 2)
+        for size, name, value in scored
+        for more in (0.5 * (seed == 2 and size == 0),)
+    ]
+    results = make_results(rows, None, (entries["gpt2"],))
+    alone, cached = list_rows(cache.TABLES[0].build(results))
+    assert (alone["Tokens held"], alone["Minus without"], alone["Theta"]) == (
+        Number(0, 0), MISSING, MISSING,
+    )  # fmt: skip
+    assert cached["Minus without"] == Number(-1.25, 4, np.std([1, 1.5], ddof=1))
+    assert str(cached["Lambda"]) == "0.500 ± 0.000"
+    assert cache.read_share(results, entries["gpt2"], "test") == (64, 4 / 5.25)
+
+
+def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entries) -> None:
+    rows, units = [], []
+    for model, right in (("gpt2", 3), ("gpt2e", 5)):
+        run = {"step": "ner", "model": model, "seed": 1, "split": "test"}
+        for about in ({"average": "micro"}, {"label": "GPE"}, {"label": "PERSON"}):
+            for name, value in (("f1", 2 * right / 16), ("precision", 0.5), ("predicted", 8)):
+                rows.append({**run, **about, "measure": f"span_{name}", "value": value, "count": 8})
+        for unit in range(4):
+            for name, value in (("correct", right), ("predicted", 8), ("gold", 8)):
+                units.append({**run, "measure": name, "value": value, "unit": f"d{unit}"})
+    results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
+    table = list_rows(ner.TABLE5.build(results))
+    assert [row["Label"] for row in table] == ["PERSON", "GPE", "Overall"]
+    assert str(table[0]["GPT2E F1"]) == "62.5%"
+    assert str(table[0]["Paper GPT2E F1"]) == "51.5%"
+    assert str(table[1]["Paper GPT2 F1"]) == MISSING
+    gap = list_rows(ner.OVERALL.build(results))[-1]
+    assert gap["Model"] == "GPT2E − GPT2"
+    assert gap["Span micro F1"].value == pytest.approx(2 / 8)
+    assert gap["Span micro F1"].interval == pytest.approx((0.25, 0.25))  # all documents are alike
+    assert str(gap["Span macro F1"]) == MISSING
+
+
+def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
+    rows: list[dict[str, Any]] = []
+    units: list[dict[str, Any]] = []
+    about = {"attention": "self", "entities": "off", "group": "all"}
+    for model, right in (("gpt2", (1, 4)), ("gpt2e", (2, 8))):
+        run = {"step": "probe", "model": model, "seed": 1, "split": "test", **about}
+        for name, value in (("accuracy", 0.5), ("layer", 2), ("head", 1)):
+            rows.append({**run, "measure": name, "value": value, "count": 12})
+        rows.append({**run, "measure": "chosen_accuracy", "value": 0.5, "split": "dev"})
+        for layer, head in np.ndindex(2, 2):
+            place = {"measure": "head_correct", "layer": layer + 1, "head": head + 1, "count": 4}
+            rows.append({**run, **place, "value": layer + head})
+        for unit, value in enumerate(right):
+            for name, less in (("correct", 0), ("nearest", 1)):
+                own = {"measure": name, "value": value - less, "count": (2, 10)[unit]}
+                units.append({**run, **own, "unit": f"d{unit}"})
+    whole = {"step": "probe", "seed": 1, "model": "gpt2", "split": "test"}
+    rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
+    rows.append({**whole, "measure": "accuracy_nearest", "value": 0.4, "group": "all"})
+    results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
+    plain, ours, gap = list_rows(probe.TABLES[0].build(results))
+    assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
+    assert plain["Accuracy"].value == pytest.approx(5 / 12)
+    assert plain["Less nearest"].value == pytest.approx(2 / 12)
+    assert str(plain["Nearest"]) == "25.0%"
+    assert str(plain["Chance"]) == MISSING
+    assert gap["Accuracy"].value == pytest.approx(ours["Accuracy"].value - 5 / 12)
+    kind = {"model": entries["gpt2"], "attention": "self", "entities": "off"}
+    assert probe.fill_grid(results, kind, 1, "test").tolist() == [[0, 25], [25, 50]]
+    assert probe.draw_heads(results) is not None
+
+
+RECALL = {
+    "gpt2": {"kind": "gpt2"},
+    "whole": {"kind": "gpt2", "reads": "document"},
+    "detached": {"kind": "gpt2e", "labels": "gold"},
+    "gradient": {"kind": "gpt2e", "memory_gradient_windows": 2},
+}
+CALLED = (
+    "GPT2 (no memory)",
+    "GPT2 that sees the whole document",
+    "GPT2E: keys from E, memory detached (the paper)",
+    "GPT2E: keys from E, gradient through the memory",
+)
+
+
+def make_recall(later: dict[str, tuple[float, ...]]) -> Results:
+    rows: list[dict[str, Any]] = []
+    for model, values in later.items():
+        for seed, value in enumerate(values, 1):
+            run = {"step": "recall", "model": model, "seed": seed}
+            known = {"chance": 0.1, "documents": 96, "entities": 2, "windows": 3, "window": 12}
+            rows += [{**run, "measure": name, "value": number} for name, number in known.items()]
+            for distance in ("0", "1", "later"):
+                own = {"measure": "accuracy", "distance": distance, "count": 40}
+                rows.append({**run, **own, "value": 1.0 if distance == "0" else value})
+    return make_results(rows, None, (), recall=RECALL)
+
+
+def test_recall_says_what_carries_the_fact() -> None:
+    assert tuple(describe_models(RECALL).values()) == CALLED
+    values = (0.09, 0.13)
+    results = make_recall({"gradient": (0.9, 0.2), "detached": values, "whole": (0.8,)})
+    table = build_recall(results)
+    assert [row[0] for row in table.rows] == [*CALLED[1:], "chance"]
+    assert table.rows[1][2] == Number(np.mean(values), 2, np.std(values, ddof=1))
+    assert [row[-1] for row in table.rows] == [
+        "1 of 1 seeds", "0 of 2 seeds", "1 of 2 seeds", MISSING
+    ]  # fmt: skip
+    assert table.marked == {0}
+    assert "In some seeds only with: keys from E, gradient through the memory." in table.note
+    assert "Not carried with: keys from E, memory detached (the paper)." in table.note
+    assert draw_recall(results) is not None
+    assert draw_recall(make_recall({"detached": values})) is None
+    assert build_recall(make_recall({})).rows == ()
+
+
+def make_transfer(entries: Entries) -> Results:
+    """Two models fine-tuned with seeds of their own; of four examples some are right."""
+    rows: list[dict[str, Any]] = []
+    for seed in (11, 12):
+        for model, variant, right in (
+            ("gpt2", "full", 2),
+            ("gpt2", "no-auxiliary", 3),
+            ("gpt2e", "full", 1),
+        ):
+            about = {"step": "transfer", "model": model, "seed": seed, "variant": variant}
+            for task, split in (("polarity", "test"), ("cola", "test")):
+                own = {**about, "task": task, "split": split, "count": 4}
+                rows.append({**own, "measure": "accuracy", "value": right / 4})
+                rows.append({**own, "measure": "majority", "value": 0.75})
+                trained = {"measure": "train_examples", "split": "train", "value": 80}
+                rows.append({**about, "task": task, **trained})
+            rows.append({**own, "measure": "matthews", "value": 0.25})
+        pair = {"step": "transfer", "model": "gpt2", "seed": seed, "split": "test", "count": 4}
+        for about in (
+            {"task": "polarity", "variant": "full", "other": "no-auxiliary"},
+            {"task": "polarity", "variant": "full", "against": "gpt2e"},
+        ):
+            for name, value in (("only_first", 0), ("only_second", 1)):
+                rows.append({**pair, **about, "measure": name, "value": value})
+    for rate in (0.5, 2.0):
+        tried = {"task": "polarity", "pretrained": "True", "rate": f"{rate:g}", "seed": 11}
+        own = {"step": "transfer", "model": "gpt2", "split": "dev", "measure": "rate_loss"}
+        rows.append({**own, **tried, "value": 1 / rate})
+    return make_results(rows, None, (entries["gpt2"], entries["gpt2e"]))
+
+
+def test_fine_tunings_stand_beside_gpt_1_s_of_the_same_task(entries: Entries) -> None:
+    results = make_transfer(entries)
+    rows = {(row["Task"], row["Variant"], row["Model"]): row
+            for row in list_rows(transfer.SCORES.build(results))}  # fmt: skip
+    assert len(rows) == 6
+    score = rows["polarity", "full", "GPT2"]["Score"]
+    assert (score.value, score.std, score.interval) == (0.5, 0, share_interval(2, 4))
+    cola = rows["cola", "no-auxiliary", "GPT2"]
+    assert (cola["Measure"], str(cola["Score"])) == ("matthews", "25.0 ± 0.0%")
+    assert str(cola["Paper (GPT-1)"]) == "47.9%"
+    assert str(rows["polarity", "full", "GPT2"]["Paper (GPT-1)"]) == MISSING
+    pairs = {row["Difference"]: row["Right"] for row in list_rows(transfer.PAIRS.build(results))}
+    assert pairs.keys() == {"GPT2 − GPT2E", "GPT2, full − no-auxiliary"}
+    assert pairs["GPT2 − GPT2E"].value == -0.25
+    [observed] = list_rows(transfer.ABLATION.build(results))[:1]
+    assert observed["In GPT-1's table 5"] == transfer.AVERAGE
+    assert observed["With less without"].value == -0.25
+    [rates] = list_rows(transfer.RATES.build(results))
+    assert (str(rates["0.5"]), rates["Best"]) == ("2.0000", "2, the last that was tried")
+    said = transfer.say(results)
+    assert said[0].startswith("Fine-tuned on polarity, right on test: GPT2 50.0% [")
+    assert transfer.draw_scores(results) is not None
+    assert transfer.draw_layers(results) is None
+
+
+def test_printed_numbers_are_of_tasks_that_there_are() -> None:
+    assert {task for task, _ in transfer.PRINTED} <= set(registry())
+    # table 5 of GPT-1's paper: the full model's line is that of tables 2 and 4
+    gain = transfer.PRINTED["rte", "full"] - transfer.PRINTED["rte", "no-auxiliary"]
+    assert gain == pytest.approx(transfer.AUXILIARY[transfer.SMALLEST])
