@@ -21,7 +21,7 @@ from entity_transformers.study.sections import Section
 
 Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
-ERAS = ("static vectors", "recurrent", "transformer", "memory")
+ERAS = ("counts", "static vectors", "recurrent", "transformer", "memory")
 CAPABILITIES = {
     "encode": "vectors of words and mentions (tables 4 and 5)",
     "causal": "nats per token from the past alone (tables 2 and 3)",
@@ -33,6 +33,7 @@ CAPABILITIES = {
     "replaced": "tells tokens that a generator has put in, from both sides",
     "layers": "several vectors per token, of which a tagger mixes all or reads some later",
     "windows": "learns by gradient from windows of running text, as section lm says",
+    "counts": "counts its training text instead of learning by gradient",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 
@@ -123,6 +124,8 @@ KINDS = {kind.name: kind for kind in (
     Kind("gpt2e-pointer", "GPT2E pointer", 2026, "memory", p.GPT2EPointerParams, REMEMBERS,
          f"{MODELS}.pointer.with_attention", also=GPT2 | {"gpt2e"}, cuts=True),
     Kind("lstm", "LSTM", 2014, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm"),
+    Kind("ngram", "n-gram", 1991, "counts", p.NGramParams, frozenset({"causal", "state", "counts"}),
+         f"{MODELS}.ngram"),
     Kind("taglm", "TagLM", 2017, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.taglm",
          also=frozenset({"elmo"}), predicts="forward half"),
     Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,

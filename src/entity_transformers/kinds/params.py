@@ -386,6 +386,15 @@ class ELMoParams(LmParams):
         return self
 
 
+class NGramParams(Section):
+    """Counts of the training text: of section lm only the window is theirs, in which they read."""
+
+    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    """tokens of one forward pass; the context before them is never lost"""
+    order: Annotated[Integer, Field(ge=2, le=4)] = 4
+    """tokens of the longest n-gram"""
+
+
 class StaticParams(Section):
     """Static word vectors are no language models: of section lm only the width is theirs."""
 

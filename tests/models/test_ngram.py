@@ -1,0 +1,87 @@
+"""The n-gram model against counts in plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from entity_transformers.models.base import Batch
+from entity_transformers.models.ngram import Counts, NGram, load
+
+END, VOCABULARY = 0, 12
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[np.ndarray]:
+    random = np.random.default_rng(1)
+    return [np.concatenate([[END], random.integers(1, 9, n)]) for n in (40, 25, 60)]
+
+
+@pytest.fixture(scope="module")
+def model(texts: list[np.ndarray]) -> NGram:
+    return NGram(Counts.of(texts, 3, VOCABULARY, END), END).eval()
+
+
+def witten_bell(texts: list[np.ndarray], history: tuple[int, ...], word: int, k: int) -> float:
+    """The equation as it stands, by counting every time anew."""
+    if k == 0:
+        return 1 / VOCABULARY
+    counts: Counter[tuple[int, ...]] = Counter()
+    for text in texts:
+        whole = [END, END, *text.tolist()]
+        places = range(3, len(whole))  # the leading <|endoftext|> is not predicted
+        counts.update(tuple(whole[i - k + 1 : i + 1]) for i in places)
+    context = history[len(history) - k + 1 :]
+    follow = {gram[-1]: n for gram, n in counts.items() if gram[:-1] == context}
+    below = witten_bell(texts, history, word, k - 1)
+    if not follow:
+        return below
+    total, types = sum(follow.values()), len(follow)
+    return (follow.get(word, 0) + types * below) / (total + types)
+
+
+def test_probabilities_are_those_of_the_equation_and_sum_to_1(
+    texts: list[np.ndarray], model: NGram
+) -> None:
+    for context in ((END, END), (END, 3), (4, 5), (11, 2), (10, 11)):
+        expected = [witten_bell(texts, context, word, 3) for word in range(VOCABULARY)]
+        assert sum(expected) == pytest.approx(1)
+        found = model.counts.distribution(np.array(context))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        contexts, words = np.array([context] * VOCABULARY), np.arange(VOCABULARY)
+        np.testing.assert_allclose(model.counts.probabilities(contexts, words), expected)
+
+
+def test_windows_read_one_after_the_other_are_the_text_read_at_once(
+    texts: list[np.ndarray], model: NGram
+) -> None:
+    tokens = torch.from_numpy(texts[0][None])
+    whole = model.nats(model.encode(Batch(tokens[:, :-1]), model.start(1))[0], tokens[:, 1:])
+    state, parts = model.start(1), []
+    for start in range(0, 40, 7):
+        end = min(start + 7, 40)
+        hidden, state = model.encode(Batch(tokens[:, start:end]), state)
+        parts.append(model.nats(hidden, tokens[:, start + 1 : end + 1]))
+    assert torch.equal(torch.cat(parts, 1), whole)
+    again = model.encode(Batch(tokens[:, :9]), state.reset(torch.tensor([True])))[0]
+    assert torch.equal(model.nats(again, tokens[:, 1:10]), whole[:, :9])
+
+
+def test_a_saved_model_is_the_same_and_guesses_the_likeliest(
+    tmp_path: Path, texts: list[np.ndarray], model: NGram
+) -> None:
+    model.save(tmp_path)
+    again, tokens = load(tmp_path), torch.from_numpy(texts[1][None])
+    hidden, _ = model.encode(Batch(tokens), model.start(1))
+    assert torch.equal(again.logits(hidden), model.logits(hidden))
+    assert torch.equal(model.guess(hidden), model.logits(hidden).argmax(-1))
+    assert again.count_parameters() == model.count_parameters() > 100
+
+
+def test_more_than_a_key_can_hold_is_refused(texts: list[np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="order 5 over 12 tokens: at most 4 and 65536"):
+        Counts.of(texts, 5, VOCABULARY, END)
