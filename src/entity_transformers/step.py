@@ -69,7 +69,8 @@ class Step:
     data     patterns of files of the package, other than modules, that it reads
     units    the unit of each measure that it yields
     title    heading of its part of the report; "": it has none
-    tables, figures   what the report shows of it: values, or ``module:name`` of functions
+    tables   gives what the report shows of it, where `report` has no module of its name: tables as
+             values (`report.pivot`), or functions of the results
     """
 
     name: str
@@ -87,8 +88,7 @@ class Step:
     data: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
-    tables: Mapping[str, Any] | tuple[Any, ...] = ()
-    figures: Mapping[str, Any] | tuple[Any, ...] = ()
+    tables: Callable[[], tuple[Any, ...]] | None = None
 
     def __post_init__(self) -> None:
         if unknown := {*(self.needs or ()), *(self.own or ())} - CAPABILITIES.keys():

@@ -80,7 +80,8 @@ class Counts:
         """Of documents that each begin with ``end``, which also fills the context before it."""
         if vocabulary > 2**BITS or order * BITS > 64:
             raise ValueError(
-                f"an n-gram model of order {order} over {vocabulary} tokens: at most 4 and {2**BITS}"
+                f"an n-gram model of order {order} over {vocabulary} tokens: at most 4 and"
+                f" {2**BITS}"
             )
         before = np.full(order - 1, end, np.int64)
         windows = [
@@ -133,7 +134,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class LatestTokens:
-    """The state: the n - 1 tokens before the window, int64 [B, n - 1]; ``end`` before a document."""
+    """The state: the n - 1 tokens before the window, int64 [B, n - 1], of which ``end`` stands for
+    those before a document.
+    """
 
     tokens_: Tensor
     end: int

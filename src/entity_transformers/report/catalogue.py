@@ -1,10 +1,12 @@
-"""What the report shows, in its order: one module per section, each with ``STEP``, ``TITLE``,
-``TABLES`` and maybe ``FIGURES`` and ``say``, the sentences that it adds to the headline.
+"""What the report shows, in the order of the steps: what a step says of itself (`Step.tables`), and the
+modules of this package about it, each with ``STEP``, ``TITLE``, ``TABLES`` and maybe ``FIGURES`` and
+``say``, the sentences that it adds to the headline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pkgutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -12,34 +14,16 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from entity_transformers import report
 from entity_transformers.report.claims import build_claims
 from entity_transformers.report.colours import STYLE
 from entity_transformers.report.pivot import Pivot
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Table, finish
+from entity_transformers.study.params import STEPS
 
-MODULES = (
-    "corpus",
-    "lm",
-    "overview",
-    "perplexity",
-    "scaling",
-    "similarity",
-    "probe",
-    "lambada",
-    "ner",
-    "pseudo_perplexity",
-    "cache",
-    "mentions",
-    "short_windows",
-    "capacity",
-    "decisions",
-    "setlm",
-    "recall",
-    "analogies",
-    "examples",
-    "transfer",
-)
+BESIDE = {"lm": ("overview",), "perplexity": ("scaling",)}
+"""Further modules about a step, beside the one of its name."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +36,33 @@ class Section:
     figures: Mapping[str, tuple[Figure, str]]
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one module shows: the name and title of its section, tables, figures with captions."""
+
+    name: str
+    title: str
+    tables: tuple[Any, ...]
+    figures: Mapping[str, tuple[Any, str]]
+
+
 def list_modules(results: Results) -> list[Any]:
-    """The modules of the steps that the study names and that left a number."""
-    found = (import_module(f"entity_transformers.report.{name}") for name in MODULES)
-    return [module for module in found if module.STEP in results.shown]
+    """The report's modules about the steps that left a number, in the steps' order."""
+    names = (name for step in STEPS for name in (step, *BESIDE.get(step, ())))
+    own = {module.name for module in pkgutil.iter_modules(report.__path__)}
+    found = (import_module(f"{report.__name__}.{name}") for name in names if name in own)
+    return [one for one in found if getattr(one, "STEP", None) in results.shown]
+
+
+def list_parts(results: Results) -> Iterator[Part]:
+    """What the report shows of the steps that left a number, in the steps' order."""
+    modules = list_modules(results)
+    for step in STEPS.values():
+        if step.tables is not None and step.name in results.shown:
+            yield Part(step.name, step.title, tuple(step.tables()), {})
+        for one in (module for module in modules if step.name == module.STEP):
+            name = one.__name__.rpartition(".")[2]
+            yield Part(name, one.TITLE, tuple(one.TABLES), getattr(one, "FIGURES", {}))
 
 
 def build_sections(results: Results, figures: bool = True) -> list[Section]:
@@ -64,15 +71,15 @@ def build_sections(results: Results, figures: bool = True) -> list[Section]:
     """
     claims = finish(build_claims(results), results.paper)
     sections = [Section("claims", claims.title, {"claims": claims} if claims.rows else {}, {})]
-    for module in list_modules(results):
+    for part in list_parts(results):
         made = [
-            one.build(results) if isinstance(one, Pivot) else one(results) for one in module.TABLES
+            one.build(results) if isinstance(one, Pivot) else one(results) for one in part.tables
         ]
         tables = {one.name: finish(one, results.paper) for one in made if one.rows}
         drawn = {}
         with matplotlib.rc_context(STYLE):
-            for name, (draw, caption) in getattr(module, "FIGURES", {}).items() if figures else ():
+            for name, (draw, caption) in part.figures.items() if figures else ():
                 if (figure := draw(results)) is not None:
                     drawn[name] = figure, caption
-        sections.append(Section(module.__name__.rpartition(".")[2], module.TITLE, tables, drawn))
+        sections.append(Section(part.name, part.title, tables, drawn))
     return [section for section in sections if section.tables or section.figures]

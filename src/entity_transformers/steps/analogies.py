@@ -41,7 +41,6 @@ class AnalogiesParams(Section):
         "word_similarity": "Spearman correlation",
         "word_similarity_known": "fraction of the pairs",
     },
-    tables={"analogies": "report.analogies:build_analogies"},
 )
 def analogies(run: Run) -> Rows:
     """Right answers by section and group, correlations by list, and how much of each the vectors

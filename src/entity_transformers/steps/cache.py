@@ -45,7 +45,6 @@ class CacheParams(Section):
     title="A cache of recent tokens",
     units={"loss": "nats per token", "theta": "inverse temperature", "weight": "fraction",
            "nll": "nats"},
-    tables={"cache": "report.cache:build_cache"},
 )
 def cache(run: Run) -> Rows:
     """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen

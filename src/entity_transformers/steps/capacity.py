@@ -59,7 +59,6 @@ class CapacityParams(Section):
     needs={"causal", "entities"},
     title="Memories of bounded size",
     units={"loss": "nats per token", "nll": "nats", "entities": "entities per document"},
-    tables={"capacity": "report.capacity:build_capacity"},
 )
 def capacity(run: Run) -> Rows:
     """Of a model with a pointer that has room for so many entities, beside so many recent tokens in

@@ -151,11 +151,6 @@ UNITS = {
     gpu=False,
     units=UNITS,
     title="The text",
-    tables={
-        "corpus": "report.corpus:build_corpus",
-        "entity_types": "report.corpus:build_entity_types",
-        "table1": "report.corpus:build_example",
-    },
 )
 def corpus(run: Run) -> Rows:
     """Counts of each split as it was read, and of its tokens."""

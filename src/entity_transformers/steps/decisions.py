@@ -71,11 +71,6 @@ class DecisionsParams(SetlmParams):
         "cross_entropy": "nats per mention",
         "accuracy": "fraction",
     },
-    tables={
-        "decisions": "report.decisions:build_decisions",
-        "decisions_words": "report.decisions:build_words",
-        "decisions_entities": "report.decisions:build_entities",
-    },
 )
 def decisions(run: Run) -> Rows:
     """Nats of each document of ``report``. ``part`` says of what: the words by the model alone

@@ -65,7 +65,6 @@ class ExamplesParams(Section):
     gpu=False,
     title="The tasks' examples",
     units={"examples": "examples", "bad": "examples"},
-    tables={"examples": "report.examples:build_examples"},
 )
 def examples(run: Run) -> Rows:
     """The examples of each task by split and by label, and how many were left out."""

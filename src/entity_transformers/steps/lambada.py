@@ -32,7 +32,6 @@ class LambadaParams(Section):
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs={"causal"},
     title="Last words of passages",
-    tables={"table3": "report.lambada:build_table3"},
     units={
         "perplexity": "perplexity per token",
         "perplexity_word": "perplexity per word",

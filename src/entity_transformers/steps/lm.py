@@ -32,12 +32,6 @@ from entity_transformers.step import MODEL, Rows, Run, step
         "seconds_before": "seconds",
         "tokens_per_second": "tokens per second",
     },
-    tables={
-        "models": "report.lm:build_models",
-        "overview": "report.overview:build_overview",
-        "equal_time": "report.equal_time:build_equal_time",
-        "objectives": "report.lm:build_objectives",
-    },
 )
 def lm(run: Run) -> Rows:
     """Losses, sizes and seconds of the training; its curve stands in curve.csv."""

@@ -80,10 +80,6 @@ class MentionsParams(Section):
         "weight": "fraction",
         "entities": "entities per document",
     },
-    tables={
-        "mentions": "report.mentions:build_mentions",
-        "mention_controls": "report.mentions:build_controls",
-    },
 )
 def mentions(run: Run) -> Rows:
     """In the model's own window, without labels and, of a model that reads entities, with those

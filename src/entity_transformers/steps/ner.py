@@ -62,12 +62,6 @@ class NerParams(Section):
         "predicted": "spans",
         "gold": "spans",
     },
-    tables={
-        "table5": "report.ner:build_table5",
-        "table5_tags": "report.ner:build_table5_tags",
-        "ner_overall": "report.ner:build_ner_overall",
-        "ner_layers": "report.ner:build_ner_layers",
-    },
 )
 def ner(run: Run) -> Rows:
     """Scores on dev and test, by span and by tag, over all types (``average``), by type (``label``)

@@ -49,12 +49,6 @@ PARTS = {"by_class": "class", "by_group": "group", "by_distance": "distance"}
         "words": "words",
         "bytes": "bytes",
     },
-    tables={
-        "table2": "report.perplexity:build_table2",
-        "controls": "report.controls:build_controls",
-        "perplexity_by_class": "report.perplexity:build_classes",
-        "scaling": "report.scaling:build_scaling",
-    },
 )
 def perplexity(run: Run) -> Rows:
     """Each split as a whole, then its parts by class, part of speech and distance, with the

@@ -84,7 +84,6 @@ class ProbeParams(Section):
         "same_head": "right answers",
         "chance": "right answers",
     },
-    tables={"probe": "report.probe:build_probe"},
 )
 def probe(run: Run) -> Rows:
     """The questions of each split with the baselines, the head chosen on one split and scored on

@@ -50,7 +50,6 @@ SCORES = ("pseudo_loss", "pseudo_nll", "pseudo_perplexity")
         "pseudo_perplexity": "pseudo-perplexity per token",
         "documents": "documents",
     },
-    tables={"pseudo_perplexity": "report.pseudo_perplexity:build_pseudo_perplexity"},
 )
 def pseudo_perplexity(run: Run) -> Rows:
     """Each split as a whole, then by class of the token, with entities too where the model reads

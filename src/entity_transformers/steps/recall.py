@@ -110,7 +110,6 @@ class RecallParams(Section):
         "values": "values",
         "vocabulary": "tokens",
     },
-    tables={"recall": "report.recall:build_recall"},
 )
 def recall(run: Run) -> Rows:
     """Train one row of the table, and the share of right answers by the distance of the fact, in

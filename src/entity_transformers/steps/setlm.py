@@ -55,10 +55,6 @@ class SetlmParams(Section):
         "learning_rate": "per step",
         **dict.fromkeys(("accuracy", "precision", "recall", "f1"), "fraction"),
     },
-    tables={
-        "setlm": "report.decisions:build_setlm",
-        "setlm_decided": "report.decisions:build_decided",
-    },
 )
 def setlm(run: Run) -> Rows:
     """Nats of each document of ``report`` by the model alone (``part`` plain), with a learnt vector

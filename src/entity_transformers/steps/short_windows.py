@@ -47,7 +47,6 @@ class ShortWindowsParams(Section):
         "theta": "inverse temperature",
         "weight": "fraction",
     },
-    tables={"short_windows": "report.short_windows:build_short_windows"},
 )
 def short_windows(run: Run) -> Rows:
     """With the labels that the model is given, in windows of each size that follow one another,

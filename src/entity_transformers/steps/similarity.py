@@ -36,11 +36,6 @@ class SimilarityParams(Section):
         "between_entities_centred": "cosine",
         "mentions": "mentions",
     },
-    tables={
-        "table4": "report.similarity:build_table4",
-        "table4_ones": "report.similarity:build_ones",
-        "similarity_models": "report.similarity:build_similarity_models",
-    },
 )
 def similarity(run: Run) -> Rows:
     """Means over entities, by part of speech, words alone or in context, entities given or not."""

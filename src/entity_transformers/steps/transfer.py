@@ -233,15 +233,6 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
         "only_second": "examples",
         "right": "1: right, 0: wrong",
     },
-    tables={
-        "transfer": "report.transfer:build_transfer",
-        "transfer_pairs": "report.transfer:build_pairs",
-        "transfer_auxiliary": "report.transfer_ablations:build_auxiliary",
-        "transfer_gap": "report.transfer_pronouns:build_gap",
-        "transfer_winobias": "report.transfer_pronouns:build_winobias",
-        "transfer_entities": "report.transfer_trials:build_entities",
-        "transfer_rates": "report.transfer_trials:build_rates",
-    },
 )
 def transfer(run: Run) -> Rows:
     """Scores by task and variant, of seeds of the fine-tuning; the losses of the rates tried; and

@@ -42,8 +42,8 @@ OUTSIDE = (
     "steps",
     "report",  # what only shows numbers
 )
-SHOWN = ("Pivot", "Paired", "Figure", "replace")
-"""What a step shows: values of these classes are no part of its code."""
+SHOWN = ("tables", "figures")
+"""Functions of a step's module that say what the report shows of it: no part of its code."""
 
 
 def digest_modules(
@@ -188,15 +188,13 @@ class _Plain(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return ast.arg(node.arg)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
+        if node.name in SHOWN:
+            return None
         node.returns = None
         # what a step says of itself changes none of its numbers
         node.decorator_list = [one for one in node.decorator_list if not _is_call(one, "step")]
         return self.generic_visit(node)
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        shown = any(_is_call(node.value, name) for name in SHOWN)
-        return None if shown else self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
