@@ -1,0 +1,76 @@
+"""Step positions (beyond the paper): does a model profit from what it has read so far? Its loss by
+the place of a token in its document, which falls for as long as more context helps.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from entity_transformers.corpus.document import Split
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.study.sections import Integer, Section
+
+
+class PositionsParams(Section):
+    """Stretches of a document whose losses are compared."""
+
+    bounds: Annotated[tuple[Annotated[Integer, Field(ge=0)], ...], Field(min_length=2)]
+    """tokens before the first one of each stretch, smallest first"""
+    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    """splits to score"""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> PositionsParams:
+        if list(self.bounds) != sorted(set(self.bounds)):
+            raise ValueError(f"bounds {list(self.bounds)}: expected different ones, smallest first")
+        return self
+
+
+def tables() -> tuple[Any, ...]:
+    """A row per split and model, a column per stretch."""
+    from entity_transformers.report.pivot import Measure, Pivot, found, models
+
+    def stretches(results: Any) -> list[Measure]:
+        places = results.frame.distinct("place", "positions")
+        return [Measure(place, "loss", 4, place={"place": place}) for place in places]
+
+    return (
+        Pivot(
+            name="positions",
+            title="Loss by the place of a token in its document",
+            step="positions",
+            rows=(found("split", "Split"), models()),
+            columns=(stretches,),
+            measures="Nats per token, by how many tokens of the document stand before it.",
+            note=(
+                "The model reads no labels. Where a document is longer than the model's window, the"
+                " last columns show what it profits from beyond it; documents differ, so compare"
+                " models within a column."
+            ),
+        ),
+    )
+
+
+@step(
+    "positions",
+    "nats per token by the place of the token in its document",
+    params=PositionsParams,
+    also=("perplexity.stride", "perplexity.batch"),
+    reads={"corpus": TOKENS, "lm": MODEL},
+    needs={"causal"},
+    title="Along a document",
+    units={"loss": "nats per token", "nll": "nats"},
+    tables=tables,
+)
+def positions(run: Run) -> Rows:
+    """The loss of each stretch, without labels, and the nats of each document in it."""
+    from entity_transformers.corpus.labels import give
+    from entity_transformers.tasks.perplexity import score_corpus
+    from entity_transformers.tasks.positions import sum_places
+
+    for split in run.section.splits:
+        text = give(run.split(split), "none")
+        nll = score_corpus(run.trained, text, **run.reading)
+        yield from sum_places(text, nll, run.section.bounds)
