@@ -6,10 +6,7 @@ import itertools
 import math
 
 import pytest
-
-from entity_transformers.report import paper
-from entity_transformers.report.paper import LanguageModel, Score
-from entity_transformers.report.printed import (
+from printed import (
     HALF,
     WHOLE,
     chance_of_two,
@@ -19,6 +16,9 @@ from entity_transformers.report.printed import (
     is_one_class,
     two_class_means,
 )
+
+from entity_transformers.report import paper
+from entity_transformers.report.paper import LanguageModel, Score
 
 
 def test_every_class_printed_in_whole_points_agrees_with_itself() -> None:

@@ -152,13 +152,19 @@ def _label_ends(axes: Axes, lines: Sequence[Line], gap: float) -> None:
     axes.set_ylim(low, high)
     ordered = sorted((line for line in lines if len(line.y)), key=lambda line: line.y[-1])
     places = spread([(line.y[-1] - low) / (high - low) for line in ordered], gap)
-    how: Any = {"transform": axes.transAxes, "clip_on": False}
+    how: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
     for line, place in zip(ordered, places, strict=True):
-        end, look = (line.y[-1] - low) / (high - low), {"color": line.colour, **how}
+        end = (line.y[-1] - low) / (high - low)
+        look: dict[str, Any] = {"color": line.colour, **how}
         axes.plot([1.0, 1.04], [end, place], linewidth=0.7, **look)
-        dashed = {"linestyle": line.dash, "marker": line.mark, "markevery": [1], "markersize": 4}
+        dashed: dict[str, Any] = {
+            "linestyle": line.dash,
+            "marker": line.mark,
+            "markevery": [1],
+            "markersize": 4,
+        }
         axes.plot([1.04, 1.07, 1.1], [place] * 3, **dashed, **look)
-        own = {"transform": axes.transAxes, "color": line.colour}
+        own: dict[str, Any] = {"transform": axes.transAxes, "color": line.colour}
         axes.text(1.115, place, line.label, va="center", fontsize=9, **own)
 
 
@@ -343,7 +349,8 @@ def _draw_grid(axes: Axes, grid: Grid, middle: float, reach: float) -> None:
     edges = (np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5)
     axes.pcolormesh(*edges, grid.values, cmap=COLOURS, vmin=middle - reach, vmax=middle + reach)
     axes.invert_yaxis()
-    size, how = 8.5 if heads <= 8 else 6, {"ha": "center", "va": "center", "color": ON_CELLS}
+    how: Any = {"ha": "center", "va": "center", "color": ON_CELLS}
+    size = 8.5 if heads <= 8 else 6
     for (layer, head), value in np.ndenumerate(grid.values):
         if max(layers, heads) <= LIMIT:
             axes.text(head + 1, layer + 1, f"{value:.0f}", fontsize=size, **how)

@@ -99,7 +99,8 @@ def _ratio_gap(
     return (value - other).sum(axis) / count.sum(axis)
 
 
-def _f1(correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1) -> np.ndarray:
+def _f1(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+    correct, predicted, gold = columns
     both = predicted.sum(axis) + gold.sum(axis)
     return 2 * correct.sum(axis) / np.where(both > 0, both, 1)
 
