@@ -353,12 +353,7 @@ CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (
         _validation,
     ),
     (lm.STEP, "Entity attention adds about 2% to the time of training.", "section 5", _time),
-    (
-        lambada.STEP,
-        "GPT2E has the lower perplexity on LAMBADA.",
-        "section 5, table 3",
-        _lambada,
-    ),
+    (lambada.STEP, "GPT2E has the lower perplexity on LAMBADA.", "section 5, table 3", _lambada),
     (
         similarity.STEP,
         "Similarity between mentions (words without context) is the same with and without"

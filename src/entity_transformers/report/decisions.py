@@ -225,8 +225,7 @@ def say(results: Results) -> tuple[str, ...]:
         ]
         nats, recency = (
             Number(
-                results.statistic(model, at(results, "cross_entropy", by=by, among="any")).mean,
-                3,
+                results.statistic(model, at(results, "cross_entropy", by=by, among="any")).mean, 3
             )
             for by in ("decisions", "recency")
         )

@@ -19,7 +19,13 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from entity_transformers.report.colours import DPI, GRID, INK, PALETTE, STYLE
 from entity_transformers.report.pictures import Cloud
@@ -284,8 +290,9 @@ def draw_points(
             look: Any = {"color": one.colour, "marker": one.mark, "linestyle": "", "capsize": 3}
             axes.errorbar(one.x, values, error, label=one.label, **look)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.minorticks_off()
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.margins(x=0.1)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         axes.set(xlabel=x, ylabel=label)
@@ -369,9 +376,9 @@ def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
     names = number_names(cloud.names)
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     entities, owners = np.array(cloud.entity), np.array(cloud.model)
-    for axes, (title, places) in zip(
-        figure.subplots(1, len(cloud.places)), cloud.places.items(), strict=True
-    ):
+    panels = zip(figure.subplots(1, len(cloud.places)), cloud.places.items(), strict=True)
+    for axes, (title, points) in panels:
+        places = np.array(points)
         for entity, name in enumerate(names):
             for model, label in enumerate(labels):
                 at = (entities == entity) & (owners == model)

@@ -63,7 +63,8 @@ class Estimate:
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
         """As a cell with its interval."""
-        return write_interval(self.value, self.interval, digits, percent, signed)
+        cell = write_interval(self.value, self.interval, digits, percent, signed)
+        return replace(cell, units=self.units)
 
 
 def write_interval(

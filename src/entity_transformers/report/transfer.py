@@ -23,15 +23,7 @@ from entity_transformers.report.intervals import (
     mcnemar,
     share_interval,
 )
-from entity_transformers.report.pivot import (
-    Axis,
-    Line,
-    Measure,
-    Pivot,
-    Place,
-    key_of,
-    models,
-)
+from entity_transformers.report.pivot import Axis, Line, Measure, Pivot, Place, key_of, models
 from entity_transformers.report.results import Results, summarise, write_label, write_pair
 from entity_transformers.report.table import MISSING, Cell, Number, show
 
@@ -190,10 +182,7 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
     columns=(
-        Measure(
-            "Right",
-            cell=lambda results, row: average_pairs([row["pairs"]]),
-        ),
+        Measure("Right", cell=lambda results, row: average_pairs([row["pairs"]])),
         Measure(
             "p (McNemar)", cell=lambda results, row: Number(max(map(mcnemar, row["pairs"])), 3)
         ),
