@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import QuadMesh
-from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from entity_transformers.report.colours import EDGE, GRID, INK, PALETTE, STYLE
@@ -87,26 +87,11 @@ def _read_points(axes: Axes) -> Iterator[tuple[float, float, str]]:
     for name, x, y in _list_series(axes):
         for one, other in zip(x, y, strict=True):
             yield one, other, _describe(axes, name, one, other)
-    for bars in axes.containers:
-        if isinstance(bars, BarContainer):
-            ticks = _read_ticks(axes)
-            for place, bar in enumerate(bars):
-                name = ticks[place] if place < len(ticks) else ""
-                title = axes.get_title(loc="left") or axes.get_title()
-                text = f"{name}, {title.lower()}: {_write(bar.get_width())}"
-                yield bar.get_width(), bar.get_y() + bar.get_height() / 2, text
     for cells in axes.collections:
         values: Any = cells.get_array() if isinstance(cells, QuadMesh) else np.empty((0, 0))
         for (row, column), value in np.ndenumerate(values):
             text = f"{axes.get_title(loc='left')}, layer {row + 1}, head {column + 1}: "
             yield column + 1, row + 1, " ".join(text.split()) + f" {_write(value)}%"
-
-
-def _read_ticks(axes: Axes) -> list[str]:
-    """The names of the rows, which only one of several panels beside each other shows."""
-    panels = axes.get_shared_y_axes().get_siblings(axes)
-    found = ([label.get_text() for label in one.get_yticklabels()] for one in panels)
-    return max(found, key=lambda names: sum(map(len, names)))
 
 
 def _list_series(axes: Axes) -> Iterator[tuple[str, Iterable[float], Iterable[float]]]:
