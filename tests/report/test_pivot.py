@@ -177,6 +177,11 @@ def test_the_loss_by_class_is_that_of_its_tokens(tables, small: Results) -> None
     assert rows["later mention", "GPT2"][-1] == MISSING
 
 
+def test_the_note_says_how_many_units_an_interval_is_over(tables) -> None:
+    assert "Units of an interval: 40." in tables["table2"].note
+    assert "Units of an interval" not in tables["models"].note
+
+
 def test_table_3_and_the_uniform_guess(tables, study: Callable[..., Results]) -> None:
     rows = {row[0]: row for row in tables["table3"].rows}
     assert str(rows["GPT2"][1]) == "219.97"

@@ -4,7 +4,7 @@ mentions has measured around the baseline, at as many entries and at no more byt
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -194,7 +194,8 @@ def draw_capacity(results: Results) -> Figure | None:
         keys = [mentions.at(results, mentions.Reading("none", size)) for size in recent]
         losses = [results.statistic(baseline, key).mean or 0.0 for key in keys]
         kept = [weight / 1024 for weight in recent.values()]
-        drawn.append((list(recent), kept, losses, {"label": name, "colour": INK, "dash": "--"}))
+        look: Any = {"label": name, "colour": INK, "dash": "--"}
+        drawn.append((list(recent), kept, losses, look))
     for model in results.measured(STEP):
         found = list_readings(results, model)
         shares = sorted({share_of(one) for one in found})

@@ -312,9 +312,8 @@ def _similarity(group: str, measure: str, against: str, expected: int) -> Judge:
 
     def judged(results: Results) -> tuple[str, str]:
         keys = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
-        models: tuple[ModelEntry | None, ...] = (results.proposed, getattr(results, against))
-        sides = zip(models, keys, strict=True)
-        return _compare_seeds(results, *sides, expected, "cosine", printed=printed)
+        ours, theirs = zip((results.proposed, getattr(results, against)), keys, strict=True)
+        return _compare_seeds(results, ours, theirs, expected, "cosine", printed=printed)
 
     return judged
 
@@ -354,12 +353,7 @@ CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (
         _validation,
     ),
     (lm.STEP, "Entity attention adds about 2% to the time of training.", "section 5", _time),
-    (
-        lambada.STEP,
-        "GPT2E has the lower perplexity on LAMBADA.",
-        "section 5, table 3",
-        _lambada,
-    ),
+    (lambada.STEP, "GPT2E has the lower perplexity on LAMBADA.", "section 5, table 3", _lambada),
     (
         similarity.STEP,
         "Similarity between mentions (words without context) is the same with and without"
@@ -367,26 +361,29 @@ CLAIMS: tuple[tuple[str, str, str, Judge], ...] = (
         "section 5, table 4",
         _contextless,
     ),
-    *(
-        (similarity.STEP, claim, "section 5, table 4", _similarity(*about))
-        for claim, *about in (
-            (
-                "Mentions that are nouns are more alike in GPT2E.",
-                *("nouns", "mention_similarity", "baseline", 1),
-            ),
-            (
-                "Mentions that are pronouns are more alike in GPT2E.",
-                *("pronouns", "mention_similarity", "baseline", 1),
-            ),
-            (
-                "Entities bring nouns closer to their entity's vector.",
-                *("nouns", "entity_similarity", "proposed", 1),
-            ),
-            (
-                "Entities take pronouns away from their entity's vector.",
-                *("pronouns", "entity_similarity", "proposed", -1),
-            ),
-        )
+    (
+        similarity.STEP,
+        "Mentions that are nouns are more alike in GPT2E.",
+        "section 5, table 4",
+        _similarity("nouns", "mention_similarity", "baseline", 1),
+    ),
+    (
+        similarity.STEP,
+        "Mentions that are pronouns are more alike in GPT2E.",
+        "section 5, table 4",
+        _similarity("pronouns", "mention_similarity", "baseline", 1),
+    ),
+    (
+        similarity.STEP,
+        "Entities bring nouns closer to their entity's vector.",
+        "section 5, table 4",
+        _similarity("nouns", "entity_similarity", "proposed", 1),
+    ),
+    (
+        similarity.STEP,
+        "Entities take pronouns away from their entity's vector.",
+        "section 5, table 4",
+        _similarity("pronouns", "entity_similarity", "proposed", -1),
     ),
     (
         ner.STEP,

@@ -5,10 +5,8 @@ mentioned next.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
@@ -23,26 +21,6 @@ GIVEN = ("words", "begins", "entities", "lengths")
 """The parts of the joint probability."""
 PLAIN, SHIFT, JOINT = "plain", "shift", "joint"
 PREDICTORS = {"decisions": "decisions", "recency": "recency", "frequency": "frequency"}
-
-
-def _list_parts(found: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], list[float]]]:
-    """What it is about, and the nats of each document."""
-    nats = found["nats"]
-    for name in (PLAIN, SHIFT, *GIVEN):
-        yield {"part": name}, nats[name]
-    yield {"part": JOINT}, [math.fsum(parts) for parts in zip(*map(nats.get, GIVEN), strict=True)]
-    for one in found["marginal"]:
-        yield {"part": "marginal", "group": one["group"]}, one["nats"]
-
-
-def _judge_estimate(one: Mapping[str, Any], words: int) -> dict[str, float]:
-    """The standard error of the perplexity per word, and how many groups the estimate rests on."""
-    error = math.sqrt(math.fsum(value**2 for value in one["error"]))
-    return {
-        "perplexity_word_error": math.exp(math.fsum(one["nats"]) / words) * error / words,
-        "effective_groups": float(np.mean(one["effective"])),
-        "groups": one["samples"] // one["group"],
-    }
 
 
 def at(results: Results, name: str, **about: Any) -> Key:
@@ -225,8 +203,7 @@ def say(results: Results) -> tuple[str, ...]:
         ]
         nats, recency = (
             Number(
-                results.statistic(model, at(results, "cross_entropy", by=by, among="any")).mean,
-                3,
+                results.statistic(model, at(results, "cross_entropy", by=by, among="any")).mean, 3
             )
             for by in ("decisions", "recency")
         )

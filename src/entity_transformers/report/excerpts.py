@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -125,29 +124,3 @@ def _merge(runs: Sequence[Arrays], place: int) -> tuple[tuple[int, int], ...]:
             sums[entity] += 100 * share / len(runs)
     told = ((entity, round(share)) for entity, share in sums.items() if entity)
     return tuple(sorted((e for e in told if e[1] >= LEAST), key=lambda e: (-e[1], e[0])))
-
-
-def write_excerpts(excerpts: Excerpts) -> dict[str, Any]:
-    """As an object of JSON."""
-    return asdict(excerpts)
-
-
-def parse_excerpts(found: Mapping[str, Any]) -> Excerpts:
-    """The inverse; a missing key raises KeyError."""
-    return Excerpts(
-        split=found["split"],
-        pages=tuple(
-            Page(p["name"], tuple(p["tokens"]), tuple(p["entities"]), dict(p["names"]))
-            for p in found["pages"]
-        ),
-        scores=tuple(
-            Scores(
-                one["model"],
-                one["entities"],
-                one["seeds"],
-                tuple(map(tuple, one["nats"])),
-                tuple(tuple(tuple(map(tuple, t)) for t in page) for page in one["read"]),
-            )
-            for one in found["scores"]
-        ),
-    )

@@ -19,7 +19,13 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from entity_transformers.report.colours import DPI, GRID, INK, PALETTE, STYLE
 from entity_transformers.report.pictures import Cloud
@@ -152,13 +158,19 @@ def _label_ends(axes: Axes, lines: Sequence[Line], gap: float) -> None:
     axes.set_ylim(low, high)
     ordered = sorted((line for line in lines if len(line.y)), key=lambda line: line.y[-1])
     places = spread([(line.y[-1] - low) / (high - low) for line in ordered], gap)
-    how: Any = {"transform": axes.transAxes, "clip_on": False}
+    how: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
     for line, place in zip(ordered, places, strict=True):
-        end, look = (line.y[-1] - low) / (high - low), {"color": line.colour, **how}
+        end = (line.y[-1] - low) / (high - low)
+        look: dict[str, Any] = {"color": line.colour, **how}
         axes.plot([1.0, 1.04], [end, place], linewidth=0.7, **look)
-        dashed = {"linestyle": line.dash, "marker": line.mark, "markevery": [1], "markersize": 4}
+        dashed: dict[str, Any] = {
+            "linestyle": line.dash,
+            "marker": line.mark,
+            "markevery": [1],
+            "markersize": 4,
+        }
         axes.plot([1.04, 1.07, 1.1], [place] * 3, **dashed, **look)
-        own = {"transform": axes.transAxes, "color": line.colour}
+        own: dict[str, Any] = {"transform": axes.transAxes, "color": line.colour}
         axes.text(1.115, place, line.label, va="center", fontsize=9, **own)
 
 
@@ -278,8 +290,9 @@ def draw_points(
             look: Any = {"color": one.colour, "marker": one.mark, "linestyle": "", "capsize": 3}
             axes.errorbar(one.x, values, error, label=one.label, **look)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.minorticks_off()
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.margins(x=0.1)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         axes.set(xlabel=x, ylabel=label)
@@ -343,7 +356,8 @@ def _draw_grid(axes: Axes, grid: Grid, middle: float, reach: float) -> None:
     edges = (np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5)
     axes.pcolormesh(*edges, grid.values, cmap=COLOURS, vmin=middle - reach, vmax=middle + reach)
     axes.invert_yaxis()
-    size, how = 8.5 if heads <= 8 else 6, {"ha": "center", "va": "center", "color": ON_CELLS}
+    how: Any = {"ha": "center", "va": "center", "color": ON_CELLS}
+    size = 8.5 if heads <= 8 else 6
     for (layer, head), value in np.ndenumerate(grid.values):
         if max(layers, heads) <= LIMIT:
             axes.text(head + 1, layer + 1, f"{value:.0f}", fontsize=size, **how)
@@ -362,9 +376,9 @@ def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
     names = number_names(cloud.names)
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     entities, owners = np.array(cloud.entity), np.array(cloud.model)
-    for axes, (title, places) in zip(
-        figure.subplots(1, len(cloud.places)), cloud.places.items(), strict=True
-    ):
+    panels = zip(figure.subplots(1, len(cloud.places)), cloud.places.items(), strict=True)
+    for axes, (title, points) in panels:
+        places = np.array(points)
         for entity, name in enumerate(names):
             for model, label in enumerate(labels):
                 at = (entities == entity) & (owners == model)

@@ -10,7 +10,11 @@ count               how much it is a mean of (tokens, spans, mentions ...); may 
 further columns     entities, class, group, context, size ...: empty where they do not apply
 
 units.parquet has the same columns and ``unit``, the document, passage, book or sentence that a
-number is of: intervals are made of these. curves.csv has ``curve``, ``model``, ``seed`` and what
+number is of, in the order in which all models and seeds have scored them: intervals are made of
+these (`intervals.UNITS`). Its measures are nats (``nll``, their count is tokens; a passage of
+LAMBADA has its last word's, with count 1), spans (``correct``, ``predicted`` and ``gold``, no
+count) and right answers (``correct`` and those of the baselines, their count is questions).
+curves.csv has ``curve``, ``model``, ``seed`` and what
 was measured along the training.
 """
 
@@ -57,7 +61,8 @@ def at(step: str, measure: str, split: str = "", **about: Any) -> Key:
     return Key(step, measure, split, frozenset(pair for pair in found if pair[1]))
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cell:
     """Value and count of a row, None where they are empty."""
 
     value: float | None

@@ -63,7 +63,8 @@ class Estimate:
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
         """As a cell with its interval."""
-        return write_interval(self.value, self.interval, digits, percent, signed)
+        cell = write_interval(self.value, self.interval, digits, percent, signed)
+        return replace(cell, units=self.units)
 
 
 def write_interval(
@@ -99,7 +100,8 @@ def _ratio_gap(
     return (value - other).sum(axis) / count.sum(axis)
 
 
-def _f1(correct: np.ndarray, predicted: np.ndarray, gold: np.ndarray, axis: int = -1) -> np.ndarray:
+def _f1(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+    correct, predicted, gold = columns
     both = predicted.sum(axis) + gold.sum(axis)
     return 2 * correct.sum(axis) / np.where(both > 0, both, 1)
 

@@ -307,7 +307,7 @@ def draw_sizes(results: Results) -> Figure | None:
         losses = [_mean_loss(results, model, reading) for reading in own]
         kept = [count_bytes(results, model, reading) / 1024 for reading in own]
         name = write_label(model) + ("" if last == "none" else f", {name_labels(last)}")
-        look = {"dash": "--" if last == "none" else "-", "mark": "o"}
+        look: Any = {"dash": "--" if last == "none" else "-", "mark": "o"}
         by_size.append(Line(name, colours[model.name], [one.size for one in own], losses, **look))
         there = [place for place, size in enumerate(kept) if size > 0]
         x, y = [kept[place] for place in there], [losses[place] for place in there]
@@ -354,8 +354,9 @@ def draw_distances(results: Results) -> Figure | None:
             x, y = zip(*gains, strict=True)
             lines.append(Line(name, colour, x, y, dash=dash, mark="o"))
     window = [(baseline.lm.window, INK)]
-    label, y = "Tokens since the entity's last mention", "Nats per token, less is better"
-    return draw_lines([Panel(lines, label, y, log=True, at=window, zero=True)])
+    across = "Tokens since the entity's last mention"
+    up = "Nats per token, less is better"
+    return draw_lines([Panel(lines, across, up, log=True, at=window, zero=True)])
 
 
 FIGURES = {

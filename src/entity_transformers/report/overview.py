@@ -15,12 +15,7 @@ from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.figures import Points, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
-from entity_transformers.report.lm import (
-    count_seconds,
-    count_tokens,
-    list_machines,
-    list_systems,
-)
+from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 

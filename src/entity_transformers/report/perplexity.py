@@ -90,10 +90,9 @@ def _rows(results: Results, place: Place) -> Iterator[Line]:
         shown = PROCESSES.get(split, split)
         for model in results.measured(STEP):
             one = {"split": split, "model": model}
-            for texts, given in entities(CONDITIONS).entries(
-                results, {**place, **one, "measure": "loss"}
-            ):
-                yield (shown, write_scored(model), *texts), {**one, **given}
+            scored = {**place, **one, "measure": "loss"}
+            for texts, labels in entities(CONDITIONS).entries(results, scored):
+                yield (shown, write_scored(model), *texts), {**one, **labels}
         if ours and theirs and results.has(theirs, at(split, "off")):
             one = {"split": split, "model": ours, "entities": "on"}
             against = {"model": theirs, "entities": "off"}
@@ -155,8 +154,8 @@ TABLE2 = Pivot(
     note=lambda results: (
         "Training is the mean over the validation interval that ends at the weights scored here,"
         " dropout on; elsewhere each token is counted once. A difference row is"
-        f" {write_minus(results)}. {INTERVAL} Time is in seconds: the median of a training step, and"
-        f" the scoring of as many tokens in validation.{lm.explain_missing(results)}"
+        f" {write_minus(results)}. {INTERVAL} Time is in seconds: the median of a training step,"
+        f" and the scoring of as many tokens in validation.{lm.explain_missing(results)}"
     ),
     paper_note=(
         "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s per step"
@@ -386,7 +385,9 @@ def draw_classes(results: Results) -> Figure | None:
             gaps = pair_seeds(results, (model, at(split, given, class_=name)), (base, other))
             number = write_interval(float(np.mean(gaps)), seed_interval(gaps)) if gaps else None
             hollow = has_entities(model) and given == "off"
-            bars.append(number and Bar(_name(model, given), number, colours[model.name], hollow))
+            bars.append(None)
+            if number is not None:
+                bars[-1] = Bar(_name(model, given), number, colours[model.name], hollow)
         perplexity = Number(
             results.statistic(base, at(split, "off", "perplexity", class_=name)).mean, 1
         )

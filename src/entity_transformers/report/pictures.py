@@ -6,18 +6,20 @@ few documents token by token.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from entity_transformers.corpus.document import Mention
-from entity_transformers.report.excerpts import Excerpts, parse_excerpts, write_excerpts
+from entity_transformers.report.excerpts import Excerpts
 from entity_transformers.report.spans import Example
 
 MENTIONS_PER_ENTITY = 60
 DIGITS = 8  # of a coordinate: drawn from them, a picture is the same to the pixel
-PROJECTIONS = ("PCA", "t-SNE")
+
+
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Cloud:
     entity: tuple[int, ...]
     models: tuple[str, ...]
     model: tuple[int, ...]
-    places: Mapping[str, np.ndarray]
+    places: Mapping[str, tuple[Point, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,15 @@ def make_cloud(
         entity=tuple(order.index(n) for n in numbers) * len(mentions),
         models=tuple(mentions),
         model=tuple(i for i in range(len(mentions)) for _ in numbers),
-        places=project(points),
+        places={
+            name: tuple((_round(x), _round(y)) for x, y in found.tolist())
+            for name, found in project(points).items()
+        },
     )
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
 
 
 def choose_mentions(entities: np.ndarray, n_entities: int) -> np.ndarray:
@@ -144,56 +153,20 @@ def _unit(vectors: np.ndarray, centred: bool) -> np.ndarray:
 
 def write_pictures(pictures: Pictures) -> dict[str, Any]:
     """pictures.json as an object."""
-    clouds = {}
-    for name, cloud in pictures.clouds.items():
-        places = {
-            kind: [[float(f"{value:.{DIGITS}g}") for value in point] for point in points.tolist()]
-            for kind, points in cloud.places.items()
-        }
-        clouds[name] = {
-            "names": cloud.names,
-            "entity": cloud.entity,
-            "models": cloud.models,
-            "model": cloud.model,
-            "places": places,
-        }
-    example = None if pictures.example is None else asdict(pictures.example)
-    found = {"example": example, "clouds": clouds, "kept": pictures.kept}
-    more = pictures.excerpts
-    return found if more is None else found | {"excerpts": write_excerpts(more)}
+    found: dict[str, Any] = _SHAPE.dump_python(pictures, mode="json")
+    return found if found["excerpts"] else {k: v for k, v in found.items() if k != "excerpts"}
 
 
 def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
-    """The inverse of `write_pictures`; a missing key raises ValueError naming ``source``."""
+    """The inverse of `write_pictures`; what is missing or wrong raises ValueError naming
+    ``source``.
+    """
     try:
-        clouds = {
-            name: Cloud(
-                names=tuple(cloud["names"]),
-                entity=tuple(cloud["entity"]),
-                models=tuple(cloud["models"]),
-                model=tuple(cloud["model"]),
-                places={kind: np.array(cloud["places"][kind]) for kind in PROJECTIONS},
-            )
-            for name, cloud in found["clouds"].items()
-        }
-        example, excerpts = found["example"], found.get("excerpts")
-        return Pictures(
-            example=None if example is None else _parse_example(example),
-            clouds=clouds,
-            kept=tuple(found["kept"]),
-            excerpts=None if excerpts is None else parse_excerpts(excerpts),
-        )
-    except KeyError as error:
-        raise ValueError(f"{source}: no key {error}: collect the measures again") from None
+        return _SHAPE.validate_python(found)
+    except ValidationError as error:
+        told = error.errors()[0]
+        where = ".".join(map(str, told["loc"]))
+        raise ValueError(f"{source}: {where}: {told['msg']}: collect the pictures again") from None
 
 
-def _parse_example(found: Mapping[str, Any]) -> Example:
-    return Example(
-        document=found["document"],
-        words=tuple(found["words"]),
-        space_after=tuple(found["space_after"]),
-        entities=tuple(found["entities"]),
-        tokens=tuple(map(tuple, found["tokens"])),
-        mentions=tuple(Mention(**mention) for mention in found["mentions"]),
-        table_words=found["table_words"],
-    )
+_SHAPE = TypeAdapter(Pictures)

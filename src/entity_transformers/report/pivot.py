@@ -170,13 +170,15 @@ class Measure:
     def _subtract(self, results: Results, place: Place) -> Cell:
         if not self.compare:
             return Number(None)
-        sides = [(one["model"], key_of(one)) for one in (place, {**place, **place["against"]})]
+        ours, theirs = (
+            (one["model"], key_of(one)) for one in (place, {**place, **place["against"]})
+        )
         if self.compare == "units":
-            gap = intervals.compare(results, *sides)
+            gap = intervals.compare(results, ours, theirs)
             if gap is not None:
                 return gap.number(1 if self.percent else 4, self.percent)
         scale = math.log if "perplexity" in place["measure"] else float
-        gaps = intervals.pair_seeds(results, *sides, scale)
+        gaps = intervals.pair_seeds(results, ours, theirs, scale)
         if not gaps:
             return MISSING
         over, digits = intervals.seed_interval(gaps), self.digits if self.percent else 4
@@ -197,12 +199,12 @@ class Paired(Measure):
         other = self.other(results, place)
         if other is None or other == place or "against" in place:
             return MISSING
-        sides = [(one["model"], key_of(one)) for one in (place, other)]
-        gap = intervals.compare(results, *sides)
+        ours, theirs = ((one["model"], key_of(one)) for one in (place, other))
+        gap = intervals.compare(results, ours, theirs)
         return MISSING if gap is None else gap.number(self.digits, percent=self.percent)
 
 
-Columns = Sequence[Measure] | Callable[[Results], Iterable[Measure]]
+Columns = Callable[[Results], Iterable[Measure]]
 Text = str | Callable[[Results], str]
 
 
@@ -237,7 +239,7 @@ class Pivot:
     title: Text
     step: str
     rows: Sequence[Axis]
-    columns: Sequence[Measure | Callable[[Results], Iterable[Measure]]]
+    columns: Sequence[Measure | Columns]
     measures: Text = ""
     note: Text = ""
     paper_note: Text = ""

@@ -73,8 +73,7 @@ def fit_line(weights: Sequence[float], tokens: Sequence[float], losses: Sequence
 
     starts = [(0.5, a, 0.3, b, 0.3) for a in (0.0, 5.0) for b in (0.0, 5.0)]
     found = min(
-        (least_squares(residuals, start) for start in starts),
-        key=lambda one: float(one.cost),
+        (least_squares(residuals, start) for start in starts), key=lambda one: float(one.cost)
     )
     e, a, alpha, b, beta = map(float, found.x)
     return Line(math.exp(e), math.exp(a), alpha, math.exp(b), beta)

@@ -151,8 +151,9 @@ def draw_short_windows(results: Results) -> Figure | None:
                 lines.append(Line(f"window of {reading.window:,}", colour, x, y, mark="o"))
                 windows.append((reading.window, colour))
         title = f"cache of {size:,} around both" if size else "no cache"
-        label, y = "Tokens since the entity's last mention", "Nats per token, less is better"
-        panels.append(Panel(lines, label, y, title, log=True, at=windows, zero=True))
+        across = "Tokens since the entity's last mention"
+        up = "Nats per token, less is better"
+        panels.append(Panel(lines, across, up, title, log=True, at=windows, zero=True))
     return draw_lines(panels)
 
 

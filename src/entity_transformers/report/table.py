@@ -28,6 +28,7 @@ class Number:
     digits     decimals shown; 0 with thousands separators
     percent    a fraction that is shown in percent (CSV keeps the fraction)
     signed     a difference: shown with its sign
+    units      how many documents (passages, books ...) its interval is over
     """
 
     value: float | None
@@ -37,6 +38,7 @@ class Number:
     high: float | None = None
     percent: bool = False
     signed: bool = False
+    units: int | None = None
 
     def __str__(self) -> str:
         if self.value is None:
@@ -137,12 +139,23 @@ def finish(table: Table, paper: bool) -> Table:
     """The table as it is shown, with the paper's numbers or without: then its columns, what is
     said of them and the rows stressed for having some are left out.
     """
+    parts = (table.note, _say_units(table), table.paper_note if paper else "")
+    note = " ".join(part.strip() for part in parts if part.strip())
     if paper:
-        note = " ".join(part.strip() for part in (table.note, table.paper_note) if part.strip())
         return replace(table, note=note, paper_note="")
     ours = [column for column in table.columns if not is_paper(column)]
     marked = table.marked if len(ours) == len(table.columns) else frozenset()
-    return replace(select(table, ours), marked=marked, paper_note="")
+    return replace(select(table, ours), marked=marked, note=note, paper_note="")
+
+
+def _say_units(table: Table) -> str:
+    """How many units the table's intervals are over; "" where it has none."""
+    cells = (cell for row in table.rows for cell in row if isinstance(cell, Number))
+    found = sorted({cell.units for cell in cells if cell.units and cell.interval})
+    if not found:
+        return ""
+    many = f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
+    return f"Units of an interval: {many}."
 
 
 def render_text(table: Table) -> str:

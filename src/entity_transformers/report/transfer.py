@@ -22,15 +22,7 @@ from entity_transformers.report.intervals import (
     mcnemar,
     share_interval,
 )
-from entity_transformers.report.pivot import (
-    Axis,
-    Line,
-    Measure,
-    Pivot,
-    Place,
-    key_of,
-    models,
-)
+from entity_transformers.report.pivot import Axis, Line, Measure, Pivot, Place, key_of, models
 from entity_transformers.report.results import Results, summarise, write_label, write_pair
 from entity_transformers.report.table import MISSING, Cell, Number, show
 
@@ -179,10 +171,7 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
     columns=(
-        Measure(
-            "Right",
-            cell=lambda results, row: average_pairs([row["pairs"]]),
-        ),
+        Measure("Right", cell=lambda results, row: average_pairs([row["pairs"]])),
         Measure(
             "p (McNemar)", cell=lambda results, row: Number(max(map(mcnemar, row["pairs"])), 3)
         ),
@@ -206,8 +195,8 @@ def _observations(results: Results, _: Place) -> Iterator[Line]:
         for variant in dict.fromkeys(variant for *_, variant in list_trials(results)):
             tasks = _find_tasks(results, model, variant, f"{variant}-{NO_AUXILIARY}")
             found += [(SMALLEST, variant, {task: pairs}, 1) for task, pairs in tasks.items()]
-        for said, variant, tasks, expected in found:
-            place = {"model": model, "variant": variant, "tasks": tasks, "expected": expected}
+        for said, trained, tasks, expected in found:
+            place = {"model": model, "variant": trained, "tasks": tasks, "expected": expected}
             yield (said, write_label(model), ", ".join(tasks)), {**place, "said": said}
 
 
@@ -271,7 +260,7 @@ def _trained_on(task: str) -> Axis:
 
     def entries(results: Results, _: Place) -> Iterator[Line]:
         for name, split, variant in list_trials(results):
-            own, _, other = name.partition(" after ")
+            own, other = name.partition(" after ")[::2]
             for model in results.measured(STEP) if own == task else ():
                 key = at(STEP, "accuracy", split, task=name, variant=variant)
                 if results.has(model, key):
