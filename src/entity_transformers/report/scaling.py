@@ -87,7 +87,7 @@ def list_points(results: Results) -> list[Point]:
     for entry in results.measured("perplexity"):
         tokens = results.statistic(entry, _TOKENS).mean
         loss = results.statistic(entry, at(STEP, "loss", SPLIT, entities="off")).mean
-        if tokens is not None and loss is not None and not entry.extra:
+        if None not in (tokens, loss) and not entry.extra and hasattr(entry.lm, "layers"):
             lm = entry.lm
             # the matrices of a block: 4 of attention and 8 of the feed-forward layer
             point = Point(entry, 12 * lm.layers * lm.width**2, round(tokens), loss)
