@@ -130,7 +130,7 @@ def test_lambada_is_the_project_s_by_both_models(
 ) -> None:
     rows = [{"text": text, "target_start": text.rfind(" ") + 1} for text in PASSAGES]
     scores = score_passages(trained, encode_passages(rows, tokenizer), window=WINDOW, batch=8)
-    own = summarise_passages(scores, "openai")["last_word"]
+    own = summarise_passages(scores)["last_word"]
     for model in (
         make("hf", exported, trust_remote_code=True, dtype="float32"),
         make("entity-transformers", exported, entities="off"),

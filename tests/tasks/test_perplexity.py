@@ -195,20 +195,15 @@ def test_classes_groups_and_distances_each_cover_every_token_once(corpus, scores
 
 
 def test_document_rows_sum_to_the_split(corpus, scores):
-    rows = document_rows(corpus, scores)
-    assert [row["document"] for row in rows] == list(corpus.names)
-    assert rows[2] == {
-        "split": "dev",
-        "document": "doc#2",
-        "tokens": 0,
-        "nll_on": 0.0,
-        "nll_off": 0.0,
-    }
-    for d, row in enumerate(rows):
-        assert row["nll_off"] == pytest.approx(
+    rows = list(document_rows(corpus, scores))
+    assert [row["unit"] for row in rows] == [*corpus.names, *corpus.names]
+    about = {"measure": "nll", "split": "dev", "unit": "doc#2", "entities": "on"}
+    assert rows[2] == {**about, "value": 0.0, "count": 0}
+    for d, row in enumerate(row for row in rows if row["entities"] == "off"):
+        assert row["value"] == pytest.approx(
             math.fsum(scores["off"][corpus.document(d)].tolist()), abs=1e-9
         )
-        assert row["tokens"] == (corpus.words[corpus.document(d)] >= 0).sum()
+        assert row["count"] == (corpus.words[corpus.document(d)] >= 0).sum()
 
 
 def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus, tmp_path):
@@ -224,7 +219,7 @@ def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus, tmp_p
         "perplexity_word": None,
         "bits_per_byte": None,
     }
-    assert document_rows(empty, {"on": nothing}) == []
+    assert list(document_rows(empty, {"on": nothing})) == []
     artifacts.write_json(tmp_path / "perplexity.json", summary)
     bare = replace(corpus, gold=np.zeros_like(corpus.gold), given=None)
     assert score_corpus(gpt2, bare, window=12, stride=12, batch=2).any()

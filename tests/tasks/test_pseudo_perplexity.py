@@ -113,10 +113,10 @@ def test_sums_are_those_of_the_tokens(bert: LanguageModel, corpus: AlignedCorpus
         assert part["tokens"] == where.sum() > 0
         assert part["pseudo_nll"] == pytest.approx(math.fsum(nll[where].tolist()), rel=1e-9)
     assert sum(part["tokens"] for part in found["by_class"].values()) == count
-    rows = hidden_rows(corpus, {"off": nll})
+    rows = list(hidden_rows(corpus, {"off": nll}))
     for row, (start, end) in zip(rows, pairwise(corpus.offsets), strict=True):
-        assert row["tokens"] == end - start - 1
-        assert row["nll_off"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
+        assert row["count"] == end - start - 1
+        assert row["value"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
 
 
 def test_no_name_is_one_of_a_causal_score(bert: LanguageModel, corpus: AlignedCorpus) -> None:
