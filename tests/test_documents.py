@@ -1,5 +1,5 @@
-"""The documents: links lead somewhere, commands and files that are named exist, diffs were made, and
-notebooks print what they show.
+"""The documents: links lead somewhere, commands and files that are named exist, diffs were made,
+and notebooks print what they show.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""README: its Python runs as it stands, on a tiny model, and prints what it quotes; its corpus is one."""
+"""README: its Python runs on a tiny model and prints what it quotes, its corpus is one, its tree is
+there.
+"""
 
 from __future__ import annotations
 
