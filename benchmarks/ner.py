@@ -18,7 +18,7 @@ from common import Column, Report, Seconds, interleave, make_parser, millisecond
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.crf import Crf
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.tagger import Tagger

@@ -24,7 +24,7 @@ from common import ROOT, SPEEDS, Column, Report, Sides, interleave, make_parser
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.cli.curve import CurveFile
+from entity_transformers.train.curve import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS, ModelEntry, resolve

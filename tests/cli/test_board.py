@@ -12,7 +12,7 @@ import pytest
 from killed import make_inputs
 from tiny import tiny_params
 
-from entity_transformers.cli.curve import Board, CurveFile
+from entity_transformers.train.curve import Board, CurveFile
 from entity_transformers.cli.lm import train_lm
 
 

@@ -13,7 +13,7 @@ import task_files
 
 from entity_transformers.artifacts import read_json, read_json_lines
 from entity_transformers.cli import main
-from entity_transformers.cli.task_examples import load_examples
+from entity_transformers.corpus.tasks.example import load_examples
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.ledger import Ledger

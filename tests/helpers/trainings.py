@@ -10,7 +10,7 @@ import torch
 from tiny import VOCABULARY, tiny_corpus, tiny_entry
 from torch import Tensor
 
-from entity_transformers.cli.curve import CurveFile
+from entity_transformers.train.curve import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
