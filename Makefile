@@ -74,7 +74,7 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 
-bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: docs/benchmarks.md
+bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: benchmarks/README.md
 	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 	$(BIN)/python benchmarks/table.py
 

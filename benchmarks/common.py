@@ -1,7 +1,7 @@
 """What the benchmarks share: sides timed by turns, figures with their spread, one table, one file.
 
 A benchmark prints its rows while it measures and writes its figures to ``results/NAME.json``, from
-which `table.py` makes docs/benchmarks.md.
+which `table.py` makes benchmarks/README.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md from the figures in ``benchmarks/results``.
+"""Write benchmarks/README.md from the figures in ``benchmarks/results``.
 
 python benchmarks/table.py
 """
@@ -13,7 +13,7 @@ from common import RESULTS, ROOT, Figure, head, is_met, show_figure, show_target
 
 from entity_transformers.artifacts import read_json, write_text
 
-TABLE = ROOT / "docs" / "benchmarks.md"
+TABLE = ROOT / "benchmarks" / "README.md"
 HEAD = """# Benchmarks
 
 Written by `python benchmarks/table.py` from the figures in `benchmarks/results`, which

@@ -1,66 +1,105 @@
-"""The documents: links lead somewhere, commands and files that are named exist, examples run."""
+"""The documents: links lead somewhere, commands and files that are named exist, diffs were made,
+and notebooks print what they show.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from entity_transformers.cli import COMMANDS
-from entity_transformers.cli.study import write_study
-from entity_transformers.study.params import load
+from entity_transformers.study.params import STEPS, load
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("results/*/README.md")]
-NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("*/README.md")]
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.md"))
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-current = pytest.mark.parametrize(  # these two name what there was, too
-    "page",
-    [page for page in PAGES if page.name != "CHANGELOG.md" and "log" not in page.parts],
-    ids=lambda page: str(page.relative_to(ROOT)),
+PLACES = r"(?:tests|workflow|benchmarks|docs|profiles|studies|src)/[\w/.-]+\.\w+"
+OWN = {"letters", "mine", "novel", "NAME", "STUDY"}
+"""Studies that a reader writes."""
+
+
+def parametrize(pages: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+current = parametrize(  # the others name what there was, too
+    [page for page in PAGES if page.name != "CHANGELOG.md" and "log" not in page.parts]
 )
 
 
-@pages
-def test_every_link_leads_to_a_file(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?://)([^)#\s]+)", page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def list_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@parametrize(PAGES)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?://)([^)\s]+)", page.read_text()):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name) if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in list_anchors(target), link
 
 
 @current
 def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None:
     text = page.read_text()
-    fenced = "".join(re.findall(r"```(?:bash|)\n(.*?)```", text, re.DOTALL))
-    commands = re.findall(r"^(?:\$ )?entity-transformers ([a-z-]+)", fenced, re.MULTILINE)
+    commands = re.findall(r"(?:^|`|\$ )entity-transformers ([a-z][a-z-]+)", text, re.MULTILINE)
     assert {*commands} <= COMMANDS.keys()
-    made = re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)
-    assert {*made} <= {*TARGETS}
-    scripts = re.findall(r"((?:tests|workflow|benchmarks|docs|profiles)/[\w/.-]+\.\w+)`", text)
-    assert [name for name in scripts if "NAME" not in name and not (ROOT / name).exists()] == []
+    steps = re.findall(r"entity-transformers run\s+([a-z_]+)", text)
+    assert {*steps} <= STEPS.keys()
+    assert {*re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)} <= {*TARGETS}
+    named = re.findall(rf"(?<![\w/:])({PLACES})", text)
+    assert [n for n in named if not (ROOT / n).exists() and Path(n).stem not in OWN] == []
+    studies = {*re.findall(r"STUDY=(\w[\w-]*)|@([a-z][\w-]*)`", text)}
+    names = {name for pair in studies for name in pair if name} - OWN
+    assert [name for name in names if not (ROOT / f"studies/{name}.yaml").exists()] == []
 
 
-def test_the_tutorial_s_study_is_one(tmp_path: Path) -> None:
-    """Before and after the model that is added to it."""
-    tutorial = (ROOT / "docs/tutorial.md").read_text()
-    (text,) = re.findall(r"```yaml\n(.*?)```", tutorial, re.DOTALL)
-    more = yaml.safe_load(re.search(r"`(gpt2e-bptt: .*?)`", tutorial, re.DOTALL)[1])
-    for name in ("params.yaml", "studies/sample/study.yaml"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    study = tmp_path / "studies/mine"
-    study.mkdir()
-    values = yaml.safe_load(text)
-    for models in (values["models"], values["models"] | more):
-        (study / "study.yaml").write_text(yaml.safe_dump(values | {"models": models}))
-        write_study(study)
-        wanted = {"gpt2", "gpt2e", *models} - {"lstm"}
-        assert set(load(study / "params.yaml").models) == wanted
+def find_diffs() -> Iterator[tuple[str, list[str]]]:
+    """The file that each diff of CONTRIBUTING.md is of, and the lines that it adds."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for block in re.findall(r"```diff\n(.*?)```", text, re.DOTALL):
+        head, *lines = block.splitlines()
+        added = [line[1:].strip() for line in lines if line.startswith("+")]
+        yield head.split()[-1], [line for line in added if line not in ("", "...")]
+
+
+@pytest.mark.parametrize(("file", "added"), [*find_diffs()])
+def test_the_diffs_of_contributing_stand_in_the_code(file: str, added: list[str]) -> None:
+    where = ROOT / ("" if file.startswith(("studies", "params")) else "src/entity_transformers")
+    path = where / file.removeprefix("src/entity_transformers/")
+    lines = {line.strip() for line in path.read_text().splitlines()}
+    assert [line for line in added if line not in lines] == []
+    assert added
+
+
+def test_the_studies_that_own_corpus_shows_are_ones(tmp_path: Path) -> None:
+    """The one by hand, and the further seeds and models that its reader may add."""
+    text = (DOCS / "own-corpus.md").read_text()
+    more, whole = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for name in ("params.yaml", "studies/ontogum.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    for name, values, model in (("mine", whole, "gpt2e-bptt"), ("novel", more, "gpt2-matched")):
+        file = tmp_path / f"studies/{name}.yaml"
+        file.write_text(values)
+        found = load(file)
+        assert found.study.seeds == (1, 2, 3)
+        assert {"gpt2", "gpt2e", model} <= found.models.keys()
+
+
+def test_every_study_has_a_line_that_says_what_it_is_for() -> None:
+    listed = re.findall(r"^\| \[([\w-]+)\]", (ROOT / "studies/README.md").read_text(), re.MULTILINE)
+    assert {*listed} == {"paper", *(file.stem for file in ROOT.glob("studies/*.yaml"))}
 
 
 @pytest.fixture(scope="module")

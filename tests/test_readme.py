@@ -1,30 +1,27 @@
-"""README: its Python and commands run as they stand, on tiny models and studies, and print what it
-quotes.
+"""README: its Python runs on a tiny model and prints what it quotes, its corpus is one, its tree is
+there.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_study import BIN, ROOT, TINY, copy_checkout, python_path, run
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.cli.study import write_study
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.marked import read_marked
+from entity_transformers.corpus.readers import detect_format, read_corpus
 
+ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 
 
 def blocks(language: str) -> list[str]:
-    return [text for name, text in BLOCKS if name == language]
+    found = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+    return [text for name, text in found if name == language]
 
 
 def test_its_python_runs_and_prints_what_is_quoted(
@@ -45,61 +42,30 @@ def test_its_python_runs_and_prints_what_is_quoted(
     assert printed[: len(lines)] == lines
     assert dots == "..."
     assert "".join(printed[len(lines) :]).strip()  # the continued text
-    assert names["model"].config.n_embd == 16
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy with a tiny sample, installed as make would: what README's commands need."""
-    root = copy_checkout(tmp_path_factory.mktemp("readme") / "checkout")
-    files = (".gitignore", "Makefile", "params.yaml", "pyproject.toml", "constraints.txt")
-    for name in (*files, "requirements.txt", "requirements-build.txt"):
-        shutil.copy(ROOT / name, root / name)
-    run("git", "init", "--quiet", folder=root)
-    shutil.copytree(ROOT / "studies/ontogum", root / "studies/ontogum")
-    (root / "studies/books").mkdir()  # which it starts from
-    shutil.copy(ROOT / "studies/books/params.yaml", root / "studies/books")
-    sample = root / "studies/sample"
-    sample.mkdir()
-    whole = root / "studies/whole"
-    whole.mkdir()
-    shutil.copy(ROOT / "studies/sample/study.yaml", whole)
-    steps = "study: {steps: [corpus, lm, perplexity, memory, report]}\nmodels: {lstm: null}\n"
-    (sample / "study.yaml").write_text(TINY.format(sample="../whole/study.yaml") + steps)
-    write_study(sample)
-    (root / "tests").mkdir()
-    shutil.copy(ROOT / "tests/test_logs.py", root / "tests")
-    (root / ".venv").mkdir()
-    for name in ("bin", "lib", "pyvenv.cfg"):  # of the environment that this runs in
-        if (BIN.parent / name).exists():
-            (root / ".venv" / name).symlink_to(BIN.parent / name)
-    (root / ".venv/ready").touch()
-    row = json.loads(blocks("json")[0])
-    rows = (row | {"name": f"letter-{number}"} for number in range(40))
-    (root / "letters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (root / "book.txt").write_text("It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 80)
-    return root
+def test_its_row_is_a_corpus(tmp_path: Path) -> None:
+    (row,) = blocks("json")
+    file = tmp_path / "letters.jsonl"
+    file.write_text(row)
+    assert detect_format(file)[0] == "jsonl"
+    (document,) = [one for _, one in _flat(read_corpus("jsonl", file))]
+    assert [(m.start, m.end, m.chain) for m in document.mentions] == [(0, 1, 7), (2, 3, 7)]
 
 
-@pytest.mark.slow
-def test_its_commands_run_in_their_order(checkout: Path) -> None:
-    source = {"PYTHONPATH": python_path(checkout / "src")}
-    printed = {}
-    for line in "".join(blocks("bash")).splitlines():
-        words = shlex.split(line, comments=True)
-        if line.startswith("make study"):  # what init wrote, but shorter
-            values = checkout / "studies/novel/study.yaml"
-            values.write_text(
-                re.sub(r"(?m)^  (steps|warmup_steps): \d+$", r"  \1: 8", values.read_text())
-            )
-        printed[" ".join(words)] = run(*words, folder=checkout, **source)
-    assert re.search(r"^Report: /\S+/report\.html$", printed["make sample"], re.MULTILINE)
-    assert re.search(r"\d+ passed", printed["make test"])
-    assert "nats per token: " in printed["entity-transformers demo"]
-    assert ", 0 wrong" in printed["entity-transformers verify studies/ontogum"]
-    assert (checkout / "studies/letters/corpus.jsonl").is_file()
-    report = f"Report: {checkout}/studies/novel/results/report/report.html"
-    assert report in printed["make study STUDY=novel"]
-    known = printed["entity-transformers remember book.txt"]
-    assert re.search(r"^Bob +160 +\d+ +(yes|no)$", known, re.MULTILINE)
-    assert "No table 5" in printed["entity-transformers init novel --corpus book.txt"]
+def _flat(corpus: Any) -> list[tuple[str, Any]]:
+    return [one if isinstance(one, tuple) else ("", one) for one in corpus]
+
+
+def test_its_quick_start_has_two_commands_and_its_tree_is_there() -> None:
+    (commands,) = blocks("bash")
+    assert [line.split("#")[0].split() for line in commands.splitlines()] == [
+        ["make", "sample"], ["make", "test"],
+    ]  # fmt: skip
+    (tree,) = (text for text in blocks("") if "attention.py is" in text)
+    lines = re.findall(r"^( *)([^\s,]+(?:, [^\s,]+)*) {2,}\S", tree, re.MULTILINE)
+    for indent, names in lines:
+        for name in names.split(", "):
+            place = ("src/entity_transformers/" if indent else "") + name
+            assert re.search(r"NAME|STUDY", name) or (ROOT / place).exists(), name
+    assert len(lines) > 12

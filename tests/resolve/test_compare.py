@@ -38,12 +38,12 @@ def test_shared_mentions_are_scored_apart() -> None:
 def test_the_documented_figures_are_those_of_today(
     shared_data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four rows of docs/resolvers.md, but for the times; a change of the rules shows in them."""
+    """Four rows of docs/own-corpus.md, but for the times; a change of the rules shows in them."""
     name = "LitBank, the 20 of dev and test"
     monkeypatch.setattr(compare, "TESTS", {"litbank": {name: TESTS["litbank"][name]}})
     main([f"litbank={shared_data / 'litbank'}"])
     printed = [line.rsplit("|", 2)[0] for line in capsys.readouterr().out.splitlines()[2:]]
-    text = (Path(__file__).parents[2] / "docs" / "resolvers.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "own-corpus.md").read_text(encoding="utf-8")
     stated = [line.rsplit("|", 2)[0] for line in text.splitlines() if line.startswith(f"| {name}")]
     assert stated == printed
     assert len(stated) == 4

@@ -160,7 +160,7 @@ class GPT2AntecedentParams(LmParams):
 
 
 class GPT2EParams(LmParams):
-    """GPT2E (section 3): GPT-2 with attention over a memory of entities (docs/switches.md)."""
+    """GPT2E (section 3): GPT-2 with attention over a memory of entities (docs/architecture.md)."""
 
     entity_residual: StrictBool
     """residual connection around entity attention"""
@@ -196,7 +196,7 @@ class GPT2EParams(LmParams):
 
 
 class PointerParams(LmParams):
-    """GPT-2 with an entity pointer at its output, which copies forms (ours, docs/memory.md)."""
+    """GPT-2 with an entity pointer at its output, which copies forms (ours, docs/systems.md)."""
 
     entity_output: Literal["pointer", "none"] = "pointer"
     """pointer: may copy forms of known entities; none: the model without it"""
