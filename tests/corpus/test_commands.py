@@ -8,24 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from refused import refused
-from written import write_documents
+from written import write_documents as make_documents
 
 from entity_transformers import digests
-from entity_transformers.artifacts import read_json, write_json_lines
-from entity_transformers.cli.corpus import download_corpus, prepare_corpus
-from entity_transformers.corpus.stored import Documents
-from entity_transformers.corpus.document import CorpusError
+from entity_transformers.artifacts import read_json, write_json, write_json_lines
+from entity_transformers.corpus.prepare import list_corpus, write_documents
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.rows import to_row
-from entity_transformers.study.params import Params, parse
+from entity_transformers.corpus.stored import Documents
+from entity_transformers.study.params import load
 
 
-def make_params(root: Path, **corpus: Any) -> Params:
-    values = yaml.safe_load((root / "studies" / "sample" / "params.yaml").read_text())
-    values["corpus"] |= corpus
-    return parse(values, "params.yaml")
+def make_params(root: Path, **corpus: Any) -> Any:
+    overrides = {f"corpus.{name}": value for name, value in corpus.items()}
+    return load(root / "studies" / "sample.yaml", overrides)
+
+
+def list_files(params: Any, cache: Path, source: Path) -> None:
+    write_json(source, list_corpus(params.corpus, cache))
 
 
 @pytest.fixture
@@ -44,34 +45,31 @@ def test_each_file_is_hashed_once_in_all_calls(
     tmp_path: Path, root: Path, hashed: list[str]
 ) -> None:
     params, cache, source = make_params(root), tmp_path / "cache", tmp_path / "source.json"
-    download_corpus(params, cache, source)
+    list_files(params, cache, source)
     files = read_json(source)["files"]
     assert len(hashed) == len(set(hashed)) == len(files) > 20
-    download_corpus(params, cache, source)  # the sample is written anew, so it is hashed anew
+    list_files(params, cache, source)  # the sample is written anew, so it is hashed anew
     hashed.clear()
-    prepare_corpus(params, source, tmp_path / "results", cache)
+    write_documents(params, source, cache, tmp_path / "results")
     assert hashed == []
-    prepare_corpus(params, source, tmp_path / "results")
-    assert len(hashed) == len(set(hashed)) == len(files)
 
 
-@pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_file_that_has_gone_or_changed_since_it_was_listed_is_named(
-    tmp_path: Path, root: Path, cached: bool, gone: bool
+    tmp_path: Path, root: Path, gone: bool
 ) -> None:
     path, source = tmp_path / "a.jsonl", tmp_path / "source.json"
     write_json_lines(
         path, [{"name": s, "split": s, "words": ["a"]} for s in ("train", "dev", "test")]
     )
     params = make_params(root, format="jsonl", path=str(path))
-    download_corpus(params, tmp_path / "cache", source)
+    list_files(params, tmp_path / "cache", source)
     if gone:
         path.unlink()
     else:
         path.write_text(path.read_text().replace("a", "b", 1))
     with refused(r"a.jsonl: gone or changed since .*source.json was written: delete"):
-        prepare_corpus(params, source, tmp_path / "results", tmp_path / "cache" if cached else None)
+        write_documents(params, source, tmp_path / "cache", tmp_path / "results")
 
 
 def test_the_pipelines_own_files_come_back_as_the_reader_gave_them(
@@ -97,14 +95,14 @@ def test_a_damaged_file_of_the_pipeline_is_named(tmp_path: Path, line: str) -> N
     row |= {"sentence_starts": [0], "mentions": [], "tags": None, "space_after": None}
     path = tmp_path / "train.jsonl"
     path.write_text(json.dumps(row | {"named_entities": None}) + "\n" + line + "\n")
-    with refused(r"train.jsonl, line 2: no document as prepare-corpus writes them .*: run"):
+    with refused(r"train.jsonl, line 2: no document as step corpus writes them .*: run"):
         list(Documents(path))
     with refused(r"train.jsonl, line 2: no document"):
         list(Documents(path)[1:])
 
 
 def test_documents_are_read_one_by_one_and_out_of_order(tmp_path: Path) -> None:
-    whole = [replace(d, name=f"{d.name} \u2028é") for d in write_documents(4, 30, 5)]
+    whole = [replace(d, name=f"{d.name} \u2028é") for d in make_documents(4, 30, 5)]
     write_json_lines(tmp_path / "train.jsonl", map(to_row, whole))
     documents = Documents(tmp_path / "train.jsonl")
     assert list(documents) == whole

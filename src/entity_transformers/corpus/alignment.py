@@ -242,7 +242,7 @@ class AlignedCorpus:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"{path}: no aligned corpus of this version ({error}): run align-corpus again"
+                f"{path}: no aligned corpus of this version ({error}): run step corpus again"
             ) from error
 
 
