@@ -13,7 +13,7 @@ from written import write_documents
 from entity_transformers.artifacts import read_arrays, write_arrays, write_json_lines
 from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
-from entity_transformers.corpus.rows import to_row
+from entity_transformers.corpus.document import to_row
 
 ROWS = ("train", "dev", "entity", "group")
 PAIR = ("words", "mentions")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from entity_transformers.study.steps import STEPS
 from tiny import tiny_params
 from written import write_documents
 
@@ -27,12 +28,11 @@ from entity_transformers.artifacts import (
 )
 from entity_transformers.cli import find_function, main
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
-from entity_transformers.corpus.rows import to_row
+from entity_transformers.corpus.document import to_row
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.static import glove
 from entity_transformers.study.params import parse
 from entity_transformers.study.plan import Plan
-from entity_transformers.study.steps import STEPS
 
 MODELS = {
     "glove": {"kind": "glove", "min_count": 2, "epochs": 3},
@@ -236,6 +236,7 @@ def test_gensim_s_questions_are_asked(study: Path) -> None:
 
 def test_several_processes_are_refused(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from entity_transformers.cli.static import lm
+
     from entity_transformers.train.distributed import World
 
     class Joined:

@@ -13,9 +13,9 @@ from written import write_documents as make_documents
 
 from entity_transformers import digests
 from entity_transformers.artifacts import read_json, write_json, write_json_lines
+from entity_transformers.corpus.document import to_row
 from entity_transformers.corpus.prepare import list_corpus, write_documents
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.rows import to_row
 from entity_transformers.corpus.stored import Documents
 from entity_transformers.study.params import load
 

@@ -10,8 +10,8 @@ import pytest
 from refused import refused
 
 from entity_transformers.artifacts import read_json_lines, write_json_lines
+from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.lambada import (
     Text,

@@ -13,10 +13,13 @@ import pytest
 
 from entity_transformers.artifacts import read_arrays, write_arrays, write_json_lines
 from entity_transformers.corpus import prepare
-from entity_transformers.corpus.alignment import align_split, learn_tokenizer, summarise
-from entity_transformers.corpus.document import SPLITS, Document, Mention
-from entity_transformers.corpus.parts import split_parts
-from entity_transformers.corpus.rows import to_row
+from entity_transformers.corpus.alignment import (
+    align_split,
+    learn_tokenizer,
+    split_parts,
+    summarise,
+)
+from entity_transformers.corpus.document import SPLITS, Document, Mention, to_row
 from entity_transformers.resolve.layers import add_layer
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.streamed import TYPES, arrays_writer

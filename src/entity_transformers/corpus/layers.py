@@ -1,6 +1,4 @@
-"""The names of layers of entity labels, which `corpus.labels` makes: gold chains or a resolver's,
-as they are or changed.
-"""
+"""Names of the layers of entity labels that `corpus.labels` makes."""
 
 from __future__ import annotations
 

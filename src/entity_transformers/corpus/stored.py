@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import overload
 
 from entity_transformers.artifacts import check
-from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.rows import from_row
+from entity_transformers.corpus.document import CorpusError, Document, from_row
 
 
 class Documents(Sequence[Document]):

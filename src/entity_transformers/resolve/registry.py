@@ -49,8 +49,8 @@ REGISTRY: dict[str, Entry] = {
     "names-pronouns-causal": Entry(
         f"{_HERE}.names:Names", {"causal": True, "pronouns": True}, _RULES
     ),
-    "words-causal": Entry(f"{_HERE}.words:Words", {"causal": True}, "none"),
-    "slots-causal": Entry(f"{_HERE}.slots:Slots", {"causal": True}, "none"),
+    "words-causal": Entry(f"{_HERE}.controls:Words", {"causal": True}, "none"),
+    "slots-causal": Entry(f"{_HERE}.controls:Slots", {"causal": True}, "none"),
     "file": Entry(f"{_HERE}.files:Answers"),
     "coreferee": Entry(f"{_HERE}.coreferee:Coreferee", {}, "English models: ParCor and LitBank"),
     "stanza": Entry(
@@ -90,9 +90,7 @@ def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = Fal
 
 
 def check_causal(labels: str, resolver: str) -> None:
-    """ValueError where ``labels``, which must not tell what comes, are of one of `REGISTRY` that
-    reads on before it decides.
-    """
+    """ValueError where ``labels`` are of a resolver that reads on before it decides."""
     causal = _list_causal()
     if resolver in REGISTRY and resolver not in causal:
         raise ValueError(

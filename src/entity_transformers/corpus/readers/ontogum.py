@@ -18,13 +18,13 @@ from entity_transformers.corpus.document import (
     Split,
     WordError,
 )
-from entity_transformers.corpus.files import find_root
+from entity_transformers.corpus.files import find_root, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines, shown
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 
 _GUM = f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316"
+_LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
 
 
@@ -224,14 +224,6 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-def _source() -> Source:
-    return Source(
-        origin=f"GUM V11.1.0, {_GUM}",
-        licence="annotations CC BY 4.0, texts by genre (LICENSE.txt)",
-        files=pinned_files("gum", _GUM),
-    )
-
-
 READER = Reader(
     name="ontogum",
     form="a folder of GUM with dep, coref/ontogum and splits.md",
@@ -243,13 +235,15 @@ READER = Reader(
             "ontogum",
             folder="gum",
             patterns=(
-                "dep/*.conllu",
-                "dep/*.conllu.gz",
-                "coref/ontogum/conllu/*.conllu",
-                "coref/ontogum/conllu/*.conllu.gz",
+                *(f"{layer}/*.conllu{end}" for layer in _LAYERS for end in ("", ".gz")),
                 "splits.md",
             ),
-            source=_source,
+            source=pinned(
+                "gum",
+                f"GUM V11.1.0, {_GUM}",
+                "annotations CC BY 4.0, texts by genre (LICENSE.txt)",
+                _GUM,
+            ),
         ),
     ),
 )
