@@ -15,11 +15,7 @@ from entity_transformers.corpus.document import Document, Mention, to_row
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.resolve.base import Overlaps, Resolver, ResolverError
-from entity_transformers.resolve.layers import (
-    Summary,
-    add_layer,
-    annotate,
-)
+from entity_transformers.resolve.layers import Summary, add_layer, annotate
 from entity_transformers.resolve.registry import make_resolver
 
 TEXTS = (

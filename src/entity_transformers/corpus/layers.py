@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-LABELS = (
-    "gold",
-    "none",
-    "shuffled",
-    "first-only",
-    "lagged",
-    "surface",
-    "random",
-    "nouns",
-)
+LABELS = ("gold", "none", "shuffled", "first-only", "lagged", "surface", "random", "nouns")
 """The layers that need no resolver; the changed ones are of the gold chains."""
 RESOLVER = "resolver:"
 CHANGES = ("shuffled", "lagged", "surface", "random")

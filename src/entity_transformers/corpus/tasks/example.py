@@ -148,10 +148,7 @@ def count_examples(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
 
 
 def read_all(
-    roots: Mapping[str, Path],
-    policy: Any,
-    most: int | None,
-    statistics: dict[str, dict[str, Any]],
+    roots: Mapping[str, Path], policy: Any, most: int | None, statistics: dict[str, dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """The examples of each task as rows, evenly thinned out to ``most`` of a split; what was
     counted of a task, bad ones included, is in ``statistics`` when its examples have been read.
