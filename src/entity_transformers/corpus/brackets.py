@@ -5,7 +5,7 @@ chain), flat typed spans ``(ORG*``, ``*)``, and words and tags as the Penn Treeb
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from entity_transformers.corpus.document import Mention, NamedEntity, WordError, reading_order
@@ -155,8 +155,13 @@ def restore_words(words: Sequence[str]) -> tuple[str, ...]:
     WordError for one with white space inside and for a skeleton's ``[WORD]``.
     """
     kinds = list(dict.fromkeys(words))
-    if _SKELETON in kinds or " ".join(kinds).split() != kinds:
-        raise _fault(words, _is_bad_word, _describe_word)
+    if _SKELETON in kinds:
+        raise WordError(
+            words.index(_SKELETON),
+            f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
+            " OntoNotes release first",
+        )
+    _refuse_spaces(words, kinds, "word", "")
     if _ORIGINALS.keys().isdisjoint(kinds):
         return tuple(words)
     return tuple(_ORIGINALS.get(word, word) for word in words)
@@ -167,39 +172,15 @@ def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
 
     WordError for one with white space inside.
     """
-    kinds = set(tags)
-    if kinds <= UNKNOWN:
+    kinds = list(dict.fromkeys(tags))
+    if UNKNOWN.issuperset(kinds):
         return None
-    if any(map(_is_spaced, kinds)):
-        raise _fault(tags, _is_spaced, _describe_tag)
-    if kinds.isdisjoint(UNKNOWN):
-        return tuple(tags)
+    _refuse_spaces(tags, kinds, "tag", ", or -")
     return tuple("XX" if tag in UNKNOWN else tag for tag in tags)
 
 
-def _fault(
-    values: Sequence[str], is_bad: Callable[[str], bool], describe: Callable[[str], str]
-) -> WordError:
-    word = next(i for i, value in enumerate(values) if is_bad(value))
-    return WordError(word, describe(values[word]))
-
-
-def _is_spaced(value: str) -> bool:
-    return value.split() != [value]
-
-
-def _is_bad_word(word: str) -> bool:
-    return word == _SKELETON or _is_spaced(word)
-
-
-def _describe_word(word: str) -> str:
-    if word == _SKELETON:
-        return (
-            f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
-            " OntoNotes release first"
-        )
-    return f"the word is {shown(word)}, expected one without white space"
-
-
-def _describe_tag(tag: str) -> str:
-    return f"the tag is {shown(tag)}, expected one without white space, or -"
+def _refuse_spaces(values: Sequence[str], kinds: list[str], what: str, other: str) -> None:
+    if " ".join(kinds).split() != kinds:
+        word = next(i for i, value in enumerate(values) if value.split() != [value])
+        message = f"the {what} is {shown(values[word])}, expected one without white space{other}"
+        raise WordError(word, message)

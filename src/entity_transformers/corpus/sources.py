@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from entity_transformers.corpus.document import CorpusError
 
@@ -39,12 +38,6 @@ class Source:
     files: tuple[RemoteFile, ...]
 
 
-class Fetch(Protocol):
-    """Downloads what nobody pinned into a cache: its folder, and its origin for the manifest."""
-
-    def __call__(self, cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A data set on a disk.
@@ -54,7 +47,8 @@ class Dataset:
     patterns  globs of its files below its root
     find      its files below a root, where globs do not say
     source    gives its pinned files, read only when they are asked for
-    fetch     downloads it where its files are not pinned
+    fetch     downloads it where its files are not pinned: (cache, revision=, offline=) ->
+              its folder, and its origin for the manifest
     archive   a file of its folder that may hold its files packed
     """
 
@@ -63,7 +57,7 @@ class Dataset:
     patterns: tuple[str, ...] = ()
     find: Callable[[Path], list[Path]] | None = None
     source: Callable[[], Source] | None = None
-    fetch: Fetch | None = None
+    fetch: Callable[..., tuple[Path, str]] | None = None
     archive: str = ""
 
     @property
