@@ -41,6 +41,12 @@ def find_root(folder: Path) -> Path:
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
+def find_packed(folder: Path, ending: str) -> dict[str, Path]:
+    """Files right in a folder with an ending, ``.gz`` or not, by what stands before it, sorted."""
+    files = sorted(file for end in ("", ".gz") for file in folder.glob(f"*{ending}{end}"))
+    return {file.name.partition(ending)[0]: file for file in files}
+
+
 def find_files(root: Path, patterns: Iterable[str]) -> list[Path]:
     """Files below a folder that match any pattern, each once, sorted by path."""
     return sorted({path for pattern in patterns for path in root.rglob(pattern) if path.is_file()})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import SPLITS, CorpusError, Document, Split
-from entity_transformers.corpus.files import find_root, open_lines
+from entity_transformers.corpus.files import find_packed, find_root, open_lines
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import RAW, Dataset, pinned
@@ -28,9 +28,7 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a LitBank folder (``coref/conll``, ``splits/0``), singletons included."""
     root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
-    files = sorted(
-        path for path in folder.glob("*.conll*") if path.name.endswith((".conll", ".conll.gz"))
-    )
+    files = find_packed(folder, ".conll")
     if not files:
         raise CorpusError(
             f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release"
@@ -50,11 +48,10 @@ def read_ids(lines: Iterable[str]) -> list[str]:
 
 
 def _read_files(
-    folder: Path, files: Iterable[Path], splits: dict[str, Split], ledger: Ledger
+    folder: Path, files: Mapping[str, Path], splits: dict[str, Split], ledger: Ledger
 ) -> Iterator[Document]:
-    found = set()
-    for path in files:
-        found.add(path.name.partition(".conll")[0])
+    found = {*files}
+    for path in files.values():
         for document in read_rows(open_lines(path), str(path), ledger=ledger):
             found.add(document.name)
             if document.name in splits:
