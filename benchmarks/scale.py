@@ -30,13 +30,12 @@ from typing import Any
 import numpy as np
 import yaml
 from common import ROOT, Column, Report, make_parser, write_sample
+from entity_transformers.cli.study import write_study
 
 from entity_transformers import cli
 from entity_transformers.artifacts import write_json_lines
-from entity_transformers.cli.study import write_study
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.document import Document, to_row
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.rows import to_row
 
 sys.path.insert(0, str(ROOT / "workflow"))
 from commands import list_jobs

@@ -24,7 +24,6 @@ from common import ROOT, SPEEDS, Column, Report, Sides, interleave, make_parser
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.train.curve import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
@@ -33,6 +32,7 @@ from entity_transformers.models.gpt2 import shape
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import load
 from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.curve import CurveFile
 from entity_transformers.train.loop import Training
 
 SAMPLE = load(ROOT / "studies/sample/params.yaml")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
-from entity_transformers.corpus.alignment import learn_tokenizer
-from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.marked import read_marked
 
 ROOT = Path(__file__).resolve().parents[1]

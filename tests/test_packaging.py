@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from entity_transformers.study.steps import STEPS
 
 from entity_transformers import _HOMES, __version__, cli
 from entity_transformers.corpus.download import datasets
 from entity_transformers.kinds import Library
 from entity_transformers.study.libraries import EXTRAS, explain
-from entity_transformers.study.steps import STEPS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "entity_transformers"

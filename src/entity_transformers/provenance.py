@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.digests import file_digest
 from entity_transformers.study.code import PACKAGE, digest_package
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from entity_transformers.study.resolve import resolve_study
+from entity_transformers.study.stages import render_stages
 
 from entity_transformers.cli import main
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
-from entity_transformers.study.resolve import resolve_study
-from entity_transformers.study.stages import render_stages
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}

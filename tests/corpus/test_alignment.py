@@ -249,7 +249,7 @@ def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -
     write_arrays(tmp_path / "dev.safetensors", arrays, metadata)
     with pytest.raises(
         ValueError,
-        match=r"dev\.safetensors: no aligned corpus of this version .*: run align-corpus again",
+        match=r"dev\.safetensors: no aligned corpus of this version .*: run step corpus again",
     ):
         AlignedCorpus.load(tmp_path / "dev.safetensors")
 

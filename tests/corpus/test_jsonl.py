@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from entity_transformers.corpus.document import Document, Mention, NamedEntity
+from entity_transformers.corpus.document import Document, Mention, NamedEntity, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
-from entity_transformers.corpus.rows import from_row, to_row
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
 

@@ -190,9 +190,7 @@ def test_what_comes_later_changes_no_lagged_label_before(corpus: AlignedCorpus) 
 
 
 @CORPORA
-def test_a_resolver_s_labels_are_changed_by_its_own_mentions(
-    corpus: AlignedCorpus,
-) -> None:
+def test_a_resolver_s_labels_are_changed_by_its_own_mentions(corpus: AlignedCorpus) -> None:
     """The gold ones under another name, with gold chains and mentions that are something else."""
     layers = {"resolver:names": corpus.gold, "mentions:names": corpus.mentions}
     empty = replace(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
-import yaml
 from refused import refused
 
-from entity_transformers.artifacts import read_json, read_json_lines, write_json
-from entity_transformers.cli import main
-from entity_transformers.corpus.download import list_files
+from entity_transformers.artifacts import read_json_lines, write_json_lines
+from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.lambada import (
     Text,
@@ -21,6 +19,8 @@ from entity_transformers.corpus.readers.lambada import (
     parse_passages,
     tell_text,
 )
+from entity_transformers.step import Run, execute
+from entity_transformers.study.params import STEPS, load
 
 ORIGINAL = "in my palm is a stone , `` she said , and i looked at the stone\n"
 OPENAI = (
@@ -109,33 +109,25 @@ def test_a_text_that_turns_into_the_other_later_is_refused() -> None:
 
 @pytest.mark.parametrize("policy", ["strict", "skip"])
 def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
-    tmp_path: Path, root: Path, policy: str
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    values = yaml.safe_load((root / "params.yaml").read_text())
-    values["corpus"]["bad_documents"] = policy
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(values))
     path = tmp_path / "lambada_test_plain_text.txt"
     path.write_text(ORIGINAL + "a\0b\n" + ORIGINAL + "stone\n", encoding="utf-8")
-    write_json(tmp_path / "source.json", list_files(tmp_path, [path]))
-    arguments = [
-        "--params",
-        str(tmp_path / "params.yaml"),
-        "--source",
-        str(tmp_path / "source.json"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    values = {"corpus.bad_documents": policy, "lambada.text": "original", "lambada.path": str(path)}
+    monkeypatch.chdir(tmp_path)
+    run = Run(load(root / "params.yaml", values), STEPS["passages"])
+    for split in ("train", "dev"):
+        write_json_lines(run.home("corpus") / f"{split}.jsonl", [])
     if policy == "strict":
-        with pytest.raises(SystemExit, match="2"):
-            main(["prepare-lambada", *arguments])
-        assert not list((tmp_path / "out").glob("*"))
+        with refused(r"lambada_test_plain_text.txt, line 2, character 2: a NUL byte"):
+            execute(run)
         return
-    main(["prepare-lambada", *arguments])
-    assert [row["target_start"] for row in read_json_lines(tmp_path / "out" / "lambada.jsonl")] == [
-        ORIGINAL.rindex(" ") + 1
-    ] * 2 + [0]
-    statistics = read_json(tmp_path / "out" / "lambada_statistics.json")
-    assert (statistics["passages"], list(statistics["bad"])) == (3, [f"{path}, line 2"])
+    execute(run)
+    rows = list(read_json_lines(run.folder / "lambada.jsonl"))
+    assert [row["target_start"] for row in rows] == [ORIGINAL.rindex(" ") + 1] * 2 + [0]
+    with (run.folder / "rows.csv").open() as file:
+        counted = {row["measure"]: row["value"] for row in csv.DictReader(file)}
+    assert (counted["passages"], counted["bad_passages"]) == ("3", "1")
 
 
 def test_another_text_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from entity_transformers.corpus.lines import LONGEST_LINE, open_lines
+from entity_transformers.corpus.files import LONGEST_LINE, open_lines
 
 
 @settings(

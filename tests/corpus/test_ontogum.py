@@ -12,8 +12,8 @@ from refused import refused
 
 from entity_transformers.corpus.conllu import match_typed, read_table
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
+from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers.ontogum import read, read_splits, select_named
 
 NAME = "GUM_bio_ada"

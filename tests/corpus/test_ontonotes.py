@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.conll2012 import _ODD_SPACES, read_rows
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
+from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines
 
 HAND = """\
 #begin document (bn/abc/00/abc_0001); part 000

@@ -14,7 +14,7 @@ from entity_transformers.corpus import conll2012
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.overlap import Overlap, find_overlap, format_overlap, leave_out
+from entity_transformers.corpus.overlap import Overlap, Share, format_overlap, leave_out
 from entity_transformers.corpus.readers import text as text_reader
 from entity_transformers.corpus.splitting import WordSplitter
 
@@ -38,6 +38,13 @@ def raw(text: str, name: str = "e") -> Document:
 
 def joined(made: Document) -> str:
     return "".join(spaced_words(made, "natural"))
+
+
+def find_overlap(train: list[Document], evaluation: list[Document]) -> list[Share]:
+    overlap = Overlap.of({"evaluation": evaluation})
+    for document in train:
+        overlap.compare(document)
+    return overlap.shares()
 
 
 def test_shares_and_examples() -> None:

@@ -10,7 +10,7 @@ import pytest
 from conll_files import conll
 from refused import refused
 
-from entity_transformers.corpus import conll2012, hub_names, parquet
+from entity_transformers.corpus import conll2012, parquet
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
@@ -89,11 +89,11 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
     assert (
         labels[7],
         labels[36],
-        hub_names.TAGS_V4[25],
-        len(hub_names.TAGS_V4),
-        len(hub_names.TAGS_V12),
+        parquet.TAGS_V4[25],
+        len(parquet.TAGS_V4),
+        len(parquet.TAGS_V12),
     ) == ("B-ORG", "I-LANGUAGE", "NNP", 49, 51)
-    names = (hub_names.TAGS_V4[::-1], labels[::-1]) if own_names else (hub_names.TAGS_V4, labels)
+    names = (parquet.TAGS_V4[::-1], labels[::-1]) if own_names else (parquet.TAGS_V4, labels)
     for split, name in files.items():
         documents = list(
             conll2012.read_rows(

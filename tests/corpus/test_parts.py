@@ -10,18 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
-from entity_transformers.artifacts import read_arrays, read_json, write_arrays, write_json_lines
-from entity_transformers.cli import corpus as commands
-from entity_transformers.corpus.alignment import align_split, learn_tokenizer, summarise
-from entity_transformers.corpus.document import SPLITS, Document, Mention
-from entity_transformers.corpus.parts import split_parts
-from entity_transformers.corpus.rows import to_row
+from entity_transformers.artifacts import read_arrays, write_arrays, write_json_lines
+from entity_transformers.corpus import prepare
+from entity_transformers.corpus.alignment import (
+    align_split,
+    learn_tokenizer,
+    split_parts,
+    summarise,
+)
+from entity_transformers.corpus.document import SPLITS, Document, Mention, to_row
 from entity_transformers.resolve.layers import add_layer
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.streamed import TYPES, arrays_writer
-from entity_transformers.study.params import parse
+from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = 'Ada met Bob in Málaga , 会 wrote "x\\y" and slept ; Mr. Byron smiled <|endoftext|>'.split()
@@ -60,26 +62,23 @@ def splits() -> dict[str, list[Document]]:
 def test_parts_give_the_bytes_of_the_whole(
     splits: dict[str, list[Document]], words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = yaml.safe_load((ROOT / "studies/sample/params.yaml").read_text())
-    values["corpus"]["resolvers"] = ["names", "names-causal"]
+    resolvers = ["names", "names-causal"]
+    section = load(ROOT / "studies/sample.yaml", {"corpus.resolvers": resolvers}).corpus
+    (tmp_path / "parts").mkdir()
     for split, documents in splits.items():
-        write_json_lines(tmp_path / f"{split}.jsonl", map(to_row, documents))
+        write_json_lines(tmp_path / "parts" / f"{split}.jsonl", map(to_row, documents))
     tokenizer = learn_tokenizer(splits["train"], 300, "natural")
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    monkeypatch.setattr(commands, "split_parts", partial(split_parts, words=words))
-    params = parse(values, "params.yaml")
-    commands.align_corpus(params, tmp_path, tmp_path / "tokenizer.json", tmp_path / "parts")
+    monkeypatch.setattr(prepare, "split_parts", partial(split_parts, words=words))
+    counted = dict(prepare.align(section, tokenizer, tmp_path / "parts"))
     for split, documents in splits.items():
         whole = align_split(documents, tokenizer, split=split, **HOW)  # type: ignore[arg-type]
         counts = summarise(whole)
-        for name in values["corpus"]["resolvers"]:
+        for name in resolvers:
             whole, _ = add_layer(whole, documents, make_resolver(name), "outermost")
         write_arrays(tmp_path / f"{split}.safetensors", *whole.arrays())
         expected = (tmp_path / f"{split}.safetensors").read_bytes()
         assert (tmp_path / "parts" / f"{split}.safetensors").read_bytes() == expected
-        assert read_json(tmp_path / "parts" / "alignment.json")[split] == counts
-    left = {path.name for path in (tmp_path / "parts").iterdir()}
-    assert left == {"alignment.json", *(f"{split}.safetensors" for split in splits)}
+        assert counted[split] == counts
 
 
 def test_parts_are_whole_documents_of_at_most_so_many_words(

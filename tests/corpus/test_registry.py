@@ -19,7 +19,7 @@ from entity_transformers.corpus.download import locate
 TOY = """
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import split_from_path
-from entity_transformers.corpus.lines import first_line, open_lines
+from entity_transformers.corpus.files import first_line, open_lines
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import Dataset
 
@@ -64,7 +64,7 @@ def test_a_format_costs_one_module(toy: Path, tmp_path: Path) -> None:
     path = tmp_path / "dev.toy"
     path.write_text("toy one\ntwo\n")
     assert "toy" in readers.names()
-    assert readers.splits_of("toy") == ("train", "dev", "test")
+    assert readers.find_reader("toy").splits == ("train", "dev", "test")
     assert readers.find_reader("toy").needs_path
     assert readers.detect_format(path) == ("toy", "it begins with toy")
     documents = list(readers.read_corpus("toy", path))
@@ -91,7 +91,7 @@ def test_a_name_is_given_once(toy: Path) -> None:
 def test_the_formats_of_a_study_and_what_they_have() -> None:
     assert readers.names() == ("jsonl", "litbank", "ontogum", "ontonotes", "sample", "text")
     assert set(readers.registry()) == {*readers.names(), "lambada"}
-    assert {name for name in readers.registry() if "test2" in readers.splits_of(name)} == {
+    assert {name for name in readers.registry() if "test2" in readers.find_reader(name).splits} == {
         "jsonl",
         "ontogum",
     }
@@ -100,7 +100,7 @@ def test_the_formats_of_a_study_and_what_they_have() -> None:
         assert set(reader.splits) <= set(SPLITS)
         assert list(reader.splits) == [split for split in SPLITS if split in reader.splits]
     with refused(r"corpus.format is 'conll', expected one of jsonl"):
-        readers.splits_of("conll")
+        readers.find_reader("conll")
 
 
 def test_asking_for_the_formats_loads_nothing_large() -> None:

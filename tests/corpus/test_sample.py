@@ -8,9 +8,13 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.sample import provide, read_passages
+from entity_transformers.step import Run, execute
+from entity_transformers.study.params import STEPS, load
 
 SHA256 = "8dcaca9835d8763b5530a91cc94364395db2441d7fd208ec13ab0c6e78faf9be"
 
@@ -32,6 +36,18 @@ def test_the_archive_is_the_one_that_the_studies_read(tmp_path: Path) -> None:
     assert sum(len(document.words) for document in documents) == 60_033
     assert len({document.id for document in documents}) == len(documents)
     assert len(set(read_passages())) == 400
+
+
+def test_the_step_counts_what_was_approved(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts of what the reader finds and of its tokens: integers, the same on every machine."""
+    params = load(root / "studies" / "sample.yaml")
+    monkeypatch.chdir(tmp_path)
+    run = Run(params, STEPS["corpus"])
+    execute(run)
+    approved = root / "tests" / "golden" / "corpus.csv"
+    assert (run.folder / "rows.csv").read_text() == approved.read_text()
 
 
 def test_chains_are_well_formed(tmp_path: Path) -> None:

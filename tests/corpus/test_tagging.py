@@ -4,16 +4,11 @@ answer, how it is scored.
 
 from __future__ import annotations
 
-import json
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-from entity_transformers.artifacts import write_json_lines
-from entity_transformers.cli import main
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.rows import to_row
 from entity_transformers.corpus.tagging import (
     CONTEXT,
     GROUPS,
@@ -31,7 +26,6 @@ from entity_transformers.corpus.tagging import (
     target_window,
 )
 
-SAMPLE = Path(__file__).resolve().parents[2] / "studies" / "sample" / "params.yaml"
 NAMES, NOUNS, VERBS = ("Ada", "Ben", "Cleo"), ("dog", "owl", "goat"), ("saw", "met", "fed")
 
 
@@ -240,32 +234,10 @@ def test_shares_are_of_the_passages(capitals: bool) -> None:
 
 
 @pytest.mark.parametrize("tagged", [True, False])
-def test_the_command_writes_the_same_bytes_twice_or_says_that_there_are_no_tags(
-    tmp_path: Path, tagged: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_same_shares_twice_or_none_where_there_are_no_tags(tagged: bool) -> None:
     corpus = make_corpus() if tagged else [make_document("she met Ada .", None)]
-    for split in ("train", "dev"):
-        write_json_lines(tmp_path / f"{split}.jsonl", map(to_row, corpus))
-    write_json_lines(tmp_path / "lambada.jsonl", [{"text": "she saw ada", "target_start": 8}])
-    outputs = [tmp_path / "first.json", tmp_path / "second.json"]
-    with caplog.at_level("INFO"):
-        for output in outputs:
-            main(
-                [
-                    "tag-lambada",
-                    "--params",
-                    str(SAMPLE),
-                    "--corpus",
-                    str(tmp_path),
-                    "--passages",
-                    str(tmp_path),
-                    "--output",
-                    str(output),
-                ]
-            )
-    assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    tags = json.loads(outputs[0].read_text())
-    assert set(tags) == {"text", "n", "lower_case", "shares", "dev"}
-    assert (tags["text"], tags["n"]) == ("sample", 1)
-    assert (tags["shares"] is None) == (not tagged)
-    assert ("has no parts of speech" in caplog.text) == (not tagged)
+    passages = [{"text": "she saw ada", "target_start": 8}]
+    tags = tag_targets(corpus, corpus, passages)
+    assert tags == tag_targets(corpus, corpus, passages)
+    assert (tags["n"], tags["lower_case"]) == (1, True)
+    assert (tags["shares"] is None) == (tags["dev"] is None) == (not tagged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
@@ -11,15 +12,21 @@ from pathlib import Path
 import pytest
 import task_files
 
-from entity_transformers.artifacts import read_json, read_json_lines
-from entity_transformers.cli import main
-from entity_transformers.corpus.tasks.example import load_examples
+from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task, registry
-from entity_transformers.corpus.tasks.example import TEXTS, from_row, thin_out, to_row
+from entity_transformers.corpus.tasks.example import (
+    TEXTS,
+    from_row,
+    load_examples,
+    thin_out,
+    to_row,
+)
 from entity_transformers.corpus.tasks.pronouns import is_possessive, write_option
+from entity_transformers.step import Run, execute
+from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import ParamsError
 
 SHIPPED = ("gap", "polarity", "snli", "winobias", "winogrande", "wsc273")
@@ -194,41 +201,35 @@ def test_examples_are_thinned_out_evenly() -> None:
     assert thin_out(examples, 100) == examples
 
 
-def test_commands_leave_the_examples_that_the_readers_read(tmp_path: Path, root: Path) -> None:
+def test_the_step_leaves_the_examples_that_the_readers_read(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = task_files.write_tasks(tmp_path / "data")
-    params = tmp_path / "params.yaml"
-    text = (root / "params.yaml").read_text()
-    params.write_text(text.replace("  path: null\n  most: null", f"  path: {data}\n  most: 4"))
-    flags = ["--params", str(params), "--cache", str(tmp_path / "cache")]
-    main(["download-examples", *flags, "--output", str(tmp_path / "out" / "source.json")])
-    listed = ["--source", str(tmp_path / "out" / "source.json"), "--output", str(tmp_path / "out")]
-    main(["prepare-examples", *flags, *listed])
-    found = load_examples(tmp_path / "out", ("wsc273", "gap"))
+    monkeypatch.chdir(tmp_path)
+    params = load(root / "params.yaml", {"examples.path": str(data), "examples.most": 4})
+    run = Run(params, STEPS["examples"])
+    execute(run)
+    written = run.folder / "examples.jsonl"
+    found = load_examples(written, ("wsc273", "gap"))
     assert found["gap"] == thin_out(read("gap", data / "gap-coreference")[0], 4)
-    rows = list(read_json_lines(tmp_path / "out" / "examples.jsonl"))
     whole = {name: read(name, data / find_task(name).dataset.folder)[0] for name in SHIPPED}
-    assert Counter((row["task"], row["split"]) for row in rows) == {
+    assert Counter((row["task"], row["split"]) for row in read_json_lines(written)) == {
         (name, split): min(4, count)
         for name, examples in whole.items()
         for split, count in Counter(e.split for e in examples).items()
     }
-    counted = read_json(tmp_path / "out" / "statistics.json")["tasks"]
-    assert counted["gap"]["splits"] == {"dev": 4, "test": 4, "train": 4}
-    assert counted["gap"]["labels"] == {"option 0": 12}
-    pairs = load_examples(tmp_path / "out", ("snli",))["snli"]
+    with (run.folder / "rows.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["measure"] == "examples"]
+    counted = {(row["task"], row["split"], row["label"]): int(row["value"]) for row in rows}
+    assert [counted["gap", split, ""] for split in ("train", "dev", "test")] == [4, 4, 4]
+    assert counted["gap", "total", "option 0"] == 12
     names = find_task("snli").labels
-    assert counted["snli"]["labels"] == Counter(names[int(e.label or 0)] for e in pairs)
+    pairs = Counter(names[int(e.label or 0)] for e in load_examples(written, ("snli",))["snli"])
+    assert {name: counted["snli", "total", name] for name in pairs} == pairs
     with pytest.raises(ValueError, match=r"no example of task stories: add it to examples.tasks"):
-        load_examples(tmp_path / "out", ("stories",))
-    (data / "wsc273" / "wsc273.txt").write_text("changed")
-    with pytest.raises(SystemExit):
-        main(["prepare-examples", *flags, *listed])
+        load_examples(written, ("stories",))
 
 
-def test_an_unknown_task_is_refused(root: Path, tmp_path: Path) -> None:
-    from entity_transformers.study.params import load
-
-    text = (root / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(text.replace("tasks: [wsc273,", "tasks: [wsc274,"))
+def test_an_unknown_task_is_refused(root: Path) -> None:
     with pytest.raises(ParamsError, match=r"examples.tasks: 'wsc274', expected tasks of gap"):
-        load(tmp_path / "params.yaml")
+        load(root / "params.yaml", {"examples.tasks": ["wsc274"]})

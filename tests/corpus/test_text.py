@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.books import read_book
 from entity_transformers.corpus.chapters import find_heading, is_title, numeral, split_blocks
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.document import CorpusError, Document, join_parts
 from entity_transformers.corpus.ledger import Policy
-from entity_transformers.corpus.pieces import join_parts
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.corpus.readers.text import READER, choose_splits
 from entity_transformers.corpus.splitting import WordSplitter

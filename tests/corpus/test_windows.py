@@ -87,7 +87,7 @@ def test_memory_rows_of_a_window_belong_to_one_document_each(
             started = np.flatnonzero(window_.positions[stream] == 0)
             segment = np.searchsorted(started, np.arange(window), side="right")
             for token, row, part in zip(
-                window_.tokens[stream], window_.labels[stream], segment, strict=True
+                window_.tokens[stream], window_.entity_ids[stream], segment, strict=True
             ):
                 assert (row == 0) == (corpus.gold[token] == 0)
                 if row:
@@ -162,7 +162,7 @@ def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     for name in (
         "tokens",
         "targets",
-        "labels",
+        "entity_ids",
         "positions",
         "begins",
         "starting",
@@ -191,9 +191,9 @@ def test_a_window_has_the_labels_that_are_given_and_none_without_any() -> None:
     plan = WindowPlan(found, streams=1, window=8, windows=6, seed=1)
     assert plan.entities.max() == 1
     for window in (plan[i] for i in range(6)):
-        np.testing.assert_array_equal(window.labels > 0, corpus.gold[window.tokens] == 2)
+        np.testing.assert_array_equal(window.entity_ids > 0, corpus.gold[window.tokens] == 2)
     plan = WindowPlan(give(corpus, "none"), streams=1, window=8, windows=6, seed=1)
-    assert (plan.rows, plan.chains, plan[0].labels.any()) == (0, 0, False)
+    assert (plan.rows, plan.chains, plan[0].entity_ids.any()) == (0, 0, False)
 
 
 @settings(max_examples=40, deadline=None)

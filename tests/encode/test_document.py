@@ -12,9 +12,8 @@ from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus
 from torch.nn.functional import cross_entropy
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
-from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import CorpusError, Document, Mention
-from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.marked import read_marked
 from entity_transformers.corpus.tokens import Source

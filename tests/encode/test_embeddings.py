@@ -10,8 +10,7 @@ import torch
 from tiny import lively_model
 from written import LEXICON, join_parts, write_documents
 
-from entity_transformers.corpus.alignment import align_split, learn_tokenizer
-from entity_transformers.corpus.encoding import END, spelled_out
+from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
 from entity_transformers.corpus.mentions import flatten
 from entity_transformers.encode import (
     MENTION_ARRAYS,

@@ -20,9 +20,8 @@ from tokenizers import Tokenizer
 
 from entity_transformers import harness
 from entity_transformers.cli.export import save_tokenizer
-from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.corpus.tasks.example import to_row

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 import torch._inductor  # deterministic mode wants it; once, before the forks
+from entity_transformers.cli.lm import train_lm
 from tiny import tiny_corpus, tiny_params
 from tokenizers import Tokenizer, models
 
 from entity_transformers.artifacts import write_arrays
-from entity_transformers.cli.lm import train_lm
 from entity_transformers.kinds import KINDS
 from entity_transformers.study.params import Params
 

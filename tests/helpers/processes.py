@@ -21,12 +21,12 @@ from typing import Any
 import accelerate  # noqa: F401 - once, before the forks, as what follows
 import torch
 import torch._inductor
+from entity_transformers.cli.lm import train_lm
 from killed import import_models, make_inputs
 from safetensors.torch import save_file
 from tiny import tiny_params
 from trainings import make_training
 
-from entity_transformers.cli.lm import train_lm
 from entity_transformers.train import loop as training_module
 from entity_transformers.train.distributed import World, joined_world
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped

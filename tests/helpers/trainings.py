@@ -10,13 +10,13 @@ import torch
 from tiny import VOCABULARY, tiny_corpus, tiny_entry
 from torch import Tensor
 
-from entity_transformers.train.curve import CurveFile
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
 from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.curve import CurveFile
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import Training
 

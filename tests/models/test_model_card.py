@@ -14,9 +14,8 @@ from tiny import lively_model
 from entity_transformers import GPT2EConfig
 from entity_transformers.artifacts import read_json
 from entity_transformers.cli.export import save_tokenizer
-from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch
 from entity_transformers.models.model_card import describe_labels, render_card

@@ -93,7 +93,7 @@ def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Pat
         window = Window(
             tokens=tokens,
             targets=tokens,
-            labels=tokens,
+            entity_ids=tokens,
             positions=np.broadcast_to(np.arange(12), tokens.shape),
             begins=np.zeros(tokens.shape, bool),
             starting=tokens,

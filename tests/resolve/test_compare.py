@@ -10,7 +10,7 @@ import pytest
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import compare
-from entity_transformers.resolve.compare import TESTS, main, score_resolvers
+from entity_transformers.resolve.compare import TESTS, main, score_resolver
 
 GOLD = (Mention(0, 1, 1), Mention(2, 3, 1), Mention(4, 5, 2), Mention(6, 7, 3))
 DOCUMENT = Document("d", 0, "test", "", tuple("Ada saw Bob and her in Rome".split()), (0,), GOLD)
@@ -29,7 +29,7 @@ class Fixed:
 
 def test_shared_mentions_are_scored_apart() -> None:
     joined = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(4, 5, 5), Mention(5, 6, 5)])
-    (row,) = score_resolvers([DOCUMENT], [joined])
+    row = score_resolver([DOCUMENT], joined)
     assert row.shared.mentions.found == row.shared.mentions.gold == 3
     assert row.shared.b_cubed.recall == 1.0
     assert row.shared.b_cubed.precision == pytest.approx((4 / 3 + 1 / 3) / 3)

@@ -9,18 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entity_transformers.artifacts import read_arrays, write_arrays
+from entity_transformers.artifacts import read_arrays, write_arrays, write_json_lines
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
-from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.document import Document, Mention, to_row
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import ResolverError
-from entity_transformers.resolve.layers import (
-    Summary,
-    add_layer,
-    annotate,
-    write_annotated,
-)
+from entity_transformers.resolve.base import Overlaps, Resolver, ResolverError
+from entity_transformers.resolve.layers import Summary, add_layer, annotate
 from entity_transformers.resolve.registry import make_resolver
 
 TEXTS = (
@@ -31,6 +26,14 @@ DOCUMENTS = [
     Document(f"d{i}", 0, "train", "", tuple(text.split()), (0,), mentions=(Mention(0, 3, 1),))
     for i, text in enumerate(TEXTS)
 ]
+
+
+def write_annotated(
+    documents: Sequence[Document], resolver: Resolver, path: Path, overlaps: Overlaps = "keep"
+) -> Summary:
+    summary = Summary()
+    write_json_lines(path, map(to_row, annotate(documents, resolver, overlaps, summary)))
+    return summary
 
 
 @dataclass

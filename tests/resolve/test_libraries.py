@@ -17,9 +17,8 @@ from spacy.tokens import Doc, Token
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import base
 from entity_transformers.resolve.base import ResolverError, resolve
-from entity_transformers.resolve.coreferee import Coreferee
+from entity_transformers.resolve.libraries import Coreferee, Stanza
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.resolve.stanza import Stanza
 
 KING = "The old king met Ada and Bob . They greeted him .".split()
 TAGS = "DET ADJ NOUN VERB PROPN CCONJ PROPN PUNCT PRON VERB PRON PUNCT".split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +25,6 @@ from entity_transformers.resolve.scoring import (
     count_links,
     count_shares,
     make_chains,
-    score_chains,
 )
 
 
@@ -78,6 +77,13 @@ def test_worked_examples(example: str) -> None:
     assert rates(scores.muc) == pytest.approx(muc)
     assert rates(scores.b_cubed) == pytest.approx(b_cubed)
     assert rates(scores.ceaf_e) == pytest.approx(ceaf_e)
+
+
+def score_chains(pairs: Iterable[tuple[Iterable[Mention], Iterable[Mention]]]) -> Scores:
+    scores = Scores()
+    for gold, found in pairs:
+        scores.add(gold, found)
+    return scores
 
 
 def test_documents_are_summed_before_they_are_divided() -> None:

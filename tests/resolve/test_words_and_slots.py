@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.models.pointer.memory import Keep, PointerMemory
+from entity_transformers.resolve.controls import SLOTS
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.resolve.slots import SLOTS
 
 
 def resolve(name: str, words: list[str]) -> list[Mention]:

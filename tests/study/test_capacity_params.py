@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.study.params import ParamsError, load, parse
 from entity_transformers.steps.capacity import CapacityParams
+from entity_transformers.study.params import ParamsError, load, parse
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]

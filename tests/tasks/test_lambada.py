@@ -17,9 +17,8 @@ from tiny import lively_model
 from tokenizers import Tokenizer
 
 from entity_transformers import artifacts
-from entity_transformers.corpus.alignment import learn_tokenizer, load_gpt2_tokenizer
+from entity_transformers.corpus.alignment import END, learn_tokenizer, load_gpt2_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import (

@@ -16,8 +16,8 @@ from tiny import ROOT
 from entity_transformers.corpus.facts import Answers, FactTask, find_answers, make_facts
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KindError
-from entity_transformers.study.params import load
 from entity_transformers.steps.recall import RecallParams
+from entity_transformers.study.params import load
 from entity_transformers.tasks.recall import (
     guess_tokens,
     make_task,

@@ -10,9 +10,8 @@ import torch
 from tiny import lively_model
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import align_split, learn_tokenizer
+from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.resolve.layers import add_layer

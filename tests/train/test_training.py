@@ -40,7 +40,7 @@ def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_a
         both.model.module.zero_grad()
         tokens, targets, labels, positions = (
             torch.from_numpy(column[stream : stream + 1])
-            for column in (window.tokens, window.targets, window.labels, window.positions)
+            for column in (window.tokens, window.targets, window.entity_ids, window.positions)
         )
         batch = Batch(tokens, labels, positions)
         hidden, _ = both.model.encode(batch, both.model.start(1, both.plan.rows))

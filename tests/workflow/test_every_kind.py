@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from entity_transformers.cli.study import write_study
+from entity_transformers.study.steps import STEPS as PLANNED
 from tiny_study import ROOT, python_path, run
 
-from entity_transformers.cli.study import write_study
 from entity_transformers.kinds import KINDS
 from entity_transformers.study.params import Params, load
-from entity_transformers.study.steps import STEPS as PLANNED
 
 pytestmark = pytest.mark.slow
 STEPS = (

@@ -12,13 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from entity_transformers.cli import COMMANDS
 from entity_transformers.cli.index import list_public, list_studies
-from entity_transformers.provenance import list_tracked
-from entity_transformers.report.readme import write_index
-from entity_transformers.study.params import load
-from entity_transformers.study.plan import Plan
 from entity_transformers.study.resolve import resolve_study
 from entity_transformers.study.stages import (
     CODE,
@@ -28,6 +22,12 @@ from entity_transformers.study.stages import (
     stands_alone,
 )
 from entity_transformers.study.steps import STEPS
+
+from entity_transformers.cli import COMMANDS
+from entity_transformers.provenance import list_tracked
+from entity_transformers.report.readme import write_index
+from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "entity_transformers"

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from entity_transformers.cli.flags import Flag
-from entity_transformers.corpus.download import datasets, locate
-from entity_transformers.corpus.listed import read_set
+from entity_transformers.corpus.download import datasets, locate, read_set
 from entity_transformers.corpus.overlap import Overlap, format_overlap
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.corpus.statistics import (

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_tokenizer, write_json, write_text
-from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.model_card import describe_labels, render_card

@@ -15,7 +15,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 
-
 @dataclass(frozen=True)
 class Flag:
     """Help of a parameter, how its value is named there, and whether it goes without ``--``."""

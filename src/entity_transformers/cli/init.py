@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 from entity_transformers.artifacts import write_json_lines, write_text
 from entity_transformers.cli.flags import Flag
-from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.document import CorpusError, Document, Split, to_row
 from entity_transformers.corpus.held_out import hold_out
 from entity_transformers.corpus.readers import detect_format, find_reader, names, read_corpus
-from entity_transformers.corpus.rows import to_row
 from entity_transformers.corpus.statistics import describe
 from entity_transformers.study.new import NEEDED, plan_study
 from entity_transformers.study.params import PAPER, load
@@ -27,7 +26,9 @@ Lengths = dict[str, list[int]]
 
 
 def init(
-    name: Annotated[str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)],
+    name: Annotated[
+        str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)
+    ],
     corpus: Annotated[Path, Flag("your texts, a file or a folder", "FILE")],
     format: Annotated[str, Flag("auto, or a format of corpus/readers")] = "auto",
 ) -> None:

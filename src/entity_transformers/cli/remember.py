@@ -13,8 +13,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_json, read_tokenizer
 from entity_transformers.cli.flags import Flag
-from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.pieces import join_parts, slice_document
+from entity_transformers.corpus.document import CorpusError, Document, join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.pointer.lm import GPT2Pointer

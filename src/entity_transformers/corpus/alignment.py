@@ -7,19 +7,81 @@ predicted.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from entity_transformers.artifacts import read_arrays
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END, TagNumbers, WordEncoder
 from entity_transformers.corpus.mentions import Nesting, flatten
+
+END = "<|endoftext|>"
+
+
+class TagNumbers:
+    """Numbers for tags by first appearance, and at the end by their order."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, document: Document) -> np.ndarray:
+        """The numbers of a document's words."""
+        if document.tags is None:
+            number = self._numbers.setdefault("", len(self._numbers))
+            return np.full(len(document.words), number, np.uint16)
+        numbers = [self._numbers.setdefault(tag, len(self._numbers)) for tag in document.tags]
+        return np.array(numbers, np.uint16)
+
+    def sorted(self) -> tuple[tuple[str, ...], np.ndarray]:
+        """The tags in order, and the place of each number's tag among them."""
+        names = sorted(self._numbers)
+        order = np.zeros(len(names), np.uint16)
+        for place, name in enumerate(names):
+            order[self._numbers[name]] = place
+        return tuple(names), order
+
+
+class WordEncoder:
+    """Encodes words, each once: what stands beside a word does not change its tokens."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of words after ``<|endoftext|>``, and the index of each one's word; -1 for it."""
+        self._learn(sorted(set(words).difference(self._known)))
+        found = [self._known[word] for word in words]
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        end = self._tokenizer.token_to_id(END)
+        tokens = np.fromiter(chain([end], *found), np.int32, 1 + int(lengths.sum()))
+        return tokens, np.repeat(np.arange(-1, len(words), dtype=np.int32), [1, *lengths])
+
+    def _learn(self, words: list[str]) -> None:
+        with spelled_out(self._tokenizer):
+            encoding = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+        ids: list[list[int]] = [[] for _ in words]
+        for token, word in zip(encoding.ids, cast(list[int], encoding.word_ids), strict=True):
+            ids[word].append(token)
+        self._known.update(zip(words, map(tuple, ids), strict=True))
+
+
+@contextlib.contextmanager
+def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
+    """Inside, a word that spells ``<|endoftext|>`` is text, not the border of a document."""
+    before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
+    try:
+        yield
+    finally:
+        tokenizer.encode_special_tokens = before
+
 
 QUOTES = {"``": '"', "''": '"'}
 NO_SPACE_BEFORE = frozenset(
@@ -63,9 +125,7 @@ def _first_file(folder: Path, *names: str) -> Path:
 
 
 def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
-    """A byte-level BPE of at most ``vocabulary`` tokens, 256 bytes and ``<|endoftext|>`` included,
-    learnt from spaced words.
-    """
+    """A byte-level BPE of at most ``vocabulary`` tokens, learnt from spaced words."""
     tokenizer = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -161,34 +221,28 @@ class AlignedCorpus:
             raise ValueError(f"{documents}: documents of a part follow one another")
         offsets = self.offsets[first : max(first, last) + 1]
         inside = slice(int(offsets[0]), int(offsets[-1]))
-        return replace(
-            self,
-            names=self.names[documents],
-            offsets=offsets - offsets[0],
-            layers={name: layer[inside] for name, layer in self.layers.items()},
-            given=None if self.given is None else self.given[inside],
-            **{name: getattr(self, name)[inside] for name in TOKEN_ARRAYS},
-        )
+        return self._take(self.names[documents], offsets - offsets[0], inside)
 
-    def pick(self, documents: Sequence[int]) -> AlignedCorpus:
-        """Copies of these documents, in that order; entities and mentions keep their numbers."""
-        places = [self.document(d) for d in documents]
-        kept = np.concatenate(
-            [np.zeros(0, np.int64), *(np.arange(place.start, place.stop) for place in places)]
-        )
+    def pick(self, documents: Sequence[int], tokens: int | None = None) -> AlignedCorpus:
+        """Copies of these documents, or of the first ``tokens`` tokens of each."""
+        spans = [np.arange(*self.document(d).indices(len(self.tokens)))[:tokens] for d in documents]
+        kept = np.concatenate([np.zeros(0, np.int64), *spans])
+        names = tuple(self.names[d] for d in documents)
+        return self._take(names, np.cumsum([0, *map(len, spans)]), kept)
+
+    def _take(self, names: tuple[str, ...], offsets: np.ndarray, which: Any) -> AlignedCorpus:
+        """The tokens ``which`` (a slice or their places) as documents of these names."""
         return replace(
             self,
-            names=tuple(self.names[d] for d in documents),
-            offsets=np.cumsum([0, *(place.stop - place.start for place in places)]),
-            layers={name: layer[kept] for name, layer in self.layers.items()},
-            given=None if self.given is None else self.given[kept],
-            **{name: getattr(self, name)[kept] for name in TOKEN_ARRAYS},
+            names=names,
+            offsets=offsets,
+            layers={name: layer[which] for name, layer in self.layers.items()},
+            given=None if self.given is None else self.given[which],
+            **{name: getattr(self, name)[which] for name in TOKEN_ARRAYS},
         )
 
     def match(self, patterns: Sequence[str] | None) -> AlignedCorpus:
-        """The documents whose names match one of the glob patterns (None: all of them), in their
-        order. A pattern that matches none raises ValueError.
-        """
+        """The documents whose names match a glob pattern; ValueError where one matches none."""
         if patterns is None:
             return self
         for pattern in patterns:
@@ -197,13 +251,8 @@ class AlignedCorpus:
                     f"lm.train_documents: {pattern!r} matches none of {len(self)} documents of"
                     f" {self.split}, the first of which is {next(iter(self.names), 'none')!r}"
                 )
-        return self.pick(
-            [
-                d
-                for d, name in enumerate(self.names)
-                if any(fnmatchcase(name, pattern) for pattern in patterns)
-            ]
-        )
+        named = (any(fnmatchcase(name, one) for one in patterns) for name in self.names)
+        return self.pick([d for d, wanted in enumerate(named) if wanted])
 
     def parts(self, tokens: int) -> Iterator[slice]:
         """Slices of consecutive documents (`part`) of at most ``tokens`` tokens together, or of one
@@ -242,7 +291,7 @@ class AlignedCorpus:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"{path}: no aligned corpus of this version ({error}): run align-corpus again"
+                f"{path}: no aligned corpus of this version ({error}): run step corpus again"
             ) from error
 
 
@@ -257,9 +306,7 @@ def align_split(
     policy: Nesting,
     spacing: str,
 ) -> AlignedCorpus:
-    """Encode the documents of one split, read once and not kept, and carry chains, mentions and
-    tags over to the tokens.
-    """
+    """The documents of one split as tokens, with their chains, mentions and tags."""
     encoder, tags, names, columns = WordEncoder(tokenizer), TagNumbers(), [], []
     for document in documents:
         names.append(document.id)
@@ -291,9 +338,7 @@ def _align_document(
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
-    """Entity (1.. by first appearance, 0 none) and kept mention (-1 none) of each word: two int32
-    arrays [words].
-    """
+    """Entity (1.. by first appearance; 0) and kept mention (-1: none) per word, int32 [words]."""
     entity, mention = (
         np.zeros(len(document.words), np.int32),
         np.full(len(document.words), -1, np.int32),
@@ -306,9 +351,7 @@ def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.nda
 
 
 def _token_bytes(tokenizer: Tokenizer) -> np.ndarray:
-    """UTF-8 bytes of every token; in a byte-level vocabulary each character of a token's name
-    stands for one byte.
-    """
+    """UTF-8 bytes of every token: each character of its byte-level name is one byte."""
     vocabulary = tokenizer.get_vocab()
     lengths = np.zeros(max(vocabulary.values()) + 1, np.uint16)
     for token, index in vocabulary.items():
@@ -317,18 +360,70 @@ def _token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def summarise(corpus: AlignedCorpus) -> dict[str, int]:
-    """Counts of an aligned split: documents, words, tokens (without ``<|endoftext|>``), tokens in
-    mentions, entities, mentions.
-    """
-    inside = corpus.gold > 0
-    firsts = [corpus.gold[corpus.document(d)].max(initial=0) for d in range(len(corpus))]
-    mentions = [corpus.mentions[corpus.document(d)].max(initial=-1) + 1 for d in range(len(corpus))]
-    words = [corpus.words[corpus.document(d)].max(initial=-1) + 1 for d in range(len(corpus))]
+    """Counts of an aligned split; ``<|endoftext|>`` is not among the tokens."""
+
+    def highest(values: np.ndarray) -> int:
+        """The sum of each document's highest value."""
+        return sum(int(values[corpus.document(d)].max(initial=0)) for d in range(len(corpus)))
+
     return {
         "documents": len(corpus),
-        "words": int(sum(words)),
+        "words": highest(corpus.words + 1),
         "tokens": len(corpus.tokens) - len(corpus),
-        "tokens_in_mentions": int(inside.sum()),
-        "entities": int(sum(firsts)),
-        "mentions": int(sum(mentions)),
+        "tokens_in_mentions": int((corpus.gold > 0).sum()),
+        "entities": highest(corpus.gold),
+        "mentions": highest(corpus.mentions + 1),
     }
+
+
+WORDS = 1_000_000
+"""Of a part, at most, unless one document has more."""
+NO_TAG = 2**16 - 1
+
+
+def split_parts(documents: Iterable[Document], words: int = WORDS) -> Iterator[list[Document]]:
+    """Whole documents of at most ``words`` words together; a longer one is alone."""
+    part: list[Document] = []
+    size = 0
+    for document in documents:
+        if part and size + len(document.words) > words:
+            yield part
+            part, size = [], 0
+        part.append(document)
+        size += len(document.words)
+    yield part
+
+
+@dataclass
+class WholeSplit:
+    """What the parts of a split make together, but for its arrays, which `place` passes on."""
+
+    split: str
+    names: list[str] = field(default_factory=list)
+    tokens: int = 0
+    _tags: dict[str, int] = field(default_factory=dict)
+
+    def place(self, part: AlignedCorpus) -> dict[str, np.ndarray]:
+        """The next part's arrays where they belong in the split's: documents begin after those
+        before, and tags have numbers by first appearance, which `table` puts in order.
+        """
+        arrays = part.arrays()[0]
+        numbers = [self._tags.setdefault(tag, len(self._tags)) for tag in part.tag_names]
+        if len(part):
+            own = np.array(numbers, np.uint16)[part.tags]
+            arrays["tags"] = np.where(part.words < 0, NO_TAG, own).astype(np.uint16)
+        arrays["documents"] = part.offsets[1 if self.names else 0 :] + self.tokens
+        self.names += part.names
+        self.tokens += len(part.tokens)
+        return arrays
+
+    def metadata(self) -> dict[str, Any]:
+        """That of `AlignedCorpus.arrays` for the whole split."""
+        return {"split": self.split, "names": self.names, "tags": sorted(self._tags)}
+
+    def table(self) -> np.ndarray:
+        """The number in the whole split, uint16 [2^16], of each that `place` gave a tag."""
+        table = np.zeros(NO_TAG + 1, np.uint16)
+        for place, tag in enumerate(sorted(self._tags)):
+            table[self._tags[tag]] = place
+        return table

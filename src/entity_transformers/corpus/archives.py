@@ -1,6 +1,4 @@
-"""Unpacking archives that nobody vouches for: no path outside the folder, no link, no device, and
-not too much.
-"""
+"""Unpacking untrusted archives: no path outside the folder, no link, no device, no excess."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.lines import shown
+from entity_transformers.corpus.files import shown
 
 MOST_BYTES = 8_000_000_000
 MOST_FILES = 500_000
@@ -44,9 +42,7 @@ class Member(NamedTuple):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or a tar archive (compressed or not); one cut within its first header
-    is not.
-    """
+    """Whether a file is a zip or a tar archive, compressed or not."""
     try:
         return (
             path.is_file()
@@ -60,9 +56,7 @@ def is_archive(path: Path) -> bool:
 def extract(
     archive: Path, target: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES
 ) -> Path:
-    """Unpack a zip or tar archive below ``target``; CorpusError, before anything is written for it,
-    at a bad member.
-    """
+    """Unpack an archive below ``target``; a bad member raises CorpusError and is not written."""
     total = count = 0
     try:
         for member in _members(archive):

@@ -119,9 +119,7 @@ def _solid_blocks(blocks: Sequence[Block]) -> int:
 
 
 def _strip_gutenberg(lines: Sequence[str]) -> tuple[int, int]:
-    """The lines ``[first, last)`` between Project Gutenberg's header and licence; all lines where
-    there are none.
-    """
+    """The lines ``[first, last)`` between Project Gutenberg's header and licence, if any."""
     first, last = 0, len(lines)
     for i, line in enumerate(lines):
         if "*" in line and (_START.match(line) or _SMALL_PRINT.match(line)):

@@ -1,15 +1,15 @@
-"""Bracketed annotations: chains ``(12|(3``, ``12)``, ``(7)`` (one stack per chain) and flat typed
-spans ``(ORG*``, ``*)``.
+"""What stands in the columns of a corpus' rows: chains ``(12|(3``, ``12)``, ``(7)`` (one stack per
+chain), flat typed spans ``(ORG*``, ``*)``, and words and tags as the Penn Treebank writes them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from entity_transformers.corpus.document import Mention, NamedEntity, WordError
-from entity_transformers.corpus.lines import shown
+from entity_transformers.corpus.document import Mention, NamedEntity, WordError, reading_order
+from entity_transformers.corpus.files import shown
 
 ONTONOTES_TYPES = [
     "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY",
@@ -93,18 +93,12 @@ def match_chains(
         for chain, words in stacks.items()
         for word in words
     ]
-    return sorted(mentions, key=_reading_order), sorted(unmatched, key=lambda error: error.word)
-
-
-def _reading_order(mention: Mention) -> tuple[int, int, int]:
-    return (mention.start, -mention.end, mention.chain)
+    return sorted(mentions, key=reading_order), sorted(unmatched, key=lambda error: error.word)
 
 
 @lru_cache(1 << 10)
 def _parse_type_cell(cell: str) -> tuple[str, bool]:
-    """The type that opens at a word ("" for none), and whether a span closes there. ValueError for
-    any other shape or type.
-    """
+    """The type that opens at a word, or "", and whether a span closes there; else ValueError."""
     match = _TYPE.fullmatch(cell)
     if not match or not (match[2] or match[4]) or not (match[3] or match[4]):
         raise ValueError(
@@ -119,9 +113,7 @@ def _parse_type_cell(cell: str) -> tuple[str, bool]:
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
-    """Flat typed spans of the (word, cell) pairs, cells ``*`` left out. WordError for any other
-    shape, type or nesting.
-    """
+    """Flat typed spans of the (word, cell) pairs; another shape or nesting raises WordError."""
     entities: list[NamedEntity] = []
     opened: tuple[int, str] | None = None
     for word, cell in cells:
@@ -146,3 +138,49 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
             opened[0], f"({opened[1]} opens a named entity that is never closed in this document"
         )
     return entities
+
+
+UNKNOWN = frozenset(("-", "_"))
+"""What stands in a column that is not annotated."""
+_SKELETON = "[WORD]"
+_ORIGINALS = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
+    "-AMP-": "&", "/.": ".", "/?": "?",
+}  # fmt: skip
+
+
+def restore_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for.
+
+    WordError for one with white space inside and for a skeleton's ``[WORD]``.
+    """
+    kinds = list(dict.fromkeys(words))
+    if _SKELETON in kinds:
+        raise WordError(
+            words.index(_SKELETON),
+            f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
+            " OntoNotes release first",
+        )
+    _refuse_spaces(words, kinds, "word", "")
+    if _ORIGINALS.keys().isdisjoint(kinds):
+        return tuple(words)
+    return tuple(_ORIGINALS.get(word, word) for word in words)
+
+
+def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
+    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are.
+
+    WordError for one with white space inside.
+    """
+    kinds = list(dict.fromkeys(tags))
+    if UNKNOWN.issuperset(kinds):
+        return None
+    _refuse_spaces(tags, kinds, "tag", ", or -")
+    return tuple("XX" if tag in UNKNOWN else tag for tag in tags)
+
+
+def _refuse_spaces(values: Sequence[str], kinds: list[str], what: str, other: str) -> None:
+    if " ".join(kinds).split() != kinds:
+        word = next(i for i, value in enumerate(values) if value.split() != [value])
+        message = f"the {what} is {shown(values[word])}, expected one without white space{other}"
+        raise WordError(word, message)

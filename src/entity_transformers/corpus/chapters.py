@@ -1,6 +1,4 @@
-"""Where the chapters of a plain text begin: headings told from prose by their form, their order and
-what stands between them.
-"""
+"""Where the chapters of a plain text begin, by headings, their order and what lies between."""
 
 from __future__ import annotations
 
@@ -153,9 +151,7 @@ def _with_keyword(match: re.Match[str], block: Block, index: int, short: bool) -
 
 
 def is_title(text: str) -> bool:
-    """Whether most of its long words have a capital, or all of its letters are, and it ends as no
-    sentence does.
-    """
+    """Whether a text has a title's capitals, and ends as no sentence does."""
     if text.isupper():
         return True
     long = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) >= 4]

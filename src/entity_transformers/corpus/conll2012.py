@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from entity_transformers.corpus.brackets import match_chains, match_types
+from entity_transformers.corpus.brackets import (
+    UNKNOWN,
+    match_chains,
+    match_types,
+    restore_tags,
+    restore_words,
+)
 from entity_transformers.corpus.document import (
     CorpusError,
     Document,
@@ -20,9 +26,8 @@ from entity_transformers.corpus.document import (
     NamedEntity,
     WordError,
 )
+from entity_transformers.corpus.files import check_lines, is_html, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import check_lines, is_html, shown
-from entity_transformers.corpus.treebank import UNKNOWN, restore_tags, restore_words
 
 FEWEST_COLUMNS = 12
 Cell = TypeVar("Cell")
@@ -44,9 +49,7 @@ def _is_blank(line: str) -> bool:
 
 @dataclass
 class Block:
-    """The lines of one document as they stand in a file: ``first`` is the number of the header's
-    line.
-    """
+    """The lines of one document in a file; ``first`` is the number of the header's line."""
 
     source: str
     first: int
@@ -54,16 +57,15 @@ class Block:
     lines: list[str] = field(default_factory=list)
     ended: bool = False
 
-    def line_of(self, word: int) -> int:
-        """Number of the line that holds the word."""
-        rows = (
-            number for number, line in enumerate(self.lines, self.first + 1) if not _is_blank(line)
-        )
-        return next(number for index, number in enumerate(rows) if index == word)
+    def numbers(self) -> Iterator[int]:
+        """Number of the line that holds each word."""
+        return (n for n, line in enumerate(self.lines, self.first + 1) if not _is_blank(line))
 
     def fault(self, word: int, message: str, column: int | str) -> CorpusError:
         """The error at a word's row."""
-        return CorpusError(f"{self.source}, line {self.line_of(word)}, column {column}: {message}")
+        return CorpusError(
+            f"{self.source}, line {[*self.numbers()][word]}, column {column}: {message}"
+        )
 
     def at(
         self, column: int | str, function: Callable[[Sequence[Cell]], Value], cells: Sequence[Cell]
@@ -164,9 +166,7 @@ def parse_header(block: Block) -> tuple[str, int]:
 
 
 def parse_block(block: Block, name: str, part: int, split: str) -> Document:
-    """The document of a block; CorpusError names line, column and value of whatever is wrong with
-    it.
-    """
+    """The document of a block; CorpusError names line, column and value of a fault."""
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:
         last = block.first + len(block.lines)
@@ -198,9 +198,7 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
 
 
 def split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
-    """The fields of every word, and the index of each sentence's first word. Tabs keep empty
-    fields, spaces do not.
-    """
+    """The fields of every word, and each sentence's first word. Tabs keep empty fields."""
     text = "".join(block.lines)
     split = _split_row if any(space in text for space in _ODD_SPACES) else str.split
     rows: list[list[str]] = []

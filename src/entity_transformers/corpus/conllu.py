@@ -1,6 +1,4 @@
-"""CoNLL-U rows as GUM writes them: words, tags, spaces, sentences, and the bracket expressions of
-``Entity=``.
-"""
+"""CoNLL-U rows as GUM writes them, with the brackets of ``Entity=``."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from entity_transformers.corpus.document import CorpusError, WordError
-from entity_transformers.corpus.lines import check_lines, is_html, shown
+from entity_transformers.corpus.files import check_lines, is_html, shown
 
 _COLUMNS = 10
 _WORD_ID = re.compile(r"[0-9]{1,6}")
@@ -21,9 +19,7 @@ _OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
 
 @dataclass
 class Table:
-    """The words of one CoNLL-U document. ``lines[i]`` is the number of word i's line, ``entities``
-    its non-empty cells.
-    """
+    """The words of a CoNLL-U document, their line numbers, and the non-empty ``Entity`` cells."""
 
     source: str
     name: str = ""
@@ -51,9 +47,7 @@ class TypedMention:
 
 
 def read_table(lines: Sequence[str], source: str) -> Table:
-    """The table of one document's lines. CorpusError names line, column and value of whatever is
-    wrong.
-    """
+    """The table of one document's lines; CorpusError names line, column and value of a fault."""
     check_lines(lines, source, 1)
     if lines and is_html(lines[0]):
         raise CorpusError(
@@ -124,9 +118,7 @@ def _has_space(misc: str) -> bool:
 def _add_word(
     table: Table, fields: Sequence[str], number: int, joined_until: int, space: bool
 ) -> None:
-    """Words of a joined form (``3-4 Mecca's``) have no space between them; the form's own row says
-    what follows its last.
-    """
+    """Words of a joined form (``3-4 Mecca's``) have no space between; its row says what follows."""
     word, tag, misc = fields[1], fields[4], fields[9]
     if word.split() != [word]:
         raise CorpusError(
@@ -150,9 +142,7 @@ def _add_word(
 
 
 def match_typed(table: Table) -> list[TypedMention]:
-    """Mentions of the GUM layer with type and head, one stack per chain. WordError for anything
-    else.
-    """
+    """Mentions of the GUM layer with type and head, one stack per chain; else WordError."""
     order = {name: index for index, name in enumerate(table.entity_fields)}
     if not {"GRP", "etype", "minspan"} <= order.keys():
         fields = shown("-".join(table.entity_fields))

@@ -8,9 +8,10 @@ chain ids are local to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from typing import Any, Literal, get_args
 
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -18,9 +19,7 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 class CorpusError(ValueError):
-    """A corpus file that can't be read: the message names file, line, column and value, what was
-    expected, what to do.
-    """
+    """An unreadable corpus file: the message has place, value, what was expected, what to do."""
 
 
 class WordError(CorpusError):
@@ -33,20 +32,21 @@ class WordError(CorpusError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Mention:
-    """A span of words that refers to the entity ``chain`` (any integer, unique to the entity within
-    the document).
-    """
+    """A span of words that refers to the entity ``chain``, an integer unique in the document."""
 
     start: int
     end: int
     chain: int
 
 
+def reading_order(mention: Mention) -> tuple[int, int, int]:
+    """By start, the longest first: the key by which a document's mentions are sorted."""
+    return (mention.start, -mention.end, mention.chain)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class NamedEntity:
-    """A typed span of words (18 OntoNotes types for CoNLL-2012, 10 GUM types for OntoGUM); spans
-    never overlap.
-    """
+    """A typed span of words (18 types in OntoNotes, 10 in OntoGUM); spans never overlap."""
 
     start: int
     end: int
@@ -88,3 +88,92 @@ class Document:
         """The word indices of each sentence, in order."""
         ends = (*self.sentence_starts[1:], len(self.words))
         return (range(start, end) for start, end in zip(self.sentence_starts, ends, strict=True))
+
+
+KEYS = tuple(field.name for field in fields(Document))
+
+
+def to_row(document: Document) -> dict[str, Any]:
+    """The JSON object of a document; `from_row` gives it back."""
+    entities = document.named_entities
+    return {
+        "name": document.name,
+        "part": document.part,
+        "split": document.split,
+        "genre": document.genre,
+        "words": list(document.words),
+        "sentence_starts": list(document.sentence_starts),
+        "mentions": [[m.start, m.end, m.chain] for m in document.mentions],
+        "tags": None if document.tags is None else list(document.tags),
+        "space_after": (
+            None if document.space_after is None else [int(space) for space in document.space_after]
+        ),
+        "named_entities": (
+            None if entities is None else [[e.start, e.end, e.label] for e in entities]
+        ),
+    }
+
+
+def from_row(row: Mapping[str, Any]) -> Document:
+    """The document of `to_row`'s object, unchecked: KeyError, TypeError or ValueError if cut."""
+    tags, spaces, entities = row["tags"], row["space_after"], row["named_entities"]
+    return Document(
+        name=row["name"],
+        part=row["part"],
+        split=row["split"],
+        genre=row["genre"],
+        words=tuple(row["words"]),
+        sentence_starts=tuple(row["sentence_starts"]),
+        mentions=tuple(Mention(*span) for span in row["mentions"]),
+        tags=None if tags is None else tuple(tags),
+        space_after=None if spaces is None else tuple(map(bool, spaces)),
+        named_entities=None if entities is None else tuple(NamedEntity(*span) for span in entities),
+    )
+
+
+def slice_document(document: Document, start: int, end: int, copy: int = 0) -> Document:
+    """The words ``[start, end)``; a ``copy`` other than 0 gets a name of its own. CorpusError for a
+    document with chains, tags or named entities, of which some would be lost.
+    """
+    _check(document, "has text of an evaluation set inside: leave it out (corpus.exclude)")
+    inside = (place - start for place in document.sentence_starts if start < place < end)
+    spaces = document.space_after
+    return replace(
+        document,
+        name=document.name if copy == 0 else f"{document.name} ({copy + 1})",
+        words=document.words[start:end],
+        sentence_starts=(0, *inside),
+        space_after=None if spaces is None else spaces[start:end],
+    )
+
+
+def join_parts(documents: Iterable[Document]) -> Iterator[Document]:
+    """Of documents that follow one another, those of a name as one: a book of its chapters.
+    CorpusError for one with chains, which are numbered anew in each part.
+    """
+    for _, group in groupby(documents, key=lambda document: document.name):
+        parts = list(group)
+        yield parts[0] if len(parts) == 1 else _join(parts)
+
+
+def _join(parts: list[Document]) -> Document:
+    words: list[str] = []
+    spaces: list[bool] = []
+    starts: list[int] = []
+    for part in parts:
+        _check(part, "can't be joined with other parts: set corpus.unit to chapter")
+        starts += [len(words) + start for start in part.sentence_starts]
+        words += part.words
+        spaces += part.space_after or ()
+    return replace(
+        parts[0],
+        part=0,
+        words=tuple(words),
+        sentence_starts=tuple(starts),
+        space_after=tuple(spaces) if len(spaces) == len(words) else None,
+    )
+
+
+def _check(document: Document, fault: str) -> None:
+    if document.mentions or document.tags or document.named_entities:
+        raise CorpusError(f"{document.id}: a document with chains, tags or named entities {fault}")

@@ -10,11 +10,13 @@ VALUE ... NAME" at first and "NAME" later, so the kind that is asked for comes a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.tokens import join_sources
 
 END, THE = 0, 1
 FIRST_KIND = 2
@@ -23,9 +25,7 @@ FILLERS = 8
 
 @dataclass(frozen=True)
 class FactTask:
-    """What is to be recalled, and the tokens that say it: the end of a document, "the", kinds, ".",
-    values kind by kind, names, fillers.
-    """
+    """What is to be recalled, and the numbering of the tokens that say it."""
 
     kinds: tuple[str, ...]
     entities: int
@@ -35,9 +35,7 @@ class FactTask:
 
     @property
     def window(self) -> int:
-        """Tokens of a window: the first one is full, "the", NAME, KIND, VALUE, "." and a value of
-        each kind an entity.
-        """
+        """Tokens of a window: per entity "the", NAME, KIND, VALUE, "." and a value of each kind."""
         return self.entities * (5 + len(self.kinds))
 
     @property
@@ -88,29 +86,17 @@ class Answers:
 def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") -> AlignedCorpus:
     """``documents`` random documents as an aligned split; equal seeds give equal documents."""
     generator = np.random.default_rng(seed)
-    columns = [_write_document(task, generator) for _ in range(documents)]
-    tokens, entities, mentions = (
-        np.concatenate(arrays).astype(np.int32) for arrays in zip(*columns, strict=True)
-    )
-    length = task.length + 1
-    return AlignedCorpus(
-        split,
-        tuple(f"{split}-{number}#0" for number in range(documents)),
-        ("",),
-        tokens=tokens,
-        gold=entities,
-        mentions=mentions,
-        words=np.tile(np.arange(-1, length - 1, dtype=np.int32), documents),
-        tags=np.zeros(len(tokens), np.uint8),
-        bytes=np.where(tokens == END, 0, 1).astype(np.uint16),
-        offsets=np.arange(documents + 1, dtype=np.int64) * length,
+    written = join_sources([_write_document(task, generator) for _ in range(documents)])
+    return replace(
+        give(written, "none"),
+        split=split,
+        names=tuple(f"{split}-{number}#0" for number in range(documents)),
+        bytes=(written.tokens != END).astype(np.uint16),
     )
 
 
-def _write_document(
-    task: FactTask, generator: np.random.Generator
-) -> tuple[list[int], list[int], list[int]]:
-    """Tokens, entities and mentions of one document, ``task.length + 1`` each."""
+def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[list[int], list[int]]:
+    """Tokens and entities of one document, ``task.length + 1`` each."""
     names = generator.choice(task.names, task.entities, replace=False) + task.first_name
     facts = generator.choice(task.values, (task.entities, len(task.kinds))) + task.first_value
     facts += task.values * np.arange(len(task.kinds))
@@ -125,19 +111,13 @@ def _write_document(
         for entity in generator.permutation(task.entities):
             tokens += [names[entity], *_ask(task, facts[entity], generator)]
             entities += [entity + 1, 0, 0, 0]
-    return tokens, entities, _number_mentions(np.array(entities))
+    return tokens, entities
 
 
 def _ask(task: FactTask, facts: np.ndarray, generator: np.random.Generator) -> list[int]:
     """Three tokens: a kind drawn at random, the fact of that kind, "."."""
     kind = int(generator.choice(len(task.kinds))) if len(task.kinds) > 1 else 0
     return [FIRST_KIND + kind, facts[kind], task.stop]
-
-
-def _number_mentions(entities: np.ndarray) -> list[int]:
-    inside = entities > 0
-    starts = inside & (entities != np.array([0, *entities[:-1]]))
-    return np.where(inside, np.cumsum(starts) - 1, -1).tolist()
 
 
 def find_answers(task: FactTask, corpus: AlignedCorpus) -> Answers:

@@ -7,8 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
-from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.pieces import slice_document
+from entity_transformers.corpus.document import CorpusError, Document, Split, slice_document
 
 SHARE = 20
 """A twentieth of the corpus for each split that is held out."""

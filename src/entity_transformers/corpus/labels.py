@@ -1,6 +1,4 @@
-"""Layers of entity labels on the same tokens: what a model is given, apart from the gold chains by
-which it is judged.
-"""
+"""Entity labels that a model is given, apart from the gold chains by which it is judged."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
 
 
 def find_spans(corpus: AlignedCorpus, layer: str) -> np.ndarray:
-    """The mentions that the labels of an unchanged layer belong to, int32 [N]: of a resolver its
-    own; -1: none.
-    """
+    """The mentions of an unchanged layer's labels, int32 [N]; a resolver has its own; -1: none."""
     return corpus.layers.get(layer.replace(RESOLVER, "mentions:"), corpus.mentions)
 
 
@@ -81,9 +77,7 @@ def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
 def shuffle_labels(
     corpus: AlignedCorpus, labels: np.ndarray, seed: int, spans: np.ndarray
 ) -> np.ndarray:
-    """The labels permuted among each document's mentions, whose numbers are ``spans`` [N]: same
-    spans, same label counts over mentions, int32 [N].
-    """
+    """The labels permuted among each document's mentions, numbered by ``spans``, int32 [N]."""
     shuffled = np.zeros_like(labels)
     for d in range(len(corpus)):
         part = corpus.document(d)
@@ -132,9 +126,7 @@ def place_spans(sizes: np.ndarray, length: int, generator: np.random.Generator) 
 
 
 def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarray:
-    """Labels of as many spans of as many tokens as the mentions are, anywhere in the document; each
-    spelling is one entity, int32 [N].
-    """
+    """Labels of random spans, as many and as long as the mentions, by spelling, int32 [N]."""
     drawn = np.full_like(spans, -1)
     for d in range(len(corpus)):
         part = slice(corpus.document(d).start + 1, corpus.document(d).stop)  # <|endoftext|> is none
@@ -150,9 +142,7 @@ def find_nouns(corpus: AlignedCorpus) -> np.ndarray | None:
 
 
 def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
-    """Labels of every noun, an entity for each spelling, int32 [N]; ValueError where the corpus has
-    no parts of speech.
-    """
+    """Labels of every noun by spelling, int32 [N]; ValueError without parts of speech."""
     nouns = find_nouns(corpus)
     if nouns is None:
         raise ValueError(f"split {corpus.split!r} has no parts of speech, so no labels 'nouns'")

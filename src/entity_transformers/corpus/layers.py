@@ -1,19 +1,8 @@
-"""The names of layers of entity labels, which `corpus.labels` makes: gold chains or a resolver's,
-as they are or changed.
-"""
+"""Names of the layers of entity labels that `corpus.labels` makes."""
 
 from __future__ import annotations
 
-LABELS = (
-    "gold",
-    "none",
-    "shuffled",
-    "first-only",
-    "lagged",
-    "surface",
-    "random",
-    "nouns",
-)
+LABELS = ("gold", "none", "shuffled", "first-only", "lagged", "surface", "random", "nouns")
 """The layers that need no resolver; the changed ones are of the gold chains."""
 RESOLVER = "resolver:"
 CHANGES = ("shuffled", "lagged", "surface", "random")

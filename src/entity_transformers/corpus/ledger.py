@@ -1,6 +1,4 @@
-"""What a reading leaves out, and why: the one place that decides about excluded, bad and repeated
-documents.
-"""
+"""What a reading leaves out and why: excluded, bad and repeated documents."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ class Ledger:
                 self.reject(f"{name}#0", CorpusError(message))
 
     def check_exclude(self) -> None:
-        """To be called when all is read: stop at a pattern that matched nothing (strict) or write
-        it down (skip).
-        """
+        """At the end: stop at a pattern that matched nothing (strict), or write it down (skip)."""
         self.unmatched = [pattern for pattern in self.exclude if pattern not in self._matched]
         if self.unmatched and self.policy == "strict":
             raise CorpusError(
@@ -90,9 +86,7 @@ class Ledger:
             )
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
-        """The documents of one source, without those whose (name, part) was read before; a fault of
-        the whole source counts as one.
-        """
+        """The documents of a source without repeated ones; a fault of the source counts as one."""
         try:
             for document in documents:
                 if document.id in self._sources:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
 
 _PIECE = re.compile(r"\\[\[\]\\]|\[(?:(\d+)\s+)?|\]|[^\[\]\\]+|\\")
 _NUMBER = re.compile(r"\[\s*[-+]?\d")
@@ -51,7 +51,7 @@ def read_marked(text: str, name: str = "text") -> Document:
         genre="",
         words=tuple(plain[low:high] for low, high in places),
         sentence_starts=(0,),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
+        mentions=tuple(sorted(mentions, key=reading_order)),
         space_after=(*after, False),
     )
 

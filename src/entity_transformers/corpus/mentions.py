@@ -51,9 +51,7 @@ def flatten(
 
 
 def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
-    """One mention a span, in reading order (longest first); the number of chains that were merged
-    into another.
-    """
+    """One mention per span, in reading order; and how many chains were merged into another."""
     parents: dict[int, int] = {}
     spans: dict[tuple[int, int], int] = {}
     for start, end, chain in ((m.start, m.end, m.chain) for m in mentions):
@@ -92,9 +90,7 @@ def _innermost(mentions: Iterable[Mention]) -> list[Mention]:
 
 
 def _disjoint(mentions: Sequence[Mention]) -> list[Mention]:
-    """Mentions that share no word with any other: each starts after all earlier ones ended and ends
-    before the next starts.
-    """
+    """Mentions that share no word with any other."""
     kept, furthest = [], 0
     for mention, following in zip(mentions, [*(m.start for m in mentions[1:]), None], strict=False):
         if mention.start >= furthest and (following is None or mention.end <= following):

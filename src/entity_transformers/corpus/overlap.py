@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from entity_transformers.corpus.alignment import spaced_words
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.document import CorpusError, Document, slice_document
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.pieces import slice_document
 
 SHINGLE = 8
 """Words in a row."""
@@ -197,20 +196,10 @@ class Overlap:
             )
 
 
-def find_overlap(train: Iterable[Document], evaluation: Iterable[Document]) -> list[Share]:
-    """Per evaluation document, the share of its text that stands in training, with examples."""
-    overlap = Overlap.of({"evaluation": evaluation})
-    for document in train:
-        overlap.compare(document)
-    return overlap.shares()
-
-
 def leave_out(
     documents: Iterable[Document], overlap: Overlap, ledger: Ledger
 ) -> Iterator[Document]:
-    """The documents, those of train without what is evaluated; the ledger's characters of their
-    books follow.
-    """
+    """The documents, those of train without evaluated text; the ledger's books follow."""
     for document in documents:
         if document.split != "train" or not overlap.documents:
             yield document

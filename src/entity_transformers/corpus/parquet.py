@@ -8,24 +8,24 @@ part.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.corpus.brackets import ONTONOTES_TYPES
+from entity_transformers.corpus.brackets import ONTONOTES_TYPES, restore_tags, restore_words
 from entity_transformers.corpus.document import (
     CorpusError,
     Document,
     Mention,
     NamedEntity,
     WordError,
+    reading_order,
 )
-from entity_transformers.corpus.hub_names import Names, label_names
+from entity_transformers.corpus.files import LONGEST_LINE, check_text, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import LONGEST_LINE, check_text, shown
-from entity_transformers.corpus.treebank import restore_tags, restore_words
 
 _INT, _TEXT = r"u?int\d+", r"(large_)?string"
 
@@ -46,9 +46,7 @@ _FIELDS = {
 
 
 def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
-    """Documents of one parquet file, part by part. A bad part raises CorpusError or is written down
-    in the ledger.
-    """
+    """Documents of one parquet file, part by part; a bad part is raised or written down."""
     return ledger.accept(_read_parts(path, split, ledger), str(path))
 
 
@@ -64,9 +62,7 @@ def _read_parts(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
 
 
 def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
-    """Document id, sentences and label names of each row; whatever pyarrow says of a damaged file
-    becomes a CorpusError.
-    """
+    """Document id, sentences and label names per row; pyarrow's errors become CorpusError."""
     import pyarrow
     import pyarrow.parquet
 
@@ -87,9 +83,7 @@ def _read_rows(path: Path) -> Iterator[tuple[Any, list[dict[str, Any]], Names]]:
 
 
 def _check_types(schema: Any, source: str) -> None:
-    """Refuse a file without the columns and fields that are read, or with other types than they
-    have.
-    """
+    """Refuse a file without the columns and fields that are read, or of other types."""
     from pyarrow import types
 
     form = "expected the form of coref-data/conll2012_raw"
@@ -196,7 +190,7 @@ def make_document(
         genre=genre,
         words=restored,
         sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
+        mentions=tuple(sorted(mentions, key=reading_order)),
         tags=known_tags,
         named_entities=None if genre == "pt" else spans_of_labels(labels, where),
     )
@@ -235,9 +229,7 @@ def _spans(spans: Sequence[Any], offset: int, size: int, where: str) -> Iterator
 
 
 def spans_of_labels(labels: Sequence[str], where: str) -> tuple[NamedEntity, ...]:
-    """Typed spans of BIO labels. An I- without its B- raises CorpusError: the label numbers would
-    mean something else.
-    """
+    """Typed spans of BIO labels; CorpusError for an I- without its B-."""
     entities: list[NamedEntity] = []
     start, kind = 0, ""
     for word, label in enumerate([*labels, "O"]):
@@ -257,3 +249,45 @@ def spans_of_labels(labels: Sequence[str], where: str) -> tuple[NamedEntity, ...
             )
         start, kind = word, current
     return tuple(entities)
+
+
+TAGS_V4 = [
+    "XX", "``", "$", "''", ",", "-LRB-", "-RRB-", ".", ":", "ADD", "AFX", "CC", "CD", "DT", "EX",
+    "FW", "HYPH", "IN", "JJ", "JJR", "JJS",
+    "LS", "MD", "NFP", "NN", "NNP", "NNPS", "NNS", "PDT", "POS", "PRP", "PRP$", "RB", "RBR", "RBS",
+    "RP", "SYM", "TO", "UH", "VB", "VBD",
+    "VBG", "VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB",
+]  # fmt: skip
+TAGS_V12 = [*TAGS_V4[:4], "*", *TAGS_V4[4:45], "VERB", *TAGS_V4[45:]]
+Names = tuple[list[str], list[str]]
+"""Of the tags and of the named-entity labels."""
+
+_LABELS = ["O", *(f"{prefix}-{label}" for label in ONTONOTES_TYPES for prefix in "BI")]
+
+
+def label_names(metadata: Mapping[bytes, bytes], source: str) -> Names:
+    """What numbers of tags and entities mean, by the file's metadata, else by the card."""
+    tags, labels = (TAGS_V12 if "v12" in source else TAGS_V4), _LABELS
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}"))
+    except (ValueError, RecursionError):
+        return tags, labels
+    return (
+        _find_names(features, "pos_tags") or tags,
+        _find_names(features, "named_entities") or labels,
+    )
+
+
+def _find_names(features: Any, key: str) -> list[str] | None:
+    """The first ``names`` below ``key``, however deep: datasets' versions differ."""
+    if isinstance(features, list):
+        return next((found for item in features if (found := _find_names(item, key))), None)
+    if not isinstance(features, dict):
+        return None
+    if key == "names":
+        names = features.get("names")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    elif key in features:
+        return _find_names(features[key], "names")
+    return next((found for item in features.values() if (found := _find_names(item, key))), None)

@@ -1,4 +1,4 @@
-"""From a corpus' files to documents, an encoder and tokens with entity ids: what step corpus does."""
+"""From files to documents, an encoder and tokens with entity ids: what step corpus does."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from tokenizers import Tokenizer
 
 from entity_transformers.artifacts import json_lines_writer, read_tokenizer
 from entity_transformers.corpus.alignment import (
+    WholeSplit,
     align_split,
     learn_tokenizer,
     load_gpt2_tokenizer,
+    split_parts,
     summarise,
 )
-from entity_transformers.corpus.document import SPLITS, CorpusError, Document
-from entity_transformers.corpus.download import locate
-from entity_transformers.corpus.listed import find_evaluated, find_listed, user_path, write_sample
+from entity_transformers.corpus.document import SPLITS, CorpusError, Document, join_parts, to_row
+from entity_transformers.corpus.download import (
+    find_evaluated,
+    find_listed,
+    locate,
+    user_path,
+    write_sample,
+)
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.overlap import Overlap, leave_out
-from entity_transformers.corpus.parts import WholeSplit, split_parts
-from entity_transformers.corpus.pieces import join_parts
 from entity_transformers.corpus.readers import find_reader, read_corpus
-from entity_transformers.corpus.rows import to_row
 from entity_transformers.corpus.statistics import (
     compare_with_conll2012,
     describe,

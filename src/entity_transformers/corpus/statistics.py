@@ -1,15 +1,12 @@
-"""Counts of a corpus (section 4.2), document by document, and their comparison with CoNLL-2012's
-known sizes.
-"""
+"""Counts of a corpus (section 4.2), and their comparison with CoNLL-2012's known sizes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.document import SPLITS, Document
 from entity_transformers.corpus.mentions import Nesting, count_covered, count_overlaps, flatten
 from entity_transformers.corpus.overlap import format_overlap
 
@@ -37,74 +34,48 @@ POLICIES: tuple[Nesting, ...] = get_args(Nesting)
 LOSSES = ("mentions", "chains", "words")
 
 
-@dataclass
-class Tally:
-    """Counts of the documents seen so far; tallies of two halves of a corpus add up to the tally of
-    the whole.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
-    ne_spans: Counter[str] = field(default_factory=Counter)
-    pos: Counter[str] = field(default_factory=Counter)
-    lost: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def add(self, document: Document, policy: Nesting) -> None:
-        """Count one document; ``policy`` is for the counts of what is kept of nested mentions."""
-        overlaps = count_overlaps(document.mentions)
-        covered, several = count_covered(document.mentions)
-        flat = {
-            name: flatten(document.mentions, len(document.words), name)
-            for name in dict.fromkeys((policy, *POLICIES))
-        }
-        kept = flat[policy][0]
-        self.counts.update(
-            documents=1,
-            sentences=len(document.sentence_starts),
-            words=len(document.words),
-            chains=len({m.chain for m in document.mentions}),
-            mentions=len(document.mentions),
-            nested_mentions=overlaps["nested"],
-            crossing_mentions=overlaps["crossing"],
-            merged_spans=overlaps["same_span"],
-            words_in_mentions=covered,
-            words_in_several_mentions=several,
-            documents_without_named_entities=int(document.named_entities is None),
-            kept_mentions=len(kept),
-            kept_chains=len({m.chain for m in kept}),
-            kept_words_in_mentions=sum(m.end - m.start for m in kept),
-        )
-        self.ne_spans.update(entity.label for entity in document.named_entities or ())
-        self.pos.update(_count_groups(document))
-        self.lost.update(
-            {(name, loss): flat[name][1][loss] for name in POLICIES for loss in LOSSES}
-        )
-
-    def merge(self, other: Tally) -> None:
-        """Add the counts of another tally."""
-        for name, counts in vars(self).items():
-            counts.update(getattr(other, name))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values: every key of `COUNTS`, ``ne_spans`` by type, ``pos`` by group and ``lost``
-        by nesting policy.
-        """
-        return {
-            **{key: self.counts[key] for key in COUNTS},
-            "ne_spans": dict(sorted(self.ne_spans.items())),
-            "pos": {group: self.pos[group] for group in POS_GROUPS},
-            "lost": {
-                policy: {loss: self.lost[policy, loss] for loss in LOSSES} for policy in POLICIES
-            },
-        }
+def count_document(document: Document, policy: Nesting) -> Counter[tuple[str, ...]]:
+    """Counts of one document by their keys in `describe`; those of several add up."""
+    overlaps = count_overlaps(document.mentions)
+    covered, several = count_covered(document.mentions)
+    flat = {name: flatten(document.mentions, len(document.words), name) for name in POLICIES}
+    kept = flatten(document.mentions, len(document.words), policy)[0]
+    values = {
+        "documents": 1,
+        "sentences": len(document.sentence_starts),
+        "words": len(document.words),
+        "chains": len({m.chain for m in document.mentions}),
+        "mentions": len(document.mentions),
+        "nested_mentions": overlaps["nested"],
+        "crossing_mentions": overlaps["crossing"],
+        "merged_spans": overlaps["same_span"],
+        "words_in_mentions": covered,
+        "words_in_several_mentions": several,
+        "documents_without_named_entities": int(document.named_entities is None),
+        "kept_mentions": len(kept),
+        "kept_chains": len({m.chain for m in kept}),
+        "kept_words_in_mentions": sum(m.end - m.start for m in kept),
+    }
+    counts: Counter[tuple[str, ...]] = Counter({(key,): number for key, number in values.items()})
+    counts.update(("ne_spans", entity.label) for entity in document.named_entities or ())
+    for tag, number in Counter(document.tags or ("",) * len(document.words)).items():
+        counts["pos", find_group(tag)] += number
+    losses = {("lost", name, loss): flat[name][1][loss] for name in POLICIES for loss in LOSSES}
+    counts.update(losses)
+    return counts
 
 
-def _count_groups(document: Document) -> Counter[str]:
-    if document.tags is None:
-        return Counter(unknown=len(document.words))
-    groups: Counter[str] = Counter()
-    for tag, number in Counter(document.tags).items():
-        groups[find_group(tag)] += number
-    return groups
+def _nest(counts: Counter[tuple[str, ...]]) -> dict[str, Any]:
+    """The counts as `describe` gives them: `COUNTS`, ``ne_spans``, ``pos`` and ``lost``."""
+    labels = sorted(key[1] for key in counts if key[0] == "ne_spans")
+    return {
+        **{key: counts[key,] for key in COUNTS},
+        "ne_spans": {label: counts["ne_spans", label] for label in labels},
+        "pos": {group: counts["pos", group] for group in POS_GROUPS},
+        "lost": {
+            policy: {loss: counts["lost", policy, loss] for loss in LOSSES} for policy in POLICIES
+        },
+    }
 
 
 def find_group(tag: str) -> str:
@@ -121,24 +92,19 @@ def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
     leaves for the entity ids. ``lost`` is, for each policy, what it would cost: mentions, chains
     left without any, and words left without an entity.
     """
-    tallies: dict[str, Tally] = {}
+    found: dict[str, Counter[tuple[str, ...]]] = {}
     for document in documents:
-        tallies.setdefault(document.split, Tally()).add(document, policy)
-    total = Tally()
-    for tally in tallies.values():
-        total.merge(tally)
-    order = ("train", "dev", "test", "test2")
-    splits = {
-        split: tallies[split].as_dict()
-        for split in sorted(tallies, key=lambda s: (order.index(s) if s in order else 9, s))
+        found.setdefault(document.split, Counter()).update(count_document(document, policy))
+    splits = [*(split for split in SPLITS if split in found), *sorted({*found} - {*SPLITS})]
+    return {
+        "total": _nest(sum(found.values(), Counter())),
+        "splits": {split: _nest(found[split]) for split in splits},
+        "nesting": policy,
     }
-    return {"total": total.as_dict(), "splits": splits, "nesting": policy}
 
 
 def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row per split and size: {"split", "size", "known", "found", "same"}; found is None where
-    the split is absent.
-    """
+    """A row per split and size; ``found`` is None where the split is absent."""
     return [
         {"split": split, "size": size, "known": known, "found": found, "same": found == known}
         for split, sizes in CONLL2012.items()
@@ -160,9 +126,7 @@ def format_comparison(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def format_table(statistics: Mapping[str, Any]) -> str:
-    """A readable table: one column a split, shares of the words in per cent (section 4.2), and what
-    was left out.
-    """
+    """A readable table: a column per split, shares of the words in percent, what was left out."""
     columns: dict[str, Any] = dict(statistics["splits"])
     if len(columns) != 1:
         columns["total"] = statistics["total"]

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import overload
 
 from entity_transformers.artifacts import check
-from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.rows import from_row
+from entity_transformers.corpus.document import CorpusError, Document, from_row
 
 
 class Documents(Sequence[Document]):
-    """The documents of a file that prepare-corpus wrote, which checked them. Each is read when it
+    """The documents of a file that step corpus wrote, which checked them. Each is read when it
     is asked for and then forgotten but for the last, so that a split may be larger than the memory.
     """
 
@@ -66,6 +65,6 @@ class Documents(Sequence[Document]):
             return from_row(json.loads(line))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorpusError(
-                f"{self._path}, line {number + 1}: no document as prepare-corpus writes them"
-                f" ({type(error).__name__}: {error}): run prepare-corpus again"
+                f"{self._path}, line {number + 1}: no document as step corpus writes them"
+                f" ({type(error).__name__}: {error}): run the step again"
             ) from None

@@ -36,9 +36,7 @@ Window = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Tagger:
-    """``model`` tells the group of a window; ``known`` words are learnt as such; ``lower_case``:
-    capitals are not seen.
-    """
+    """The model of a window's group, the words learnt as such, and whether case is ignored."""
 
     model: Any
     known: frozenset[str]
@@ -62,9 +60,7 @@ def _normalise(word: str, lower_case: bool) -> str:
 
 
 def list_features(window: Window, known: bool) -> list[str]:
-    """Names of the features of a window's last word; a word that is not ``known`` has none of its
-    own.
-    """
+    """Names of the features of a window's last word, of itself only if it is ``known``."""
     third, second, first, word = window
     features = [
         f"1 {first}",
@@ -105,9 +101,7 @@ def encode_windows(windows: Iterable[Window], known: frozenset[str]) -> csr_matr
 
 
 def learn_tagger(documents: Iterable[Document], lower_case: bool) -> Tagger | None:
-    """The tagger of the documents' words, the same for the same documents; None where fewer than
-    two groups are tagged.
-    """
+    """The tagger of the documents' words; None where fewer than two groups are tagged."""
     from sklearn.linear_model import SGDClassifier
 
     examples = [
@@ -129,9 +123,7 @@ def learn_tagger(documents: Iterable[Document], lower_case: bool) -> Tagger | No
 
 
 def _list_examples(document: Document, lower_case: bool) -> Iterator[tuple[Window, str, bool]]:
-    """Window, group and "is its sentence's last word, marks aside" of each word whose part of
-    speech is known.
-    """
+    """Window, group and "is its sentence's last" of each word with a known part of speech."""
     if document.tags is None:
         return
     last = set(find_last_words(document))
@@ -143,9 +135,7 @@ def _list_examples(document: Document, lower_case: bool) -> Iterator[tuple[Windo
 
 
 def find_last_words(document: Document) -> list[int]:
-    """Index of the last word with a letter of every sentence that has one: where a LAMBADA target
-    stands.
-    """
+    """The last word with a letter of each sentence: where a LAMBADA target stands."""
     found = (
         [i for i in sentence if any(map(str.isalpha, document.words[i]))][-1:]
         for sentence in document.sentences()
@@ -176,9 +166,7 @@ def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any
 
 
 def score_groups(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Accuracy of (gold, found) groups, and n, recall and precision of each; None where there is
-    nothing to divide by.
-    """
+    """Accuracy of (gold, found) groups, and n, recall and precision of each; None for 0/0."""
     counts = Counter(pairs)
     gold, found = Counter[str](), Counter[str]()
     for (true, guess), number in counts.items():

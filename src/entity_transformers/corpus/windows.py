@@ -21,9 +21,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 
 @dataclass(frozen=True)
 class Stream:
-    """The documents that one stream reads: K document indices, where each starts in the stream and
-    its first memory row less 1.
-    """
+    """K documents of a stream, their starts in it, and their first memory rows less 1."""
 
     documents: np.ndarray
     starts: np.ndarray
@@ -35,7 +33,7 @@ class Window:
     """One window of B streams side by side; T tokens each.
 
     tokens, targets  int64 [B, T]: inputs and the tokens that follow them
-    labels           int64 [B, T]: rows of the stream's memory, 0 for none
+    entity_ids       int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
     begins           bool [B, T]: does a document begin with the token
     starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
@@ -51,7 +49,7 @@ class Window:
 
     tokens: np.ndarray
     targets: np.ndarray
-    labels: np.ndarray
+    entity_ids: np.ndarray
     positions: np.ndarray
     begins: np.ndarray
     starting: np.ndarray
@@ -66,9 +64,7 @@ class Window:
 
     @property
     def new_rows(self) -> np.ndarray:
-        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew before
-        it is read.
-        """
+        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew."""
         return self.starting > 0
 
 
@@ -84,9 +80,9 @@ class WindowPlan:
             raise ValueError(
                 f"split {corpus.split!r} holds no document with words: nothing to train on"
             )
-        labels = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
-        self.labels = labels
-        entities = [int(labels[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
+        given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
+        self.given = given
+        entities = [int(given[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
         self.entities = np.array(entities, np.int64)
         self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.streams = plan_streams(
@@ -120,7 +116,7 @@ class WindowPlan:
     def _stream_window(self, stream: Stream, start: int) -> dict:
         end, corpus = start + self.window, self.corpus
         first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
-        spans, labels, positions = [], [], []
+        spans, entity_ids, positions = [], [], []
         begins = np.zeros(self.window, bool)
         starting, ending = np.zeros((2, self.rows + 1), np.int64)
         for k in range(first, last + 1):
@@ -132,8 +128,8 @@ class WindowPlan:
             low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
             source = int(corpus.offsets[document]) + low - begin
             spans.append(np.arange(source, source + high - low))
-            entity = self.labels[source : source + high - low].astype(np.int64)
-            labels.append(np.where(entity > 0, entity + row, 0))
+            entity = self.given[source : source + high - low].astype(np.int64)
+            entity_ids.append(np.where(entity > 0, entity + row, 0))
             positions.append(np.arange(high - low))
             chains = self.first_chains[document] + 1 + np.arange(self.entities[document])
             rows = slice(row + 1, row + 1 + len(chains))
@@ -147,7 +143,7 @@ class WindowPlan:
         return {
             "tokens": corpus.tokens[where].astype(np.int64),
             "targets": corpus.tokens[where + 1].astype(np.int64),
-            "labels": np.concatenate(labels),
+            "entity_ids": np.concatenate(entity_ids),
             "positions": np.concatenate(positions),
             "begins": begins,
             "starting": starting,
@@ -159,9 +155,7 @@ class WindowPlan:
 def plan_streams(
     lengths: np.ndarray, entities: np.ndarray, *, streams: int, window: int, tokens: int, seed: int
 ) -> list[Stream]:
-    """Deal documents to streams, epoch after epoch, each to the shortest stream, until every stream
-    holds ``tokens`` predictions.
-    """
+    """Deal documents to the shortest stream until each has ``tokens`` predictions."""
     dealt: list[list[int]] = [[] for _ in range(streams)]
     totals = [(0, stream) for stream in range(streams)]
     epoch = 0
@@ -176,9 +170,7 @@ def plan_streams(
 
 
 def _place(documents: np.ndarray, lengths: np.ndarray, entities: np.ndarray, window: int) -> Stream:
-    """Starts of a stream's documents, and for each the lowest memory rows free in the window where
-    it starts.
-    """
+    """Starts of a stream's documents, and the lowest memory rows that are free there."""
     starts = np.concatenate([[0], np.cumsum(lengths[documents])[:-1]])
     rows = np.zeros(len(documents), np.int64)
     # (row, end row, end position) of the documents that the present window holds

@@ -19,9 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from entity_transformers.artifacts import read_json, read_tokenizer
-from entity_transformers.corpus.alignment import AlignedCorpus, align_split
+from entity_transformers.corpus.alignment import END, AlignedCorpus, align_split
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources

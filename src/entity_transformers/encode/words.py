@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus
+from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus, spelled_out
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import spelled_out
 from entity_transformers.encode.pooling import CHUNK, Pooling, cut_long, embed_sequences, pool_slots
 from entity_transformers.models.base import LanguageModel
 

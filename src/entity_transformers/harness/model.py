@@ -19,7 +19,7 @@ from lm_eval.models.utils import (
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from entity_transformers.corpus.encoding import spelled_out
+from entity_transformers.corpus.alignment import spelled_out
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.resolve.registry import check_causal, make_resolver
@@ -216,9 +216,7 @@ class EntityTransformer(TemplateLM):
 
 
 def _stop_at(stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> Callable[..., Tensor]:
-    """A rule of transformers' ``generate`` that ends it once one of the stops is written; it is
-    asked once for each new token.
-    """
+    """A rule that ends transformers' ``generate`` at a stop; asked once per new token."""
     written = 0
 
     def ends(tokens: Tensor, scores: Any, **kwargs: Any) -> Tensor:

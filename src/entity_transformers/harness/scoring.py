@@ -78,9 +78,7 @@ def _score_batch(model: LanguageModel, pairs: Sequence[Pair], window: int) -> li
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
-    """The memory of what is given; a row that has ended is padded with tokens of no entity, which
-    write nothing.
-    """
+    """The memory of what is given; ended rows are padded with tokens of no entity."""
     memory = model.start(len(pairs), max(max(pair.entities, default=0) for pair in pairs))
     for start in range(0, max(len(pair.given) for pair in pairs), window):
         part = slice(start, start + window)

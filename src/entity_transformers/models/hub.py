@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from entity_transformers.corpus.lines import shown
+from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.models.base import PATTERNS
 from entity_transformers.study.origin import HUB

@@ -11,7 +11,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Any, Literal, Protocol, cast, get_args
 
-from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.document import Document, Mention, reading_order
 from entity_transformers.corpus.mentions import Nesting, flatten
 
 Overlaps = Literal["outermost", "innermost", "drop", "keep", "refuse"]
@@ -21,9 +21,7 @@ them (a document may hold them), or ``refuse`` the answer.
 
 
 class ResolverError(ValueError):
-    """A resolver that can't run or whose answer can't be used: the message names resolver,
-    document, place and value, and what to do.
-    """
+    """The message names resolver, document, place and value, and what to do."""
 
 
 class Resolver(Protocol):
@@ -112,7 +110,7 @@ def _check_spans(answer: Iterable[Any], document: Document, who: str) -> list[Me
                 " number of words"
             )
         mentions.append(mention)
-    mentions.sort(key=_reading_order)
+    mentions.sort(key=reading_order)
     for first, second in pairwise(mentions):
         if first == second:
             raise ResolverError(
@@ -129,17 +127,11 @@ def _integer(value: Any) -> int:
     return int(value)
 
 
-def _reading_order(mention: Mention) -> tuple[int, int, int]:
-    return (mention.start, -mention.end, mention.chain)
-
-
 def find_overlaps(mentions: Iterable[Mention]) -> list[tuple[Mention, Mention]]:
-    """Each mention, in reading order, that shares a word with one before it, beside the one that
-    reaches furthest. Cost: a sort.
-    """
+    """Each mention that shares a word with an earlier one, after the one that reaches furthest."""
     pairs = []
     furthest: Mention | None = None
-    for mention in sorted(mentions, key=_reading_order):
+    for mention in sorted(mentions, key=reading_order):
         if furthest and mention.start < furthest.end:
             pairs.append((furthest, mention))
         if furthest is None or mention.end > furthest.end:

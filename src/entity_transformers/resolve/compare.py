@@ -46,33 +46,24 @@ class Row:
     shared: Scores
 
 
-def score_resolvers(
-    documents: Sequence[Document],
-    resolvers: Iterable[Resolver],
-    *,
-    corpus: str = "",
-    singletons: bool = True,
-) -> list[Row]:
-    """A row per resolver, in the order given.
-
-    ``singletons``: does the corpus annotate entities of one mention? Where it does not, they are
-    taken out of the answers, and out of gold where some were left in. Nothing else is done to
-    either: overlapping spans stay as they are.
+def score_resolver(
+    documents: Sequence[Document], resolver: Resolver, corpus: str = "", singletons: bool = True
+) -> Row:
+    """The resolver on the documents. ``singletons``: does the corpus annotate entities of one
+    mention? Where it does not, they are taken out of the answers, and out of gold where some were
+    left in. Nothing else is done to either: overlapping spans stay as they are.
     """
-    gold = [document if singletons else drop_singletons(document) for document in documents]
-    return [_score(gold, resolver, corpus, singletons) for resolver in resolvers]
-
-
-def _score(gold: Sequence[Document], resolver: Resolver, corpus: str, singletons: bool) -> Row:
     scores, shared, seconds = Scores(), Scores(), 0.0
-    for document in gold:
+    for document in documents:
         before = time.process_time()
-        found = resolve(resolver, document, "keep").document
+        answer = resolve(resolver, document, "keep").document
         seconds += time.process_time() - before
-        answer = found if singletons else drop_singletons(found)
-        scores.add(document.mentions, answer.mentions)
-        shared.add(_among(document, answer), _among(answer, document))
-    words = sum(len(document.words) for document in gold)
+        gold, found = document, answer
+        if not singletons:
+            gold, found = drop_singletons(gold), drop_singletons(found)
+        scores.add(gold.mentions, found.mentions)
+        shared.add(_among(gold, found), _among(found, gold))
+    words = sum(len(document.words) for document in documents)
     return Row(corpus, resolver.name, words, seconds, scores, shared)
 
 
@@ -111,9 +102,7 @@ def main(arguments: Sequence[str]) -> None:
         corpus = list(read_corpus(format, Path(folder), exclude=exclude, bad_documents="skip"))
         for name, splits in TESTS[format].items():
             documents = [document for document in corpus if document.split in splits]
-            rows += score_resolvers(
-                documents, resolvers, corpus=name, singletons=SINGLETONS[format]
-            )
+            rows += [score_resolver(documents, r, name, SINGLETONS[format]) for r in resolvers]
     print(write_table(rows))
 
 

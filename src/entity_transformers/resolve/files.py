@@ -1,23 +1,20 @@
-"""A user's own file as a resolver's answer: CoNLL-2012 rows or CorefUD's CoNLL-U, checked word by
-word against the documents.
-"""
+"""A user's file as a resolver's answer (CoNLL-2012 or CorefUD), checked word by word."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from entity_transformers.corpus.brackets import match_chains
-from entity_transformers.corpus.conll2012 import Block, parse_block, parse_header, split_documents
+from entity_transformers.corpus.conll2012 import parse_block, parse_header, split_documents
 from entity_transformers.corpus.conllu import Table, read_table
 from entity_transformers.corpus.document import CorpusError, Document, Mention, WordError
-from entity_transformers.corpus.files import find_files
+from entity_transformers.corpus.files import find_files, is_html, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import is_html, open_lines, shown
 from entity_transformers.resolve.base import ResolverError
 
 _PATTERNS = ("*_conll", "*.conll", "*.conllu")
@@ -28,13 +25,18 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a file says of one document: ``place`` names file and line of a word in errors."""
+    """What a file says of one document; ``lines`` are those of its words."""
 
     name: str
     part: int
     words: tuple[str, ...]
     mentions: tuple[Mention, ...]
-    place: Callable[[int], str]
+    path: Path
+    lines: Sequence[int]
+
+    def place(self, word: int) -> str:
+        """File and line of a word, as errors name it."""
+        return f"{self.path}, line {self.lines[word]}"
 
 
 class Answers:
@@ -53,9 +55,7 @@ class Answers:
         self._used: set[tuple[str, int]] = set()
 
     def resolve(self, document: Document) -> tuple[Mention, ...]:
-        """The mentions of the answer for the document. ResolverError where there is none, or where
-        its words are not the document's.
-        """
+        """The document's mentions; ResolverError if it has no answer, or other words."""
         answer = self._find(document)
         _check_words(answer, document)
         self._used.add((answer.name, answer.part))
@@ -135,11 +135,7 @@ def _read_conll(path: Path) -> Iterator[Answer]:
     for block in split_documents(open_lines(path), str(path), Ledger()):
         name, part = parse_header(block)
         document = parse_block(block, name, part, "train")
-
-        def place(word: int, block: Block = block) -> str:
-            return f"{path}, line {block.line_of(word)}"
-
-        yield Answer(name, part, document.words, document.mentions, place)
+        yield Answer(name, part, document.words, document.mentions, path, list(block.numbers()))
 
 
 def _read_corefud(path: Path) -> Iterator[Answer]:
@@ -164,8 +160,7 @@ def _read_block(path: Path, lines: list[str], first: int, fields: str) -> Answer
     except CorpusError:
         # again, with the lines before it, so that the error has the file's own line numbers
         table = read_table(["#\n"] * (first - 1) + rows, str(path))
-    place = _Place(path, tuple(number + first - 1 for number in table.lines))
-    table.lines = list(place.lines)
+    table.lines = [number + first - 1 for number in table.lines]
     order = fields.partition("=")[2].strip().split("-")
     column = next((order.index(key) for key in ("eid", "GRP") if key in order), 0)
     try:
@@ -180,16 +175,9 @@ def _read_block(path: Path, lines: list[str], first: int, fields: str) -> Answer
     if counts:
         found = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
         _logger.warning("%s, line %d: %s", path, first, found)
-    return Answer(table.name or path.name, 0, tuple(table.words), tuple(mentions), place)
-
-
-@dataclass(frozen=True)
-class _Place:
-    path: Path
-    lines: tuple[int, ...]
-
-    def __call__(self, word: int) -> str:
-        return f"{self.path}, line {self.lines[word]}"
+    return Answer(
+        table.name or path.name, 0, tuple(table.words), tuple(mentions), path, table.lines
+    )
 
 
 def _make_readable(line: str, counts: Counter[str]) -> str:

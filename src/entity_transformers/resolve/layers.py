@@ -1,6 +1,4 @@
-"""A resolver's answers where the studies read them: documents with its mentions, and label layers
-of aligned corpora.
-"""
+"""A resolver's answers: documents with its mentions, label layers of aligned corpora."""
 
 from __future__ import annotations
 
@@ -14,10 +12,9 @@ import numpy as np
 
 from entity_transformers.artifacts import write_json_lines
 from entity_transformers.corpus.alignment import AlignedCorpus, word_labels
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.document import Document, to_row
 from entity_transformers.corpus.mentions import Nesting
 from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.rows import to_row
 from entity_transformers.resolve.base import Overlaps, Resolver, ResolverError, resolve
 from entity_transformers.resolve.registry import make_resolver
 
@@ -59,9 +56,7 @@ class Summary:
 def annotate(
     documents: Iterable[Document], resolver: Resolver, overlaps: Overlaps, summary: Summary
 ) -> Iterator[Document]:
-    """The documents with the resolver's mentions in place of their own, one by one; ``summary`` is
-    filled on the way.
-    """
+    """The documents with the resolver's mentions for their own; ``summary`` is filled."""
     counts = summary.counts
     for document in documents:
         resolved = resolve(resolver, document, overlaps)
@@ -77,17 +72,6 @@ def annotate(
     summary.unused = list(getattr(resolver, "unused", list)())
 
 
-def write_annotated(
-    documents: Iterable[Document], resolver: Resolver, path: Path, overlaps: Overlaps = "keep"
-) -> Summary:
-    """JSON lines of the documents with the resolver's mentions, which every study reads
-    (``corpus.format: jsonl``), written atomically.
-    """
-    summary = Summary()
-    write_json_lines(path, map(to_row, annotate(documents, resolver, overlaps, summary)))
-    return summary
-
-
 def annotate_file(
     path: Path,
     output: Path,
@@ -98,10 +82,14 @@ def annotate_file(
     options: Mapping[str, Any] | None = None,
 ) -> Summary:
     """Read a corpus or a text in any of the project's formats and write it with a resolver's
-    mentions; ``options`` are the resolver's. Command ``annotate``.
+    mentions, as JSON lines that every study reads, atomically; ``options`` are the resolver's.
+    Command ``annotate``.
     """
     corpus = read_corpus(detect_format(path)[0] if format == "auto" else format, path)
-    return write_annotated(corpus, make_resolver(resolver, **(options or {})), output, overlaps)
+    summary = Summary()
+    resolved = annotate(corpus, make_resolver(resolver, **(options or {})), overlaps, summary)
+    write_json_lines(output, map(to_row, resolved))
+    return summary
 
 
 def add_layer(

@@ -20,12 +20,7 @@ from entity_transformers.resolve.lexicon import (
     THINGS,
     WEAK,
 )
-from entity_transformers.resolve.register import (
-    Evidence,
-    Register,
-    parse_name,
-    read_form,
-)
+from entity_transformers.resolve.register import Evidence, Register, parse_name, read_form
 
 _PRONOUNS = dict.fromkeys("he him his himself".split(), "m") | dict.fromkeys(
     "she her hers herself".split(), "f"

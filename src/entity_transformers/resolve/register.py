@@ -22,9 +22,7 @@ from entity_transformers.resolve.lexicon import (
 )
 
 BEARERS = 16
-"""Entities that are looked at for one name word, the latest: what keeps the time linear where
-hundreds share a last name.
-"""
+"""The latest entities that are looked at for a name word: keeps the time linear."""
 
 REACH = 120
 """Words over which he and she look back for somebody, by name or by a pronoun."""
@@ -207,9 +205,7 @@ class Register:
         return person.number
 
     def _latest(self, name: Name) -> Entity | None:
-        """The latest entity that may be called by the name, rather one of the same gender than one
-        of unknown gender.
-        """
+        """The latest entity that may have the name; a known equal gender wins."""
         if name.thing:
             return None
         found = [

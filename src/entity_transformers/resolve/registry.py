@@ -21,12 +21,10 @@ class Entry:
 
     home     module and what makes it, ``package.module:name``
     options  keywords that come with the name
-    seen     the corpora that its rules or weights were made from: scores on them say less
     """
 
     home: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    seen: str = "unknown"
 
     def make(self, name: str, options: Mapping[str, Any]) -> Resolver:
         """The resolver; an option that it does not take raises ResolverError."""
@@ -41,24 +39,19 @@ class Entry:
 
 
 _HERE = "entity_transformers.resolve"
-_RULES = "LitBank's and OntoGUM's training splits were looked at while the rules were written"
 REGISTRY: dict[str, Entry] = {
-    "names": Entry(f"{_HERE}.names:Names", {}, _RULES),
-    "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}, _RULES),
-    "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}, _RULES),
-    "names-pronouns-causal": Entry(
-        f"{_HERE}.names:Names", {"causal": True, "pronouns": True}, _RULES
-    ),
-    "words-causal": Entry(f"{_HERE}.words:Words", {"causal": True}, "none"),
-    "slots-causal": Entry(f"{_HERE}.slots:Slots", {"causal": True}, "none"),
+    # LitBank's and OntoGUM's training splits were looked at while the rules of names were written
+    "names": Entry(f"{_HERE}.names:Names"),
+    "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}),
+    "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}),
+    "names-pronouns-causal": Entry(f"{_HERE}.names:Names", {"causal": True, "pronouns": True}),
+    "words-causal": Entry(f"{_HERE}.controls:Words", {"causal": True}),
+    "slots-causal": Entry(f"{_HERE}.controls:Slots", {"causal": True}),
     "file": Entry(f"{_HERE}.files:Answers"),
-    "coreferee": Entry(f"{_HERE}.coreferee:Coreferee", {}, "English models: ParCor and LitBank"),
-    "stanza": Entry(
-        f"{_HERE}.stanza:Stanza",
-        {},
-        "udcoref: CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum: GUM; ontonotes:"
-        " OntoNotes",
-    ),
+    # the English models have learnt from ParCor and LitBank
+    "coreferee": Entry(f"{_HERE}.libraries:Coreferee"),
+    # udcoref has learnt from CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum from GUM
+    "stanza": Entry(f"{_HERE}.libraries:Stanza"),
 }
 """The resolvers by name; a program may add its own."""
 
@@ -90,9 +83,7 @@ def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = Fal
 
 
 def check_causal(labels: str, resolver: str) -> None:
-    """ValueError where ``labels``, which must not tell what comes, are of one of `REGISTRY` that
-    reads on before it decides.
-    """
+    """ValueError where ``labels`` are of a resolver that reads on before it decides."""
     causal = _list_causal()
     if resolver in REGISTRY and resolver not in causal:
         raise ValueError(

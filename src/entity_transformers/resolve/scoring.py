@@ -86,14 +86,6 @@ class Scores:
         return (self.muc.f1 + self.b_cubed.f1 + self.ceaf_e.f1) / 3
 
 
-def score_chains(pairs: Iterable[tuple[Iterable[Mention], Iterable[Mention]]]) -> Scores:
-    """The measures of (gold, found) mentions, a pair per document."""
-    scores = Scores()
-    for gold, found in pairs:
-        scores.add(gold, found)
-    return scores
-
-
 def make_chains(mentions: Iterable[Mention]) -> tuple[list[Chain], int]:
     """The entities' sets of spans, disjoint, and how many were merged because they shared one."""
     kept, merged = merge_chains(mentions)
@@ -108,9 +100,7 @@ def _chain_of(chains: Sequence[Chain]) -> dict[Span, int]:
 
 
 def count_links(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[int, int]:
-    """MUC: links that suffice to join each chain, and those of them that ``others`` have too
-    (Vilain et al. 1995): the latter first.
-    """
+    """MUC (Vilain et al. 1995): links of the chains that ``others`` have too, and all links."""
     other = _chain_of(others)
     kept = 0
     for chain in chains:
@@ -132,9 +122,7 @@ def count_shares(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[floa
 
 
 def align_chains(key: Sequence[Chain], response: Sequence[Chain]) -> float:
-    """CEAF-e: the largest sum of similarities, 2 |K and R| / (|K| + |R|), of a one-to-one alignment
-    of the chains (Luo 2005).
-    """
+    """CEAF-e (Luo 2005): the largest sum of 2 |K and R| / (|K| + |R|) of aligned chains."""
     other = _chain_of(response)
     similarity = np.zeros((len(key), len(response)))
     for i, chain in enumerate(key):

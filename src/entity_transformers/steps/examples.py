@@ -69,7 +69,7 @@ class ExamplesParams(Section):
 def examples(run: Run) -> Rows:
     """The examples of each task by split and by label, and how many were left out."""
     from entity_transformers.artifacts import write_json, write_json_lines
-    from entity_transformers.corpus.listed import find_tasks, list_tasks
+    from entity_transformers.corpus.download import find_tasks, list_tasks
     from entity_transformers.corpus.tasks.example import read_all
 
     source = run.folder / "source.json"

@@ -8,6 +8,7 @@ from entity_transformers.study.libraries import need
 SPLIT = "lambada"
 WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the tagger is tried on
 
+
 @step(
     "passages",
     "[4.2] the LAMBADA passages, their target words and those words' parts of speech",
@@ -33,9 +34,9 @@ def passages(run: Run) -> Rows:
     trained on train, and that tagger's scores on dev.
     """
     from entity_transformers.artifacts import read_json_lines, write_json, write_json_lines
+    from entity_transformers.corpus.download import find_listed, list_passages
+    from entity_transformers.corpus.files import open_lines
     from entity_transformers.corpus.ledger import Ledger
-    from entity_transformers.corpus.lines import open_lines
-    from entity_transformers.corpus.listed import find_listed, list_passages
     from entity_transformers.corpus.readers.lambada import parse_passages
     from entity_transformers.corpus.tagging import tag_targets
 

@@ -20,12 +20,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.encoding import END, spelled_out
+from entity_transformers.corpus.alignment import END, spelled_out
 from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import exp_or_none
-
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import align_split, word_labels
+from entity_transformers.corpus.alignment import END, align_split, word_labels
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.encoding import END
 from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pointer.lm import GPT2Pointer

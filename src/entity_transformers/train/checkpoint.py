@@ -19,8 +19,8 @@ from entity_transformers.artifacts import (
     check,
     read_json,
     sync,
-    write_record,
     write_json,
+    write_record,
     write_with,
 )
 from entity_transformers.train.progress import Progress, TrainingError

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import copy_file, read_json, write_json
-from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
@@ -77,9 +77,7 @@ def name_state(run: Run, weights: Path | None) -> str:
     names = dict.fromkeys((*run.step.reads["corpus"], *run.entry.kind.reads))
     inputs = [*(corpus / name for name in names), *list_weights(weights)]
     own = Plan(run.params).describe(run.step, run.model)
-    return provenance.digest(
-        own, run.model, str(run.seed), *map(provenance.file_digest, inputs)
-    )
+    return provenance.digest(own, run.model, str(run.seed), *map(provenance.file_digest, inputs))
 
 
 def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
@@ -136,9 +134,7 @@ def _start_training(
             model.device,
             world.size,
         )
-        train, dev = (
-            give(run.tokens(split), entry.labels, seed) for split in ("train", "dev")
-        )
+        train, dev = (give(run.tokens(split), entry.labels, seed) for split in ("train", "dev"))
         held_out = dev.head(entry.lm.validation_documents)
         unlabelled = give(held_out, "none")
 

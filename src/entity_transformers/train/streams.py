@@ -80,7 +80,7 @@ class WindowLosses(nn.Module):
             state = kept.give_back(state, window, part)
         elif self.model.can("entities"):
             fresh = self._tensor(window.starting[part] > 0)
-        labels = window.labels[part]
+        labels = window.entity_ids[part]
         reads = self.model.can("entities") or self.model.can("guided")
         batch = Batch(
             self._tensor(window.tokens[part]),

@@ -83,7 +83,7 @@ class EntityStreams(IterableDataset[StreamWindow]):
                     {
                         "input_ids": window.tokens[row],
                         "labels": window.targets[row],
-                        "entity_ids": window.labels[row],
+                        "entity_ids": window.entity_ids[row],
                         "position_ids": window.positions[row],
                         "fresh": window.new_rows[row],
                     },

@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.files import first_line, shown
 from entity_transformers.corpus.ledger import Ledger, Policy
-from entity_transformers.corpus.lines import first_line, shown
 from entity_transformers.corpus.sources import Dataset
 
 
@@ -86,11 +86,6 @@ def names() -> tuple[str, ...]:
     )
 
 
-def splits_of(format: str) -> tuple[Split, ...]:
-    """The splits that a corpus of this format can have. CorpusError for an unknown format."""
-    return find_reader(format).splits
-
-
 def find_reader(format: str) -> Reader:
     """The reader of a format. CorpusError for an unknown one."""
     if format not in registry():
@@ -100,9 +95,7 @@ def find_reader(format: str) -> Reader:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that is read while it is iterated over, once; then ``ledger`` holds what was left
-    out and why.
-    """
+    """A corpus that is read once, by iteration; then ``ledger`` says what was left out."""
 
     documents: Iterable[Document]
     ledger: Ledger

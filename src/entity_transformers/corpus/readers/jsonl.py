@@ -17,19 +17,27 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from entity_transformers.corpus.document import (
+    KEYS,
     SPLITS,
     CorpusError,
     Document,
     Mention,
     NamedEntity,
     Split,
+    reading_order,
 )
-from entity_transformers.corpus.files import find_files, split_from_path
+from entity_transformers.corpus.files import (
+    check_text,
+    find_files,
+    first_line,
+    is_html,
+    open_lines,
+    shown,
+    split_from_path,
+)
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import check_text, first_line, is_html, open_lines, shown
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.readers.lambada import is_row
-from entity_transformers.corpus.rows import KEYS
 from entity_transformers.corpus.sources import Dataset
 
 LONGEST_ROW = 100_000_000
@@ -89,9 +97,7 @@ _EXPECTED: dict[str, tuple[str, str]] = {
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file, or of a folder's files sorted by path; a file's name gives the split of
-    rows without one.
-    """
+    """Documents of a file or folder, by path; a file's name is the split of rows without one."""
     files = [path] if path.is_file() else find_files(path, _PATTERNS)
     if not files:
         raise CorpusError(
@@ -109,9 +115,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 def read_rows(
     lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
 ) -> Iterator[Document]:
-    """Documents of one file given as lines; ``split`` is for rows without one. A bad row raises
-    CorpusError or is written down.
-    """
+    """Documents of a file's lines; a bad row raises CorpusError or is written down."""
     ledger = ledger or Ledger()
     return ledger.accept(_read_lines(lines, source, split, ledger), source)
 
@@ -171,9 +175,7 @@ def _once(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_row(values: Mapping[str, Any], where: str) -> Document:
-    """The document of a JSON object; ``where`` names it in errors. CorpusError for any key, type,
-    length or span that does not fit.
-    """
+    """The document of a JSON object; CorpusError at ``where`` for whatever does not fit."""
     _check_keys(values, where)
     try:
         row = Row.model_validate(values)
@@ -190,7 +192,7 @@ def parse_row(values: Mapping[str, Any], where: str) -> Document:
         genre=row.genre,
         words=tuple(row.words),
         sentence_starts=tuple(row.sentence_starts),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
+        mentions=tuple(sorted(mentions, key=reading_order)),
         tags=None if row.tags is None else tuple(row.tags),
         space_after=None if row.space_after is None else tuple(map(bool, row.space_after)),
         named_entities=(

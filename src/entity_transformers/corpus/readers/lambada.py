@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import find_files, split_from_path
-from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import (
+from entity_transformers.corpus.document import KEYS, CorpusError, Document, Split
+from entity_transformers.corpus.files import (
     LONGEST_LINE,
     check_lines,
     check_text,
+    find_files,
     first_line,
     is_html,
     open_lines,
     shown,
+    split_from_path,
 )
+from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.rows import KEYS
-from entity_transformers.corpus.sources import RAW, Dataset, RemoteFile, Source
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 
 Text = Literal["original", "openai"]
 Row = dict[str, Any]
@@ -37,11 +36,6 @@ _FILES: dict[Text, str] = {
     "openai": "lambada_test.jsonl",
 }
 _LAMBADA = f"{RAW}/Victorwz/VaLM/161accd153943a502ec7e3983c448dda07f9d975/data/lambada"
-_PINNED: dict[Text, tuple[int, str]] = {
-    "original": (1755107, "4ab6062b68422bf2e83653d367c9765d42404f7ec21b8b59b6518b45606aaef2"),
-    "openai": (1819752, "4aa8d02cd17c719165fc8a7887fddd641f43fcafa4b1c806ca8abc31fabdb226"),
-}
-"""Size and sha256 of `_FILES`."""
 _SAMPLE = 200
 _FEWEST = 20
 """Passages that tell the two texts apart by their capitals; fewer may be anything."""
@@ -134,9 +128,7 @@ def _target_start(passage: str, where: str) -> int:
 
 
 def _check_case(capitals: int, count: int, source: str, text: Text) -> None:
-    """The original is in lower case throughout, OpenAI's text has capitals in every passage: most
-    decide.
-    """
+    """The original is in lower case, OpenAI's text has capitals: most passages decide."""
     if count < _FEWEST:
         return
     if text == "original" and 2 * capitals > count:
@@ -185,9 +177,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 
 
 def recognise(path: Path) -> Match | None:
-    """OpenAI's text by its rows, the original by its file's name alone: it is running text as any
-    other.
-    """
+    """OpenAI's text by its rows, the original, which is running text, by its name."""
     if path.is_dir():
         found = find_files(path, ("*.jsonl", "*.jsonl.gz"))
         if found and is_row(first_line(found[0])):
@@ -202,20 +192,12 @@ def recognise(path: Path) -> Match | None:
 
 
 def is_row(line: str) -> bool:
-    """Whether a line is of OpenAI's text: a JSON object with a ``text`` and none of the keys of
-    ours.
-    """
+    """Whether a line is a JSON object with a ``text`` and none of our keys: OpenAI's text."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return False
     return isinstance(row, dict) and "text" in row and row.keys().isdisjoint(KEYS)
-
-
-def _source(text: Text) -> Source:
-    name = _FILES[text]
-    file = RemoteFile(f"{_LAMBADA}/{name}", name, *_PINNED[text])
-    return Source(origin=f"LAMBADA, {_LAMBADA}", licence="CC BY 4.0", files=(file,))
 
 
 READER = Reader(
@@ -226,7 +208,10 @@ READER = Reader(
     splits=("dev", "test"),
     data=tuple(
         Dataset(
-            f"lambada-{text}", folder="lambada", patterns=(name,), source=partial(_source, text)
+            f"lambada-{text}",
+            folder="lambada",
+            patterns=(name,),
+            source=pinned(f"lambada-{text}", f"LAMBADA, {_LAMBADA}", "CC BY 4.0", _LAMBADA),
         )
         for text, name in _FILES.items()
     ),

@@ -1,20 +1,17 @@
-"""LitBank: CoNLL-2012 rows (`conll2012`), one novel's opening per file, with the splits of the
-first of its ten folds.
-"""
+"""LitBank: CoNLL-2012 rows, one novel's opening per file, split by the first of ten folds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import SPLITS, CorpusError, Document, Split
-from entity_transformers.corpus.files import find_root
+from entity_transformers.corpus.files import find_packed, find_root, open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 
 FOLD = 0
 """LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test
@@ -28,14 +25,10 @@ _FOLDS = (
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a LitBank folder (``coref/conll/``, ``splits/0/``), by name. Singletons are
-    kept, as annotated.
-    """
+    """Documents of a LitBank folder (``coref/conll``, ``splits/0``), singletons included."""
     root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
-    files = sorted(
-        path for path in folder.glob("*.conll*") if path.name.endswith((".conll", ".conll.gz"))
-    )
+    files = find_packed(folder, ".conll")
     if not files:
         raise CorpusError(
             f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release"
@@ -55,11 +48,10 @@ def read_ids(lines: Iterable[str]) -> list[str]:
 
 
 def _read_files(
-    folder: Path, files: Iterable[Path], splits: dict[str, Split], ledger: Ledger
+    folder: Path, files: Mapping[str, Path], splits: dict[str, Split], ledger: Ledger
 ) -> Iterator[Document]:
-    found = set()
-    for path in files:
-        found.add(path.name.partition(".conll")[0])
+    found = {*files}
+    for path in files.values():
         for document in read_rows(open_lines(path), str(path), ledger=ledger):
             found.add(document.name)
             if document.name in splits:
@@ -80,14 +72,6 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-def _source() -> Source:
-    return Source(
-        origin=f"LitBank, {_LITBANK}; folds {_FOLDS}",
-        licence="CC BY 4.0",
-        files=pinned_files("litbank", _LITBANK, ("splits/", _FOLDS)),
-    )
-
-
 READER = Reader(
     name="litbank",
     form="a folder with coref/conll and splits/0",
@@ -99,7 +83,13 @@ READER = Reader(
             "litbank",
             folder="litbank",
             patterns=("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
-            source=_source,
+            source=pinned(
+                "litbank",
+                f"LitBank, {_LITBANK}; folds {_FOLDS}",
+                "CC BY 4.0",
+                _LITBANK,
+                ("splits/", _FOLDS),
+            ),
         ),
     ),
 )

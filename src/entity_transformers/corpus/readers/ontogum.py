@@ -18,13 +18,13 @@ from entity_transformers.corpus.document import (
     Split,
     WordError,
 )
-from entity_transformers.corpus.files import find_root
+from entity_transformers.corpus.files import find_packed, find_root, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import open_lines, shown
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 
 _GUM = f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316"
+_LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
 
 
@@ -35,7 +35,7 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     written down.
     """
     root = root if (root / "dep").is_dir() else find_root(root)
-    files = _find_tables(root / "dep")
+    files = find_packed(root / "dep", ".conllu")
     if not files:
         raise CorpusError(
             f"{root / 'dep'}: no file matches *.conllu or *.conllu.gz: give the folder of a GUM"
@@ -45,18 +45,11 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     return ledger.accept(_read_files(root, files, splits, ledger), str(root))
 
 
-def _find_tables(folder: Path) -> dict[str, Path]:
-    paths = sorted(
-        path for path in folder.glob("*.conllu*") if path.name.endswith((".conllu", ".conllu.gz"))
-    )
-    return {path.name.partition(".conllu")[0]: path for path in paths}
-
-
 def _read_files(
     root: Path, files: Mapping[str, Path], splits: Mapping[str, Split], ledger: Ledger
 ) -> Iterator[Document]:
     folder = root / "coref" / "ontogum" / "conllu"
-    layer = _find_tables(folder)
+    layer = find_packed(folder, ".conllu")
     for name, path in files.items():
         if not ledger.admits(name):
             continue
@@ -224,14 +217,6 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-def _source() -> Source:
-    return Source(
-        origin=f"GUM V11.1.0, {_GUM}",
-        licence="annotations CC BY 4.0, texts by genre (LICENSE.txt)",
-        files=pinned_files("gum", _GUM),
-    )
-
-
 READER = Reader(
     name="ontogum",
     form="a folder of GUM with dep, coref/ontogum and splits.md",
@@ -243,13 +228,15 @@ READER = Reader(
             "ontogum",
             folder="gum",
             patterns=(
-                "dep/*.conllu",
-                "dep/*.conllu.gz",
-                "coref/ontogum/conllu/*.conllu",
-                "coref/ontogum/conllu/*.conllu.gz",
+                *(f"{layer}/*.conllu{end}" for layer in _LAYERS for end in ("", ".gz")),
                 "splits.md",
             ),
-            source=_source,
+            source=pinned(
+                "gum",
+                f"GUM V11.1.0, {_GUM}",
+                "annotations CC BY 4.0, texts by genre (LICENSE.txt)",
+                _GUM,
+            ),
         ),
     ),
 )

@@ -8,11 +8,18 @@ from pathlib import Path, PurePath
 
 from entity_transformers.corpus import conll2012
 from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import SPLIT_NAMES, find_files, split_from_path, split_name
+from entity_transformers.corpus.files import (
+    SPLIT_NAMES,
+    find_files,
+    first_line,
+    open_lines,
+    shown,
+    split_from_path,
+    split_name,
+)
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import first_line, open_lines
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import Dataset
+from entity_transformers.corpus.sources import Dataset, DownloadError
 
 log = logging.getLogger(__name__)
 _LANGUAGES = frozenset(("english", "chinese", "arabic"))
@@ -90,9 +97,7 @@ def _of_english(files: Sequence[Path], root: Path) -> list[Path]:
 
 
 def _of_version_4(files: Sequence[Path], root: Path) -> list[Path]:
-    """The hub's and Mendeley's copies hold the same texts twice: v4 (with v9's test set) and v12,
-    corrected and larger.
-    """
+    """The copies hold the same texts twice: v4 (with v9's test set) and a larger v12."""
     if not any("v4" in _words(path, root) for path in files):
         return list(files)
     return [path for path in files if "v12" not in _words(path, root)]
@@ -120,7 +125,7 @@ def recognise(path: Path) -> Match | None:
 
 def _fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]:
     """The hub's copy: its folder, whose name is the commit, and what to call it."""
-    from entity_transformers.corpus.hub import fetch_conll2012
+    from entity_transformers.corpus.readers.ontonotes import fetch_conll2012
 
     folder = fetch_conll2012(cache, revision=revision, offline=offline)
     if revision is None:
@@ -143,3 +148,72 @@ READER = Reader(
     splits=("train", "dev", "test"),
     data=(Dataset("ontonotes", folder="conll-2012", find=_find, fetch=_fetch),),
 )
+
+
+REPOSITORY = "coref-data/conll2012_raw"
+FOLDER = "english_v4"
+_ELSEWHERE = (
+    "To get it: (1) log in to the hub (hf auth login), agree to the terms on"
+    " https://huggingface.co/datasets/coref-data/conll2012_raw and run this again; or (2) with the"
+    " LDC's licence for OntoNotes 5.0 (LDC2013T19, free of charge), set corpus.path in params.yaml"
+    " to your folder of *_gold_conll files. Without it, `snakemake --directory studies/ontogum`"
+    " (open data, downloaded) and `snakemake --directory studies/sample` (nothing to download) run"
+    " as they are."
+)
+
+
+def fetch_conll2012(cache: Path, *, revision: str | None = None, offline: bool = False) -> Path:
+    """Folder with the parquet files of English CoNLL-2012, version 4; its name in the hub's cache
+    is the commit.
+
+    DownloadError in one line where the hub, the network or the licence is in the way.
+    """
+    import huggingface_hub
+
+    try:
+        folder = huggingface_hub.snapshot_download(
+            REPOSITORY,
+            repo_type="dataset",
+            allow_patterns=[f"{FOLDER}/*"],
+            revision=revision,
+            cache_dir=cache / "hub",
+            local_files_only=offline,
+        )
+    # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
+    except Exception as error:
+        raise DownloadError(
+            f"The corpus of this study, CoNLL-2012 (OntoNotes 5.0), is missing: {_reason(error)}."
+            f" {_ELSEWHERE}"
+        ) from None
+    if not any(Path(folder).glob(f"{FOLDER}/*.parquet")):
+        raise DownloadError(
+            f"The hub's copy of {REPOSITORY} has no {FOLDER}/*.parquet any more. {_ELSEWHERE}"
+        )
+    return Path(folder)
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub did not give the files, the special error classes before the general ones."""
+    from huggingface_hub import errors
+
+    reasons: dict[type[Exception], str] = {
+        errors.GatedRepoError: f"the hub gives {REPOSITORY} only to those who agreed to its terms",
+        errors.RepositoryNotFoundError: (
+            f"the hub has no {REPOSITORY}, or hides it from you until you log in"
+        ),
+        errors.RevisionNotFoundError: (
+            f"the hub's {REPOSITORY} does not have the revision that was asked for"
+        ),
+        errors.LocalEntryNotFoundError: (
+            "corpus.path is not set, no copy is in the cache, and the hub can't be reached (no"
+            " network, or HF_HUB_OFFLINE)"
+        ),
+        errors.OfflineModeIsEnabled: (
+            "corpus.path is not set, no copy is in the cache, and HF_HUB_OFFLINE forbids the hub"
+        ),
+    }
+    other = (
+        f"the hub can't be used, or the transfer broke off ({type(error).__name__}:"
+        f" {shown(str(error))})"
+    )
+    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), other)

@@ -21,11 +21,10 @@ from pathlib import Path
 from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.books import read_book
 from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import SPLIT_NAMES
+from entity_transformers.corpus.files import SPLIT_NAMES, check_text, is_html, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import check_text, is_html, shown
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.splitting import WordSplitter
 
 LARGEST = 200_000_000
@@ -144,9 +143,7 @@ def _read_book(
 
 
 def read_text(file: Path) -> str:
-    """A file's whole text, a byte-order mark included; CorpusError with the place of what is no
-    text.
-    """
+    """A file's whole text; CorpusError with the place of what is no text."""
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
@@ -179,14 +176,6 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-def _source() -> Source:
-    return Source(
-        origin=f"the novels of LitBank (Project Gutenberg), {_LITBANK}",
-        licence="public domain in the United States",
-        files=pinned_files("litbank-books", _LITBANK),
-    )
-
-
 READER = Reader(
     name="text",
     form="a text *.txt, or a folder or archive of texts",
@@ -199,7 +188,12 @@ READER = Reader(
             folder="litbank",
             patterns=("**/*.txt", "**/*.txt.gz"),
             find=find_texts,
-            source=_source,
+            source=pinned(
+                "litbank-books",
+                f"the novels of LitBank (Project Gutenberg), {_LITBANK}",
+                "public domain in the United States",
+                _LITBANK,
+            ),
             archive="original.tar.bz2",
         ),
     ),

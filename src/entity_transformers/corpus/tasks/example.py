@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import shown
 from entity_transformers.corpus.sources import Dataset
 
 log = logging.getLogger(__name__)
@@ -50,9 +50,7 @@ class Example:
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, option: int) -> tuple[str, str]:
-        """The sentence up to the end of an option that stands at the pronoun's place, and the rest
-        of the sentence.
-        """
+        """The sentence up to the end of an option in the pronoun's place, and its rest."""
         assert self.blank is not None
         start, end = self.blank
         return self.texts[0][:start] + self.options[option], self.texts[0][end:]
@@ -150,10 +148,7 @@ def count_examples(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
 
 
 def read_all(
-    roots: Mapping[str, Path],
-    policy: Any,
-    most: int | None,
-    statistics: dict[str, dict[str, Any]],
+    roots: Mapping[str, Path], policy: Any, most: int | None, statistics: dict[str, dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """The examples of each task as rows, evenly thinned out to ``most`` of a split; what was
     counted of a task, bad ones included, is in ``statistics`` when its examples have been read.

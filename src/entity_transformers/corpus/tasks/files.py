@@ -11,8 +11,8 @@ from typing import Any
 
 from entity_transformers.corpus.archives import is_archive
 from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.files import check_lines, is_html, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import check_lines, is_html, open_lines, shown
 
 Line = tuple[str, str]
 """Where it stands, as errors say it, and its text without the line break."""

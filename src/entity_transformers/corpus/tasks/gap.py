@@ -1,6 +1,4 @@
-"""GAP (Webster et al., 2018): a pronoun in Wikipedia's text and two names, one of which, or
-neither, it stands for.
-"""
+"""GAP (Webster et al., 2018): which of two names, or neither, a pronoun refers to."""
 
 from __future__ import annotations
 
@@ -8,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import shown
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_label
 from entity_transformers.corpus.tasks.files import read_table
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
@@ -83,7 +81,7 @@ TASKS = (
             "gap",
             folder="gap-coreference",
             patterns=("gap-*.tsv",),
-            source=lambda: Source(f"GAP, {_GAP}", "Apache 2.0", pinned_files("gap", _GAP)),
+            source=pinned("gap", f"GAP, {_GAP}", "Apache 2.0", _GAP),
         ),
         read=read,
     ),

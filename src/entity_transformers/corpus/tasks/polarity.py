@@ -7,13 +7,13 @@ from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, RemoteFile, Source
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_text
 from entity_transformers.corpus.tasks.files import read_lines
 
 _COMMIT = "5db857e6f7df11eabb5e5665836db9ec8df07e28"
-_FILE = f"{RAW}/nltk/nltk_data/{_COMMIT}/packages/corpora/sentence_polarity.zip"
-_PINNED = (490256, "6e1ed4405b65c7eabf1d199a7f7c437091ac21da0ea7467b410a74062574566b")
+_CORPORA = f"{RAW}/nltk/nltk_data/{_COMMIT}/packages/corpora"
+_ORIGIN = f"sentence polarity 1.0, {_CORPORA}/sentence_polarity.zip"
 LABELS = ("negative", "positive")
 _SPLITS = ("train",) * 8 + ("dev", "test")
 
@@ -42,11 +42,7 @@ TASKS = (
             "polarity",
             folder="sentence-polarity",
             patterns=("sentence_polarity.zip", "sentence_polarity/rt-polarity.*", "rt-polarity.*"),
-            source=lambda: Source(
-                f"sentence polarity 1.0, {_FILE}",
-                "CC BY 4.0",
-                (RemoteFile(_FILE, "sentence_polarity.zip", *_PINNED),),
-            ),
+            source=pinned("polarity", _ORIGIN, "CC BY 4.0", _CORPORA),
         ),
         read=read,
         labels=LABELS,

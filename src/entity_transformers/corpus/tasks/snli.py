@@ -13,7 +13,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_label, read_text
 from entity_transformers.corpus.tasks.files import read_lines
 
@@ -24,9 +24,7 @@ _INDEX = {name: index for index, name in enumerate(LABELS)}
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """Line i of three files is one pair. Of the authors' dev a tenth of the premises is dev, the
-    rest train.
-    """
+    """Line i of three files is a pair; a tenth of the authors' dev premises is dev, else train."""
     for file in ("dev", "test"):
         columns = [read_lines(root, f"{part}.{file}") for part in ("s1", "s2", "labels")]
         for number, lines in enumerate(zip_longest(*columns), 1):
@@ -57,7 +55,7 @@ TASKS = (
             "snli",
             folder="snli",
             patterns=("s1.*", "s2.*", "labels.*"),
-            source=lambda: Source(f"SNLI, {_PARTS}", "CC BY-SA 4.0", pinned_files("snli", _PARTS)),
+            source=pinned("snli", f"SNLI, {_PARTS}", "CC BY-SA 4.0", _PARTS),
         ),
         read=read,
         labels=LABELS,

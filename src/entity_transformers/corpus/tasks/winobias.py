@@ -16,9 +16,9 @@ from pathlib import Path
 
 from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import shown
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.tasks.example import Example, Task
 from entity_transformers.corpus.tasks.files import read_lines
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
@@ -143,9 +143,7 @@ TASKS = (
             "winobias",
             folder="winobias",
             patterns=("conll_format/*_conll",),
-            source=lambda: Source(
-                f"WinoBias, {_WINOBIAS}", "MIT", pinned_files("winobias", _WINOBIAS)
-            ),
+            source=pinned("winobias", f"WinoBias, {_WINOBIAS}", "MIT", _WINOBIAS),
         ),
         read=read,
     ),

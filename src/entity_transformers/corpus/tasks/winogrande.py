@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import shown
-from entity_transformers.corpus.sources import RAW, Dataset, Source, pinned_files
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, check_options, read_label
 from entity_transformers.corpus.tasks.files import read_objects
 
@@ -65,9 +65,7 @@ TASKS = (
             "winogrande",
             folder="winogrande",
             patterns=("train_l.jsonl", "dev.jsonl"),
-            source=lambda: Source(
-                f"Winogrande 1.1, {_WINOGRANDE}", "CC BY", pinned_files("winogrande", _WINOGRANDE)
-            ),
+            source=pinned("winogrande", f"Winogrande 1.1, {_WINOGRANDE}", "CC BY", _WINOGRANDE),
         ),
         read=read,
     ),

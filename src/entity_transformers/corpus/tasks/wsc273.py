@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.lines import shown
-from entity_transformers.corpus.sources import RAW, Dataset, RemoteFile, Source
+from entity_transformers.corpus.sources import RAW, Dataset, pinned
 from entity_transformers.corpus.tasks.example import Example, Task
 from entity_transformers.corpus.tasks.files import Line, read_lines
 from entity_transformers.corpus.tasks.pronouns import write_option
 
 _COMMIT = "72486e3223baa48b843bd6f39447f1937674024e"
-_FILE = f"{RAW}/vid-koci/bert-commonsense/{_COMMIT}/data/wsc273.txt"
-_PINNED = (36569, "43103428d77df28b1bb37156eaf3c43a954a02b5dc7ff72453f5c54abf394bad")
+_WSC273 = f"{RAW}/vid-koci/bert-commonsense/{_COMMIT}/data"
 _MASK = "[MASK]"
 _POSSESSED = frozenset(
     (
@@ -91,9 +90,7 @@ TASKS = (
             "wsc273",
             folder="wsc273",
             patterns=("wsc273.txt",),
-            source=lambda: Source(
-                f"WSC273, {_FILE}", "CC BY 4.0", (RemoteFile(_FILE, "wsc273.txt", *_PINNED),)
-            ),
+            source=pinned("wsc273", f"WSC273, {_WSC273}/wsc273.txt", "CC BY 4.0", _WSC273),
         ),
         read=read,
     ),

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tokenizers import Encoding, Tokenizer
 
-from entity_transformers.corpus.encoding import spelled_out
+from entity_transformers.corpus.alignment import spelled_out
 from entity_transformers.corpus.tasks import Example, Shape
 
 NEW = 3

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
-from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples
 from entity_transformers.kinds import ModelEntry

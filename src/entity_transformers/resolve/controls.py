@@ -1,10 +1,11 @@
-"""A control, no coreference: every word of a text that says something is an entity of its own, one
-for each spelling.
+"""Controls, no coreference: every word of a text that says something an entity of its own, one for
+each spelling; and slots that the latest words are written into, whatever they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from spacy.lang.en.stop_words import STOP_WORDS
 
@@ -19,11 +20,7 @@ class Words:
     """
 
     causal: bool = True
-
-    @property
-    def name(self) -> str:
-        """words-causal"""
-        return "words-causal"
+    name: ClassVar[str] = "words-causal"
 
     def resolve(self, document: Document) -> list[Mention]:
         """Mentions in reading order; entities are numbered from 1 by first appearance."""
@@ -34,3 +31,21 @@ class Words:
             if word.isalpha() and key not in STOP_WORDS:
                 found.append(Mention(at, at + 1, numbers.setdefault(key, len(numbers) + 1)))
         return found
+
+
+SLOTS = 512
+"""About as many as a novel has names."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Resolver ``slots-causal``: every word is a mention, and its entity one of `SLOTS` numbers in
+    turn, so that a memory of entities becomes one of slots that are written by recency.
+    """
+
+    causal: bool = True
+    name: ClassVar[str] = "slots-causal"
+
+    def resolve(self, document: Document) -> list[Mention]:
+        """Mentions in reading order; entities are numbered from 1, again after the last slot."""
+        return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
