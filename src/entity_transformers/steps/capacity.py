@@ -18,16 +18,8 @@ Count = Annotated[Integer, Field(ge=0, le=10**7)]
 class CapacityParams(Section):
     """Memories of bounded size."""
 
-    memories: Annotated[
-        tuple[tuple[Count, Count], ...],
-        Field(
-            min_length=1,
-            description=(
-                "each how many entities, the latest mentioned, and how many recent tokens are"
-                " remembered"
-            ),
-        ),
-    ]
+    memories: Annotated[tuple[tuple[Count, Count], ...], Field(min_length=1)]
+    """each how many entities, the latest mentioned, and how many recent tokens are remembered"""
 
     @model_validator(mode="after")
     def _differ(self) -> CapacityParams:

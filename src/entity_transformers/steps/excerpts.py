@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 
+
 @step(
     "excerpts",
     "the loss of each token of a few documents, and where memory was read",

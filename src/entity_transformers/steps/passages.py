@@ -8,6 +8,7 @@ from entity_transformers.study.libraries import need
 SPLIT = "lambada"
 WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the tagger is tried on
 
+
 @step(
     "passages",
     "[4.2] the LAMBADA passages, their target words and those words' parts of speech",

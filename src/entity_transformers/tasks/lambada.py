@@ -27,7 +27,6 @@ from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import exp_or_none
 
 
-
 @dataclass(frozen=True)
 class Passage:
     """An encoded passage of n tokens: ``tokens`` int32 [n], each one's white-space word ``words``

@@ -22,7 +22,6 @@ from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances, sum_score
 
 
-
 @torch.inference_mode()
 def score_hidden(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, batch: int

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from entity_transformers.tasks.groups import cut_documents
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.decisions.learning import (
     ReadText,
@@ -18,6 +17,7 @@ from entity_transformers.tasks.decisions.learning import (
     read_texts,
     sum_words,
 )
+from entity_transformers.tasks.groups import cut_documents
 
 MOST = 500_000
 """Tokens of a split, whose stories are held whole: of more every k-th document is read."""
