@@ -19,7 +19,7 @@ from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params, load, parse
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "studies" / "sample" / "params.yaml"
+SAMPLE = ROOT / "studies" / "sample.yaml"
 VOCABULARY, WIDTH = 40, 16
 SMALL: dict[str, Any] = {
     "layers": 2,

@@ -6,15 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import tiny_entry
 
-from entity_transformers.artifacts import write_json
 from entity_transformers.models.static.vectors import WordVectors
-from entity_transformers.report.analogies import UNITS, build_analogies, measure
-from entity_transformers.report.cells import render_text
-from entity_transformers.report.frame import Frame
-from entity_transformers.report.measures import Tree
-from entity_transformers.report.results import Results
 from entity_transformers.tasks.analogies import (
     make_lexicon,
     parse_pairs,
@@ -127,20 +120,3 @@ def test_the_scores_are_gensim_s(seed: int, tmp_path: Path) -> None:
     _, (expected, _), missing = keyed.evaluate_word_pairs(str(tmp_path / "pairs.tsv"))
     assert found["pairs"]["x"]["spearman"] == pytest.approx(expected, abs=1e-6)
     assert found["pairs"]["x"]["known"] == round(60 * (1 - missing / 100))
-
-
-def test_the_table_has_a_row_per_model(tmp_path: Path) -> None:
-    questions = parse_questions(QUESTIONS)
-    found = summarise(make_lexicon(ROYAL, 6), questions, {"WordSim-353": []})
-    found["pairs"] = {"WordSim-353": {"asked": 4, "known": 3, "spearman": 0.25}}
-    write_json(tmp_path / "analogies/glove/1/analogies.json", found)
-    rows = list(measure(Tree(tmp_path, (("glove", 1),))))
-    assert {row.measure for row in rows} == set(UNITS)
-    results = Results("x", (tiny_entry("glove"),), (1,), Frame(rows), steps=("analogies",))
-    table = build_analogies(results)
-    (row,) = table.rows
-    assert [str(cell) for cell in row] == [
-        "GloVe", "100.0%", "50.0%", "–", "0.0%", "0.250", "75.0%",
-    ]  # fmt: skip
-    assert "WordSim-353, Spearman" in table.columns
-    assert "GloVe" in render_text(table)

@@ -150,11 +150,11 @@ def test_the_tables_numbers_add_up() -> None:
     assert [entry["size"] for entry in sizes] == [0, *SIZES]
     losses = [entry["loss"] for entry in sizes]
     assert all(loss <= losses[0] + 1e-9 for loss in losses)
-    rows = document_rows(corpus, scores, sizes)
+    rows = list(document_rows(corpus, scores, sizes))
     for entry in sizes:
         own = [row for row in rows if row["size"] == entry["size"]]
-        assert [row["document"] for row in own] == list(corpus.names)
-        total = sum(row["nll"] for row in own) / sum(row["tokens"] for row in own)
+        assert [row["unit"] for row in own] == list(corpus.names)
+        total = sum(row["value"] for row in own) / sum(row["count"] for row in own)
         assert total == pytest.approx(entry["loss"])
 
 

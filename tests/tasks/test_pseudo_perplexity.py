@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from mixed import VOCABULARY, WINDOW
-from tiny import lively_model, tiny_entry
+from tiny import lively_model
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.report.cells import render_csv
-from entity_transformers.report.measures import Tree, collect
-from entity_transformers.report.pseudo_perplexity import build_pseudo_perplexity
-from entity_transformers.report.results import Results
 from entity_transformers.tasks.perplexity import mention_distances
 from entity_transformers.tasks.pseudo_perplexity import (
     hidden_rows,
@@ -122,8 +115,8 @@ def test_sums_are_those_of_the_tokens(bert: LanguageModel, corpus: AlignedCorpus
     assert sum(part["tokens"] for part in found["by_class"].values()) == count
     rows = hidden_rows(corpus, {"off": nll})
     for row, (start, end) in zip(rows, pairwise(corpus.offsets), strict=True):
-        assert row["tokens"] == end - start - 1
-        assert row["nll_off"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
+        assert row["count"] == end - start - 1
+        assert row["value"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
 
 
 def test_no_name_is_one_of_a_causal_score(bert: LanguageModel, corpus: AlignedCorpus) -> None:
@@ -137,30 +130,3 @@ def test_a_model_in_training_is_refused(corpus: AlignedCorpus) -> None:
     model.module.train()
     with pytest.raises(ValueError, match=r"in training mode: call model\.eval\(\) first"):
         score_hidden(model, corpus, window=WINDOW, batch=2)
-
-
-def test_the_table_holds_means_over_seeds_of_the_models_that_were_measured(
-    corpus: AlignedCorpus, tmp_path: Path
-) -> None:
-    text = corpus.words >= 0
-    for seed in (1, 2):
-        folder = tmp_path / "pseudo_perplexity" / "bert" / str(seed)
-        folder.mkdir(parents=True)
-        nll = np.where(text, seed * math.log(2), 0).astype(np.float32)
-        splits = {"dev": {"off": summarise_hidden(corpus, nll)}}
-        (folder / "pseudo_perplexity.json").write_text(json.dumps({"splits": splits}))
-    frame = collect(Tree(tmp_path, (("bert", 1), ("bert", 2))), ["pseudo_perplexity"])
-    entries = tuple(tiny_entry(kind) for kind in ("gpt2", "bert"))
-    results = Results("x", entries, (1, 2), frame, ("pseudo_perplexity",))
-    (row,) = csv.DictReader(render_csv(build_pseudo_perplexity(results)).splitlines())
-    assert (row["Split"], row["Model"]) == ("dev", "BERT")
-    means = {
-        name: value for name, value in row.items() if name not in ("Split", "Model", "Entities")
-    }
-    means = {name: float(value) for name, value in means.items() if not name.endswith("std")}
-    assert means.pop("Nats per hidden token") == pytest.approx(1.5 * math.log(2), rel=1e-6)
-    assert (means.pop("Tokens"), means.pop("Documents")) == (text.sum(), len(corpus))
-    assert list(means) == ["Pseudo-PPL"] + [
-        f"Pseudo-PPL, {name}" for name in ("outside mentions", "first mention", "later mention")
-    ]
-    assert list(means.values()) == pytest.approx([3.0] * 4, rel=1e-6)

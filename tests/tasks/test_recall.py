@@ -16,8 +16,8 @@ from tiny import ROOT
 from entity_transformers.corpus.facts import Answers, FactTask, find_answers, make_facts
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KindError
+from entity_transformers.steps.recall import RecallParams
 from entity_transformers.study.params import load
-from entity_transformers.study.steps.recall import RecallParams
 from entity_transformers.tasks.recall import (
     guess_tokens,
     make_task,
@@ -72,7 +72,7 @@ def test_every_row_reads_as_many_tokens(
 
 
 def test_every_row_of_the_params_is_an_entry() -> None:
-    for path in sorted([ROOT / "params.yaml", *ROOT.glob("studies/*/params.yaml")]):
+    for path in sorted([ROOT / "params.yaml", *ROOT.glob("studies/*.yaml")]):
         params = load(path)
         for name in params.recall.models if params.has("recall") else ():
             assert resolve_entry(params.recall, name, params.kinds).name == name

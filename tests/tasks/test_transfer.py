@@ -31,8 +31,8 @@ from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.study.params import parse
-from entity_transformers.study.steps.transfer import Recipe
 from entity_transformers.study.values import ParamsError
 from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import (

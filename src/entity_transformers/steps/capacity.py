@@ -67,6 +67,6 @@ def capacity(run: Run) -> Rows:
     for rows, asked in run.section.by_entities():
         sizes = [size for size in asked if size]
         for row in readings.score(readings.labels, sizes, window, stride, rows):
-            if row["size"] in asked and row["measure"] in ("loss", "nll", "entities"):
-                if "sort" not in row:
-                    yield {**row, "rows": rows}
+            known = row["measure"] in ("loss", "nll", "entities")
+            if known and row["size"] in asked and "sort" not in row:
+                yield {**row, "rows": rows}

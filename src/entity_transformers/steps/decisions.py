@@ -1,5 +1,5 @@
-"""Step decisions (beyond the paper): entity decisions by EntityNLM (Ji et al., 2017) beside a trained
-model: is the next token in a mention, of which entity, for how long?
+"""Step decisions (beyond the paper): entity decisions by EntityNLM (Ji et al., 2017) beside a
+trained model: is the next token in a mention, of which entity, for how long?
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ class TokenizerParams(Section):
     """gpt2: GPT-2's own files; trained: learnt from the training split; study: that of another
     study, whose weights the models start from"""
     path: str | None
-    """kind gpt2: folder with GPT-2's vocabulary and merges, null: download; kind study: study:NAME"""
+    """kind gpt2: folder with GPT-2's vocabulary and merges, null: download;
+    kind study: study:NAME"""
     vocabulary: Annotated[Integer, Field(ge=257, le=10**7)]
     """tokens of a trained encoder, 256 bytes and <|endoftext|> included"""
 

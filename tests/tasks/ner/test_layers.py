@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.tagger import ScalarMix, Tagger, load_tagger, state_arrays
 from entity_transformers.tasks.ner.training import predict, train_tagger

@@ -12,7 +12,7 @@ import torchcrf
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.tagger import Tagger, load_tagger, state_arrays
 
 LABELS = ("LOC", "PER")

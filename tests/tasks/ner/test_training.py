@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from entity_transformers.corpus.document import Document, NamedEntity
-from entity_transformers.study.steps.ner import NerParams
+from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner import training
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences
 from entity_transformers.tasks.ner.scoring import score
