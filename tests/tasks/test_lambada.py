@@ -281,7 +281,7 @@ def test_a_passage_of_one_token_has_no_part_in_any_mean(model, tokenizer, texts,
         for rows in ([passages[0], token, *passages[1:]], passages)
     )
     assert summarise_passages(with_it) == summarise_passages(without)
-    assert [row["document"] for row in passage_rows(with_it)] == ["1", "3", "4"]
+    assert [row["unit"] for row in passage_rows(with_it)] == ["1", "3", "4"]
     summary = summarise_passages(score_passages(model, [token], window=128, batch=2))
     artifacts.write_json(tmp_path / "lambada.json", summary)
     assert (

@@ -27,9 +27,7 @@ class Flag:
 COMMON: dict[str, Any] = {
     "output": Annotated[Path, Flag("where the results go", "PATH")],
     "cache": Annotated[Path, Flag("downloads and their checksums", "FOLDER")],
-    "study": Annotated[
-        Path, Flag("params.yaml, or studies/NAME.yaml", "STUDY", positional=True)
-    ],
+    "study": Annotated[Path, Flag("params.yaml, or studies/NAME.yaml", "STUDY", positional=True)],
 }
 """What parameters of these names are, where their annotation has no `Flag` of its own."""
 
@@ -109,7 +107,8 @@ def describe_section(section: type[BaseModel], prefix: str) -> Iterator[str]:
     """A line for each value of a section: its key, what it means, and what it may be."""
     schemas = section.model_json_schema()["properties"]
     for key, field in section.model_fields.items():
-        yield f"{prefix}.{key}: {field.description} [{describe(field, schemas[key])}]"
+        about = " ".join((field.description or "").split())
+        yield f"{prefix}.{key}: {about} [{describe(field, schemas[key])}]"
 
 
 def describe(field: FieldInfo, schema: dict[str, Any]) -> str:

@@ -15,14 +15,14 @@ from entity_transformers.study.sections import (
     Integer,
     NonNegative,
     Number,
+    Positive,
     PositiveInt,
+    Rate,
     Section,
     Size,
 )
 
 Weights = Annotated[str | None, AfterValidator(check_weights)]
-Positive = Annotated[Number, Field(gt=0)]
-Rate = Annotated[Number, Field(ge=0, lt=1)]
 Count = Annotated[Integer, Field(ge=0)]
 Windows = Annotated[Integer, Field(ge=0, le=10**6)]
 Pattern = Annotated[str, Field(min_length=1)]

@@ -5,9 +5,6 @@ that word2vec and GloVe were published with.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.study.libraries import need
@@ -20,10 +17,8 @@ PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
 class AnalogiesParams(Section):
     """Word analogies and word similarity of static vectors."""
 
-    most_frequent: Annotated[
-        PositiveInt,
-        Field(description="words that may be asked for and answered, the most frequent of train"),
-    ]
+    most_frequent: PositiveInt
+    """words that may be asked for and answered, the most frequent of train"""
 
 
 @step(

@@ -16,12 +16,12 @@ from entity_transformers.study.sections import PositiveInt, Section
 class CacheParams(Section):
     """A continuous cache over recent tokens (Grave et al., 2017)."""
 
-    sizes: Annotated[
-        tuple[PositiveInt, ...],
-        Field(min_length=1, description="tokens that the cache holds, the latest of the document"),
-    ]
-    choose: Annotated[Split, Field(description="split on which theta and lambda are chosen")]
-    report: Annotated[Split, Field(description="another split, on which they are scored")]
+    sizes: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    """tokens that the cache holds, the latest of the document"""
+    choose: Split
+    """split on which theta and lambda are chosen"""
+    report: Split
+    """another split, on which they are scored"""
 
     @model_validator(mode="after")
     def _fair(self) -> CacheParams:

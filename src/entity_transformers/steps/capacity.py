@@ -18,16 +18,8 @@ Count = Annotated[Integer, Field(ge=0, le=10**7)]
 class CapacityParams(Section):
     """Memories of bounded size."""
 
-    memories: Annotated[
-        tuple[tuple[Count, Count], ...],
-        Field(
-            min_length=1,
-            description=(
-                "each how many entities, the latest mentioned, and how many recent tokens are"
-                " remembered"
-            ),
-        ),
-    ]
+    memories: Annotated[tuple[tuple[Count, Count], ...], Field(min_length=1)]
+    """each how many entities, the latest mentioned, and how many recent tokens are remembered"""
 
     @model_validator(mode="after")
     def _differ(self) -> CapacityParams:
@@ -74,6 +66,6 @@ def capacity(run: Run) -> Rows:
     for rows, asked in run.section.by_entities():
         sizes = [size for size in asked if size]
         for row in readings.score(readings.labels, sizes, window, stride, rows):
-            if row["size"] in asked and row["measure"] in ("loss", "nll", "entities"):
-                if "sort" not in row:
-                    yield {**row, "rows": rows}
+            known = row["measure"] in ("loss", "nll", "entities")
+            if known and row["size"] in asked and "sort" not in row:
+                yield {**row, "rows": rows}

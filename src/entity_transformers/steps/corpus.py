@@ -46,65 +46,33 @@ class CorpusParams(Section):
     """The text with coreference chains (section 4.2)."""
 
     format: Annotated[
-        str,
-        AfterValidator(_check_format),
-        Field(
-            description="how the corpus is written; sample: generated on the spot",
-            json_schema_extra={"enum": list(names())},
-        ),
+        str, AfterValidator(_check_format), Field(json_schema_extra={"enum": list(names())})
     ]
-    path: Annotated[
-        str | None, Field(description="local file or folder; null: download")
-    ]
-    revision: Annotated[
-        str | None,
-        Field(
-            description=(
-                "commit of the hub's copy of CoNLL-2012 (format ontonotes); null: the newest, which"
-                " source.json names"
-            )
-        ),
-    ]
-    exclude: Annotated[
-        tuple[str, ...], Field(description="document names to leave out, as glob patterns")
-    ]
-    bad_documents: Annotated[
-        Literal["strict", "skip"],
-        Field(description="strict: stop at a bad document; skip: leave it out and count it"),
-    ]
-    unit: Annotated[
-        Literal["chapter", "book"], Field(description="what a document is (format text)")
-    ]
-    evaluated: Annotated[
-        tuple[Annotated[str, AfterValidator(_check_evaluated)], ...],
-        Field(
-            description="data sets that are evaluated on, whose text is left out of train: names"
-        ),
-    ]
-    nested_mentions: Annotated[
-        Literal["outermost", "innermost", "drop"],
-        Field(description="which of nested mentions gives a word its entity"),
-    ]
-    singletons: Annotated[
-        StrictBool, Field(description="keep chains of one mention (OntoNotes has none)")
-    ]
-    spacing: Annotated[
-        Literal["natural", "every_word"],
-        Field(description="natural: spaces as in running text; every_word: one before each word"),
-    ]
-    resolvers: Annotated[
-        tuple[Resolver, ...],
-        Field(
-            description=(
-                "coreference resolvers that annotate it: NAME gives the labels resolver:NAME beside"
-                " the gold ones"
-            )
-        ),
-    ]
-    sample_words: Annotated[
-        PositiveInt,
-        Field(description="about how many words of it, 60000 at most (format sample)", le=60_000),
-    ]
+    """how the corpus is written; sample: generated on the spot"""
+    path: str | None
+    """local file or folder; null: download"""
+    revision: str | None
+    """commit of the hub's copy of CoNLL-2012 (format ontonotes); null: the newest, which
+    source.json names"""
+    exclude: tuple[str, ...]
+    """document names to leave out, as glob patterns"""
+    bad_documents: Literal["strict", "skip"]
+    """strict: stop at a bad document; skip: leave it out and count it"""
+    unit: Literal["chapter", "book"]
+    """what a document is (format text)"""
+    evaluated: tuple[Annotated[str, AfterValidator(_check_evaluated)], ...]
+    """data sets that are evaluated on, whose text is left out of train: names"""
+    nested_mentions: Literal["outermost", "innermost", "drop"]
+    """which of nested mentions gives a word its entity"""
+    singletons: StrictBool
+    """keep chains of one mention (OntoNotes has none)"""
+    spacing: Literal["natural", "every_word"]
+    """natural: spaces as in running text; every_word: one before each word"""
+    resolvers: tuple[Resolver, ...]
+    """coreference resolvers that annotate it: NAME gives the labels resolver:NAME beside the gold
+    ones"""
+    sample_words: Annotated[PositiveInt, Field(le=60_000)]
+    """about how many words of it, 60000 at most (format sample)"""
 
 
 UNITS = {

@@ -1,5 +1,5 @@
-"""Step decisions (beyond the paper): entity decisions by EntityNLM (Ji et al., 2017) beside a trained
-model: is the next token in a mention, of which entity, for how long?
+"""Step decisions (beyond the paper): entity decisions by EntityNLM (Ji et al., 2017) beside a
+trained model: is the next token in a mention, of which entity, for how long?
 """
 
 from __future__ import annotations
@@ -23,22 +23,14 @@ GIVEN = ("words", *COSTS)
 class DecisionsParams(SetlmParams):
     """EntityNLM (Ji et al., 2017), learnt from the states of a trained model."""
 
-    width: Annotated[PositiveInt, Field(description="of an entity's embedding")]
-    longest: Annotated[
-        PositiveInt,
-        Field(description="tokens of a mention; a longer one is several, one after the other"),
-    ]
-    samples: Annotated[
-        PositiveInt, Field(description="of a document's decisions, to sum over them")
-    ]
-    groups: Annotated[
-        tuple[PositiveInt, ...],
-        Field(
-            min_length=1,
-            description="samples that are drawn again together by their weights;"
-            " 1: importance sampling",
-        ),
-    ]
+    width: PositiveInt
+    """of an entity's embedding"""
+    longest: PositiveInt
+    """tokens of a mention; a longer one is several, one after the other"""
+    samples: PositiveInt
+    """of a document's decisions, to sum over them"""
+    groups: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    """samples that are drawn again together by their weights; 1: importance sampling"""
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:

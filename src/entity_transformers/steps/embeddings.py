@@ -14,18 +14,14 @@ from entity_transformers.study.sections import Section, Size
 class EmbeddingsParams(Section):
     """Word and mention representations (section 4.1)."""
 
-    splits: Annotated[
-        tuple[Split, ...], Field(min_length=1, description="splits whose mentions are compared")
-    ]
-    ner_context: Annotated[
-        Literal["word", "sentence", "document"],
-        Field(description="text around a word when its NER vector is made; word: none, the paper"),
-    ]
-    pooling: Annotated[
-        Literal["last", "first", "mean"],
-        Field(description="token or mean of tokens that stands for a word"),
-    ]
-    batch: Annotated[Size, Field(description="words, sentences or documents of one forward pass")]
+    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    """splits whose mentions are compared"""
+    ner_context: Literal["word", "sentence", "document"]
+    """text around a word when its NER vector is made; word: none, the paper"""
+    pooling: Literal["last", "first", "mean"]
+    """token or mean of tokens that stands for a word"""
+    batch: Size
+    """words, sentences or documents of one forward pass"""
 
 
 @step(
@@ -89,7 +85,9 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
 
     def with_layers(filled: Any) -> Any:
         context = run.section.ner_context
-        for part in embed_splits(encoder, filled, run.tokenizer, context=context, tokens=PART, **how):
+        for part in embed_splits(
+            encoder, filled, run.tokenizer, context=context, tokens=PART, **how
+        ):
             layers = run.trained.split_layers(part["vectors"]) if "vectors" in part else {}
             yield part | layers
 

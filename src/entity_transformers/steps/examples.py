@@ -35,23 +35,12 @@ def check_causal_resolver(name: str) -> str:
 class ExamplesParams(Section):
     """Tasks with labelled examples (docs/transfer.md)."""
 
-    tasks: Annotated[
-        tuple[str, ...],
-        AfterValidator(check_tasks),
-        Field(min_length=1, description="those that are read"),
-    ]
-    path: Annotated[
-        str | None,
-        Field(
-            description=(
-                "folder with a folder for each task; null: that of this machine, or a download"
-            )
-        ),
-    ]
-    most: Annotated[
-        PositiveInt | None,
-        Field(description="examples of a split, evenly spaced where there are more; null: all"),
-    ]
+    tasks: Annotated[tuple[str, ...], AfterValidator(check_tasks), Field(min_length=1)]
+    """those that are read"""
+    path: str | None
+    """folder with a folder for each task; null: that of this machine, or a download"""
+    most: PositiveInt | None
+    """examples of a split, evenly spaced where there are more; null: all"""
 
 
 @step(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.study.sections import Section
@@ -13,15 +11,10 @@ from entity_transformers.study.sections import Section
 class LambadaParams(Section):
     """The out-of-domain passages (section 4.2)."""
 
-    text: Annotated[
-        Literal["original", "openai", "sample"],
-        Field(
-            description="original: lower case, tokenised; openai: detokenised; sample: our own"
-        ),
-    ]
-    path: Annotated[
-        str | None, Field(description="local file; null: download")
-    ]
+    text: Literal["original", "openai", "sample"]
+    """original: lower case, tokenised; openai: detokenised; sample: our own"""
+    path: str | None
+    """local file; null: download"""
 
 
 @step(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.corpus.layers import RESOLVER, is_resolver
@@ -23,32 +23,20 @@ def _check_labels(name: str) -> str:
 class MentionsParams(Section):
     """The loss by kind of token, of whole models and of caches around them."""
 
-    labels: Annotated[
-        str,
-        AfterValidator(_check_labels),
-        Field(
-            description=(
-                "by whose mentions tokens are sorted, whatever a model is given: gold, or"
-                " resolver:NAME of corpus.resolvers"
-            )
-        ),
-    ]
-    caches: Annotated[
-        tuple[PositiveInt, ...],
-        Field(
-            description=(
-                "recent tokens that a cache around the model holds, each beside none; around one"
-                " that reads labels with these"
-            )
-        ),
-    ]
-    unlabelled_caches: Annotated[
-        tuple[PositiveInt, ...],
-        Field(description="further ones around models that read no labels: what has to be beaten"),
-    ]
-    choose: Annotated[Split, Field(description="split on which a cache's theta and lambda are")]
-    tokens: Annotated[PositiveInt, Field(description="of each document there, from its start")]
-    report: Annotated[Split, Field(description="another split, which is scored")]
+    labels: Annotated[str, AfterValidator(_check_labels)]
+    """by whose mentions tokens are sorted, whatever a model is given: gold, or resolver:NAME of
+    corpus.resolvers"""
+    caches: tuple[PositiveInt, ...]
+    """recent tokens that a cache around the model holds, each beside none; around one that reads
+    labels with these"""
+    unlabelled_caches: tuple[PositiveInt, ...]
+    """further ones around models that read no labels: what has to be beaten"""
+    choose: Split
+    """split on which a cache's theta and lambda are"""
+    tokens: PositiveInt
+    """of each document there, from its start"""
+    report: Split
+    """another split, which is scored"""
 
     @model_validator(mode="after")
     def _fair(self) -> MentionsParams:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from entity_transformers.step import Row, Rows, Run, step
 from entity_transformers.study.libraries import need
-from entity_transformers.study.sections import Number, PositiveInt, Section, Size
+from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
 LEVELS = ("span", "tag")
 SCORED = ("dev", "test")
@@ -21,17 +21,20 @@ log = logging.getLogger(__name__)
 class NerParams(Section):
     """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
 
-    hidden: Annotated[Size, Field(description="LSTM units of each direction")]
-    dropout: Annotated[Number, Field(ge=0, lt=1, description="dropout before and after the LSTM")]
-    learning_rate: Annotated[Number, Field(gt=0, description="of Adam")]
-    decay: Annotated[
-        Number, Field(gt=0, le=1, description="factor on the learning rate after each epoch")
-    ]
-    epochs: Annotated[PositiveInt, Field(description="most epochs")]
-    patience: Annotated[
-        PositiveInt, Field(description="epochs without a better dev F1 before stopping")
-    ]
-    batch: Annotated[Size, Field(description="sentences of one step")]
+    hidden: Size
+    """LSTM units of each direction"""
+    dropout: Rate
+    """dropout before and after the LSTM"""
+    learning_rate: Positive
+    """of Adam"""
+    decay: Annotated[Number, Field(gt=0, le=1)]
+    """factor on the learning rate after each epoch"""
+    epochs: PositiveInt
+    """most epochs"""
+    patience: PositiveInt
+    """epochs without a better dev F1 before stopping"""
+    batch: Size
+    """sentences of one step"""
 
 
 @step(
@@ -81,8 +84,7 @@ def ner(run: Run) -> Rows:
     arrays, _ = read_arrays(run.home("embeddings") / "words.safetensors")
     labels = list_labels(run.documents("train"))
     train, dev, test = (
-        build_sentences(run.documents(split), arrays[split], labels)
-        for split in ("train", *SCORED)
+        build_sentences(run.documents(split), arrays[split], labels) for split in ("train", *SCORED)
     )
     trained = None
     if len(train):

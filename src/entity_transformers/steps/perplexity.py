@@ -15,17 +15,12 @@ from entity_transformers.study.sections import PositiveInt, Section, Size
 class PerplexityParams(Section):
     """Perplexity on the corpus and on LAMBADA (tables 2 and 3)."""
 
-    splits: Annotated[
-        tuple[Split, ...],
-        Field(min_length=1, description="splits to score; one without documents is an error"),
-    ]
-    stride: Annotated[
-        PositiveInt,
-        Field(
-            description="tokens scored by one forward pass, at most lm.window; the rest is context"
-        ),
-    ]
-    batch: Annotated[Size, Field(description="documents or passages of one forward pass")]
+    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    """splits to score; one without documents is an error"""
+    stride: PositiveInt
+    """tokens scored by one forward pass, at most lm.window; the rest is context"""
+    batch: Size
+    """documents or passages of one forward pass"""
 
 
 PARTS = {"by_class": "class", "by_group": "group", "by_distance": "distance"}

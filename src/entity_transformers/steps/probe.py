@@ -19,24 +19,20 @@ OF_HEAD = {"by_distance": "accuracy_by_distance"}
 class ProbeParams(Section):
     """Which attention heads point to a mention's antecedent (section 6, Clark et al., 2019)."""
 
-    choose: Annotated[Split, Field(description="split on which the best head is chosen")]
-    report: Annotated[Split, Field(description="another split, on which it is scored")]
-    documents: Annotated[
-        PositiveInt | None, Field(description="first documents of each split; null: all")
-    ]
-    tokens: Annotated[
-        Literal["head", "mention"],
-        Field(description="tokens that stand for a mention: its head word's or all"),
-    ]
-    pooling: Annotated[
-        Literal["sum", "max"],
-        Field(description="attention to a mention: sum or maximum over those tokens"),
-    ]
-    groups: Annotated[
-        dict[str, tuple[str, ...]],
-        Field(min_length=1, description="name of a group: Penn Treebank tags of its head words"),
-    ]
-    batch: Annotated[Size, Field(description="documents of one forward pass")]
+    choose: Split
+    """split on which the best head is chosen"""
+    report: Split
+    """another split, on which it is scored"""
+    documents: PositiveInt | None
+    """first documents of each split; null: all"""
+    tokens: Literal["head", "mention"]
+    """tokens that stand for a mention: its head word's or all"""
+    pooling: Literal["sum", "max"]
+    """attention to a mention: sum or maximum over those tokens"""
+    groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+    """name of a group: Penn Treebank tags of its head words"""
+    batch: Size
+    """documents of one forward pass"""
 
     @model_validator(mode="after")
     def _fair(self) -> ProbeParams:

@@ -16,22 +16,13 @@ from entity_transformers.study.sections import PositiveInt, Section, Size
 class PseudoPerplexityParams(Section):
     """Pseudo-perplexity of masked language models (Salazar et al., 2020)."""
 
-    splits: Annotated[
-        tuple[Split, ...],
-        Field(min_length=1, description="splits to score; one without documents is an error"),
-    ]
-    documents: Annotated[
-        PositiveInt | None,
-        Field(
-            description=(
-                "first documents of each split that are scored, since each token takes a forward"
-                " pass over its window; null: all"
-            )
-        ),
-    ]
-    batch: Annotated[
-        Size, Field(description="hidden tokens, each in a window of its own, of one forward pass")
-    ]
+    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    """splits to score; one without documents is an error"""
+    documents: PositiveInt | None
+    """first documents of each split that are scored, since each token takes a forward pass over its
+    window; null: all"""
+    batch: Size
+    """hidden tokens, each in a window of its own, of one forward pass"""
 
 
 SCORES = ("pseudo_loss", "pseudo_nll", "pseudo_perplexity")

@@ -10,7 +10,7 @@ from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import (
     Fraction,
     Integer,
-    Number,
+    Positive,
     PositiveInt,
     Section,
     Seed,
@@ -21,57 +21,39 @@ from entity_transformers.study.sections import (
 class RecallParams(Section):
     """Synthetic recall: what a memory carries beyond the window (not in the paper)."""
 
-    models: Annotated[
-        dict[str, dict[str, Any]],
-        Field(
-            description=(
-                "rows of the table, entries as of section models; reads: document gives one a"
-                " window as long as the document; none: nothing is trained"
-            )
-        ),
-    ]
-    seeds: Annotated[
-        tuple[Seed, ...],
-        Field(
-            min_length=1,
-            description=(
-                "one training run per model and seed; a run takes a minute, so more than one"
-            ),
-        ),
-    ]
-    facts: Annotated[
-        tuple[Literal["colour", "town", "trade"], ...],
-        Field(min_length=1, description="facts of an entity, one asked for at a time"),
-    ]
-    entities: Annotated[PositiveInt, Field(description="entities of a document")]
-    windows: Annotated[
-        Integer,
-        Field(
-            ge=2,
-            le=10**6,
-            description="windows of a document: the fact in the first, questions in all",
-        ),
-    ]
-    values: Annotated[
-        Integer,
-        Field(ge=2, le=10**6, description="values of a sort of fact; chance is one in so many"),
-    ]
-    names: Annotated[PositiveInt, Field(description="names that a document's entities draw from")]
-    documents: Annotated[
-        PositiveInt, Field(description="documents read in training, the same for every row")
-    ]
-    distinct_documents: Annotated[PositiveInt, Field(description="different ones among them")]
-    test_documents: Annotated[
-        PositiveInt, Field(description="documents with the questions that are scored")
-    ]
-    layers: Annotated[Size, Field(description="transformer blocks")]
-    heads: Annotated[Size, Field(description="attention heads of a block")]
-    width: Annotated[Size, Field(description="hidden units")]
-    documents_per_step: Annotated[Size, Field(description="documents side by side")]
-    learning_rate: Annotated[
-        Number, Field(gt=0, description="peak learning rate of AdamW, then a cosine to 0")
-    ]
-    warmup: Annotated[Fraction, Field(description="share of the steps that is linear warm-up")]
+    models: dict[str, dict[str, Any]]
+    """rows of the table, entries as of section models; reads: document gives one a window as long
+    as the document; none: nothing is trained"""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    """one training run per model and seed; a run takes a minute, so more than one"""
+    facts: Annotated[tuple[Literal["colour", "town", "trade"], ...], Field(min_length=1)]
+    """facts of an entity, one asked for at a time"""
+    entities: PositiveInt
+    """entities of a document"""
+    windows: Annotated[Integer, Field(ge=2, le=10**6)]
+    """windows of a document: the fact in the first, questions in all"""
+    values: Annotated[Integer, Field(ge=2, le=10**6)]
+    """values of a sort of fact; chance is one in so many"""
+    names: PositiveInt
+    """names that a document's entities draw from"""
+    documents: PositiveInt
+    """documents read in training, the same for every row"""
+    distinct_documents: PositiveInt
+    """different ones among them"""
+    test_documents: PositiveInt
+    """documents with the questions that are scored"""
+    layers: Size
+    """transformer blocks"""
+    heads: Size
+    """attention heads of a block"""
+    width: Size
+    """hidden units"""
+    documents_per_step: Size
+    """documents side by side"""
+    learning_rate: Positive
+    """peak learning rate of AdamW, then a cosine to 0"""
+    warmup: Fraction
+    """share of the steps that is linear warm-up"""
 
     @model_validator(mode="after")
     def _possible(self) -> RecallParams:

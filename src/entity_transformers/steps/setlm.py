@@ -17,17 +17,18 @@ from entity_transformers.study.sections import Number, PositiveInt, Section
 class SetlmParams(Section):
     """SetLM (Kunz and Hardmeier, 2019), learnt from the states of a trained model."""
 
-    labels: Annotated[
-        str, Field(description="whose mentions the decisions are: gold, or resolver:NAME")
-    ]
-    tokens: Annotated[PositiveInt, Field(description="of each document, from its start")]
-    steps: Annotated[PositiveInt, Field(description="of 4 times 256 tokens")]
-    learning_rates: Annotated[
-        tuple[Annotated[Number, Field(gt=0)], ...],
-        Field(min_length=1, description="one is chosen for each of what is trained"),
-    ]
-    choose: Annotated[Split, Field(description="split on which learning rates are chosen")]
-    report: Annotated[Split, Field(description="another split, which is scored")]
+    labels: str
+    """whose mentions the decisions are: gold, or resolver:NAME"""
+    tokens: PositiveInt
+    """of each document, from its start"""
+    steps: PositiveInt
+    """of 4 times 256 tokens"""
+    learning_rates: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1)]
+    """one is chosen for each of what is trained"""
+    choose: Split
+    """split on which learning rates are chosen"""
+    report: Split
+    """another split, which is scored"""
 
     @model_validator(mode="after")
     def _fair(self) -> Self:
@@ -68,7 +69,9 @@ def setlm(run: Run) -> Rows:
     read = read_splits(run, tell_sets)
     decider, rate = read.learn(lambda: SetLM(run.trained.width), SetLM.nats, "SetLM")
     told = [score_told(run.trained, decider, text) for text in read.texts]
-    alone = [score_alone(run.trained, decider, text) for text in log_progress(read.texts, "documents")]
+    alone = [
+        score_alone(run.trained, decider, text) for text in log_progress(read.texts, "documents")
+    ]
     nats = {"plain": read.plain, "shift": read.shift}
     nats["alone"] = [float(one.sum()) for one in alone]
     nats |= {name: [one[name] for one in told] for name in ("words", "decisions")}

@@ -16,14 +16,10 @@ from entity_transformers.study.sections import PositiveInt, Section
 class ShortWindowsParams(Section):
     """Windows in which trained models are read, with caches around them."""
 
-    sizes: Annotated[
-        tuple[PositiveInt, ...],
-        Field(min_length=1, description="tokens of a window, at most the model's"),
-    ]
-    caches: Annotated[
-        tuple[PositiveInt, ...],
-        Field(description="recent tokens that a cache around the model holds, each beside none"),
-    ]
+    sizes: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    """tokens of a window, at most the model's"""
+    caches: tuple[PositiveInt, ...]
+    """recent tokens that a cache around the model holds, each beside none"""
 
     @model_validator(mode="after")
     def _in_order(self) -> ShortWindowsParams:

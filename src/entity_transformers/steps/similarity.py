@@ -13,10 +13,8 @@ from entity_transformers.study.sections import Section
 class SimilarityParams(Section):
     """Cosine similarity of mentions (table 4)."""
 
-    groups: Annotated[
-        dict[str, tuple[str, ...]],
-        Field(min_length=1, description="name of a group: its Penn Treebank tags"),
-    ]
+    groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+    """name of a group: its Penn Treebank tags"""
 
 
 @step(

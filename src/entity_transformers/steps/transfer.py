@@ -17,6 +17,8 @@ from entity_transformers.study.sections import (
     Integer,
     NonNegative,
     Number,
+    Positive,
+    Rate,
     Section,
     Size,
 )
@@ -36,49 +38,34 @@ def _read_switch(value: Any) -> Any:
 class Recipe(Section):
     """How a model is fine-tuned."""
 
-    pretrained: Annotated[
-        StrictBool, Field(description="false: from random weights, as an ablation")
-    ]
-    layers: Annotated[
-        Integer | None,
-        Field(ge=0, description="first layers that are transferred, the rest random; null: all"),
-    ]
-    entities: Annotated[
-        Literal["on", "off", "shuffled"],
-        # YAML 1.1 reads bare ones as truth values
-        BeforeValidator(_read_switch),
-        Field(
-            description=(
-                "chains that a model which reads entities is given; a variant with on or shuffled"
-                " has no row of another model"
-            )
-        ),
-    ]
-    auxiliary_weight: Annotated[
-        NonNegative, Field(description="of the language model's loss (lambda); 0: without it")
-    ]
-    learning_rate: Annotated[Number, Field(gt=0, description="the highest")]
-    warmup: Annotated[
-        Fraction,
-        Field(lt=1, description="of the steps: up to the highest rate; then to 0 in a line"),
-    ]
-    batch: Annotated[Size, Field(description="examples of a step")]
-    examples: Annotated[
-        Size | dict[str, Size] | None,
-        Field(
-            description=(
-                "of train, evenly spaced where there are more; null: all; where it is a table, of"
-                " each task that it names, and all of others"
-            )
-        ),
-    ]
-    precision: Annotated[
-        Literal["float32", "bfloat16"], Field(description="in which the model computes")
-    ]
-    epochs: Annotated[Size, Field(description="passes over train")]
-    dropout: Annotated[Number, Field(ge=0, lt=1, description="before the classifier")]
-    weight_decay: Annotated[NonNegative, Field(description="AdamW's, on matrices only")]
-    clip_norm: Annotated[NonNegative, Field(description="largest gradient norm; 0: no clipping")]
+    pretrained: StrictBool
+    """false: from random weights, as an ablation"""
+    layers: Annotated[Integer | None, Field(ge=0)]
+    """first layers that are transferred, the rest random; null: all"""
+    entities: Annotated[Literal["on", "off", "shuffled"], BeforeValidator(_read_switch)]
+    """chains that a model which reads entities is given; a variant with on or shuffled has no row
+    of another model"""
+    auxiliary_weight: NonNegative
+    """of the language model's loss (lambda); 0: without it"""
+    learning_rate: Positive
+    """the highest"""
+    warmup: Annotated[Fraction, Field(lt=1)]
+    """of the steps: up to the highest rate; then to 0 in a line"""
+    batch: Size
+    """examples of a step"""
+    examples: Size | dict[str, Size] | None
+    """of train, evenly spaced where there are more; null: all; where it is a table, of each task
+    that it names, and all of others"""
+    precision: Literal["float32", "bfloat16"]
+    """in which the model computes"""
+    epochs: Size
+    """passes over train"""
+    dropout: Rate
+    """before the classifier"""
+    weight_decay: NonNegative
+    """AdamW's, on matrices only"""
+    clip_norm: NonNegative
+    """largest gradient norm; 0: no clipping"""
 
     def on(self, task: str) -> Recipe:
         """The recipe with as many examples as it has of this task."""
@@ -90,50 +77,22 @@ class Recipe(Section):
 class TransferParams(Recipe):
     """Fine-tuning on tasks (docs/transfer.md)."""
 
-    tasks: Annotated[
-        tuple[str, ...],
-        AfterValidator(check_tasks),
-        Field(min_length=1, description="of examples.tasks, with a split train"),
-    ]
-    also_score: Annotated[
-        tuple[str, ...],
-        AfterValidator(check_tasks),
-        Field(description="pronouns' tasks on which what is trained on another of them is scored"),
-    ]
-    seeds: Annotated[
-        tuple[Integer, ...] | None,
-        Field(
-            min_length=1,
-            description="of the fine-tunings, in a study of one seed; null: the run's own",
-        ),
-    ]
-    rate_factors: Annotated[
-        tuple[Number, ...],
-        AfterValidator(_check_factors),
-        Field(
-            min_length=1,
-            description=(
-                "times learning_rate, each tried by every model with and without pretraining; that"
-                " of the lowest loss on dev is taken. A variant with a rate of its own tries none"
-            ),
-        ),
-    ]
-    rate_task: Annotated[str, Field(description="of tasks, the one they are tried on")]
-    resolver: Annotated[
-        str,
-        AfterValidator(check_causal_resolver),
-        Field(description="built-in and causal; whose chains models that read entities are given"),
-    ]
-    variants: Annotated[
-        dict[str, dict[str, Any]],
-        Field(
-            min_length=1,
-            description=(
-                "trainings by name: what differs from the values here, and under models and tasks,"
-                " where it is not all, of which models and on which tasks there is one"
-            ),
-        ),
-    ]
+    tasks: Annotated[tuple[str, ...], AfterValidator(check_tasks), Field(min_length=1)]
+    """of examples.tasks, with a split train"""
+    also_score: Annotated[tuple[str, ...], AfterValidator(check_tasks)]
+    """pronouns' tasks on which what is trained on another of them is scored"""
+    seeds: Annotated[tuple[Integer, ...] | None, Field(min_length=1)]
+    """of the fine-tunings, in a study of one seed; null: the run's own"""
+    rate_factors: Annotated[tuple[Number, ...], AfterValidator(_check_factors), Field(min_length=1)]
+    """times learning_rate, each tried by every model with and without pretraining; that of the
+    lowest loss on dev is taken. A variant with a rate of its own tries none"""
+    rate_task: str
+    """of tasks, the one they are tried on"""
+    resolver: Annotated[str, AfterValidator(check_causal_resolver)]
+    """built-in and causal; whose chains models that read entities are given"""
+    variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    """trainings by name: what differs from the values here, and under models and tasks, where it is
+    not all, of which models and on which tasks there is one"""
 
     @model_validator(mode="after")
     def _possible(self) -> TransferParams:

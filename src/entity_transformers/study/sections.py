@@ -25,6 +25,8 @@ Size = Annotated[Integer, Field(gt=0, le=10**6)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
 NonNegative = Annotated[Number, Field(ge=0)]
+Positive = Annotated[Number, Field(gt=0)]
+Rate = Annotated[Number, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
@@ -42,14 +44,10 @@ class Section(BaseModel):
 class StudyParams(Section):
     """What is done, and how often each model is trained."""
 
-    steps: Annotated[
-        tuple[str, ...],
-        Field(min_length=1, description="the steps that are run, in the order of the paper"),
-    ]
-    seeds: Annotated[
-        tuple[Seed, ...],
-        Field(min_length=1, description="one training run per model and seed"),
-    ]
+    steps: Annotated[tuple[str, ...], Field(min_length=1)]
+    """the steps that are run, in the order of the paper"""
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    """one training run per model and seed"""
 
     @model_validator(mode="after")
     def _distinct(self) -> StudyParams:
@@ -62,55 +60,29 @@ class StudyParams(Section):
 class RunParams(Section):
     """Where it runs; changes no result that is reported, so it re-runs nothing."""
 
-    device: Annotated[
-        str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
-    ]
-    threads: Annotated[Size, Field(description="CPU threads of one process")]
-    checkpoint_every: Annotated[
-        PositiveInt, Field(description="training steps between resumable checkpoints")
-    ]
-    keep_checkpoints: Annotated[PositiveInt, Field(description="resumable checkpoints kept")]
-    max_minutes: Annotated[
-        Number | None,
-        Field(
-            gt=0,
-            le=10**7,
-            description=(
-                "save and stop a training after so many minutes, to be resumed; null: no limit"
-            ),
-        ),
-    ]
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
+    """auto, cpu, cuda or cuda:N"""
+    threads: Size
+    """CPU threads of one process"""
+    checkpoint_every: PositiveInt
+    """training steps between resumable checkpoints"""
+    keep_checkpoints: PositiveInt
+    """resumable checkpoints kept"""
+    max_minutes: Annotated[Number | None, Field(gt=0, le=10**7)]
+    """save and stop a training after so many minutes, to be resumed; null: no limit"""
 
 
 class TokenizerParams(Section):
     """The byte-pair encoder (section 4.1)."""
 
-    kind: Annotated[
-        Literal["gpt2", "trained", "study"],
-        Field(
-            description=(
-                "gpt2: GPT-2's own files; trained: learnt from the training split; study: that of"
-                " another study, whose weights the models start from"
-            )
-        ),
-    ]
-    path: Annotated[
-        str | None,
-        Field(
-            description=(
-                "kind gpt2: folder with GPT-2's vocabulary and merges, null:"
-                " download; kind study: study:NAME"
-            )
-        ),
-    ]
-    vocabulary: Annotated[
-        Integer,
-        Field(
-            ge=257,
-            le=10**7,
-            description="tokens of a trained encoder, 256 bytes and <|endoftext|> included",
-        ),
-    ]
+    kind: Literal["gpt2", "trained", "study"]
+    """gpt2: GPT-2's own files; trained: learnt from the training split; study: that of another
+    study, whose weights the models start from"""
+    path: str | None
+    """kind gpt2: folder with GPT-2's vocabulary and merges, null: download;
+    kind study: study:NAME"""
+    vocabulary: Annotated[Integer, Field(ge=257, le=10**7)]
+    """tokens of a trained encoder, 256 bytes and <|endoftext|> included"""
 
     @model_validator(mode="after")
     def _found(self) -> TokenizerParams:

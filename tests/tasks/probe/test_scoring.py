@@ -4,8 +4,6 @@ scored on.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,8 +11,6 @@ from entity_transformers import artifacts
 from entity_transformers.tasks.probe.heads import HeadScores
 from entity_transformers.tasks.probe.questions import Questions
 from entity_transformers.tasks.probe.scoring import (
-    DOCUMENT_COLUMNS,
-    HEAD_COLUMNS,
     choose_head,
     choose_heads,
     document_rows,
@@ -116,45 +112,41 @@ def test_nothing_asked_is_defined(tmp_path, later):
     empty = make_scores([[[], []]])
     chosen = choose_heads({KEY: empty}, nothing, GROUPS)
     (entry,) = summarise_heads(chosen, ({KEY: empty}, {KEY: empty}), (nothing, nothing), GROUPS)
-    assert document_rows(chosen, {KEY: empty}, nothing, ("a",), GROUPS) == []
-    assert {row["n"] for row in head_rows("test", {KEY: empty}, nothing, GROUPS)} == {0}
+    assert not list(document_rows(chosen, {KEY: empty}, nothing, ("a",), GROUPS, "test"))
+    assert {row["count"] for row in head_rows("test", {KEY: empty}, nothing, GROUPS)} == {0}
     artifacts.write_json(tmp_path / "probe.json", {"summary": summary, "entry": entry})
     assert "NaN" not in (tmp_path / "probe.json").read_text()
 
 
 def test_rows_of_every_head_add_up():
-    rows = head_rows("test", {KEY: SECOND}, ASKED[1], GROUPS)
-    assert len(rows) == 2 * 4
-    assert all(tuple(row) == HEAD_COLUMNS for row in rows)
-    (row,) = [row for row in rows if (row["head"], row["group"]) == (2, "pronouns")]
-    assert (row["layer"], row["split"], row["n"], row["correct"], row["by_distance"]) == (
-        1,
-        "test",
-        2,
-        2.0,
-        0.0,
-    )
-    assert {row["by_distance"] for row in head_rows("dev", {KEY: FIRST}, ASKED[0], GROUPS)} == {
-        None
+    rows = list(head_rows("test", {KEY: SECOND}, ASKED[1], GROUPS))
+    of_second = [row for row in rows if (row["head"], row["group"]) == (2, "pronouns")]
+    assert {(row["layer"], row["split"], row["count"]) for row in of_second} == {(1, "test", 2)}
+    assert {row["measure"]: row["value"] for row in of_second} == {
+        "head_correct": 2.0,
+        "head_by_distance": 0.0,
     }
+    assert len(rows) == 2 * 2 * 4
+    first = head_rows("dev", {KEY: FIRST}, ASKED[0], GROUPS)
+    assert {row["measure"] for row in first} == {"head_correct"}
 
 
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():
     chosen, (entry,) = summarise()
-    rows = document_rows(chosen, {KEY: SECOND}, ASKED[1], ("a", "b", "c"), GROUPS)
-    assert all(tuple(row) == DOCUMENT_COLUMNS for row in rows)
-    mine = [row for row in rows if row["group"] == "all"]
-    assert [
-        (row["document"], row["n"], row["correct"], row["nearest"], row["chance"]) for row in mine
-    ] == [
-        ("a", 1, 0.0, 0.0, 0.25),
-        ("c", 2, 1.0, 1.0, 0.5),
-    ]
+    names = ("a", "b", "c")
+    rows = list(document_rows(chosen, {KEY: SECOND}, ASKED[1], names, GROUPS, "test"))
+    found = {
+        (row["unit"], row["measure"]): (row["count"], row["value"])
+        for row in rows
+        if row["group"] == "all"
+    }
+    for unit, count, *answers in (("a", 1, 0.0, 0.0, 0.25), ("c", 2, 1.0, 1.0, 0.5)):
+        for measure, value in zip(("correct", "nearest", "chance"), answers, strict=True):
+            assert found[unit, measure] == (count, value)
+    assert {unit for unit, _ in found} == {"a", "c"}
     for name, best in entry["groups"].items():
-        counted = [row for row in rows if row["group"] == name]
-        assert sum(row["n"] for row in counted) == best["n"]
+        own = [row for row in rows if (row["group"], row["measure"]) == (name, "correct")]
+        assert sum(row["count"] for row in own) == best["n"]
         if best["n"]:
-            assert sum(row["correct"] for row in counted) / best["n"] == pytest.approx(
-                best["accuracy"]
-            )
-    json.dumps(rows)
+            right = sum(row["value"] for row in own)
+            assert right / best["n"] == pytest.approx(best["accuracy"])

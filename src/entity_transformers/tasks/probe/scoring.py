@@ -159,7 +159,8 @@ def document_rows(
         for group, head in best.items():
             if head is not None:
                 about = {"split": split, "attention": attention, "entities": entities}
-                counted = _count_documents(head, heads[attention, entities], questions, masks[group])
+                answered = heads[attention, entities]
+                counted = _count_documents(head, answered, questions, masks[group])
                 for place, n, answers in counted:
                     for measure, value in answers.items():
                         yield {
