@@ -232,6 +232,7 @@ def test_parts_are_whole_documents_that_follow_one_another(tokenizer, most: int)
 
 def test_a_split_without_documents_is_one_empty_part(tokenizer) -> None:
     empty = align_split([], tokenizer, split="dev", policy="outermost", spacing="natural")
+    assert (len(empty), summarise(empty)["tokens"]) == (0, 0)
     (part,) = empty.parts(5)
     assert (len(empty.part(part)), empty.part(part).offsets.tolist()) == (0, [0])
 
@@ -252,19 +253,6 @@ def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -
         match=r"dev\.safetensors: no aligned corpus of this version .*: run step corpus again",
     ):
         AlignedCorpus.load(tmp_path / "dev.safetensors")
-
-
-def test_an_empty_split_is_empty(tokenizer: Tokenizer) -> None:
-    aligned = align_split([], tokenizer, split="test2", policy="outermost", spacing="natural")
-    assert len(aligned) == 0
-    assert summarise(aligned)["tokens"] == 0
-
-
-def test_gpt2_encodes_as_published(shared_data) -> None:
-    tokenizer = load_gpt2_tokenizer(shared_data / "gpt2-bpe")
-    assert tokenizer.get_vocab_size() == 50257
-    assert tokenizer.encode("Hello world").ids == [15496, 995]
-    assert tokenizer.token_to_id(END) == 50256
 
 
 def test_a_folder_without_gpt2_files_is_named(tmp_path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from entity_transformers.corpus.alignment import load_gpt2_tokenizer
+from entity_transformers.corpus.alignment import END, load_gpt2_tokenizer
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import read_corpus
@@ -61,3 +61,4 @@ def test_gpt2_s_encoder_has_its_known_size(tmp_path: Path) -> None:
     tokenizer = load_gpt2_tokenizer(find("gpt2-bpe", tmp_path))
     assert tokenizer.get_vocab_size() == 50_257
     assert tokenizer.encode("Hello world").ids == [15496, 995]
+    assert tokenizer.token_to_id(END) == 50_256

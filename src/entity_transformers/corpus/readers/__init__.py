@@ -1,9 +1,9 @@
 """Every format of a corpus is one module of this package, which says how a path is recognised as it
 and read, which splits it has, and where it comes from when no path is given.
 
-A module is found by lying here and defines ``READER``; nothing else lists it, and it loads nothing
-large when it is imported. What readers share is one folder up: `lines` (untrusted text files),
-`files` (which files, which split), `ledger` (what is left out, and why), `brackets`, `conll2012`
+Readers are discovered automatically: put the module, which defines ``READER``, in this folder. It
+loads nothing large when it is imported. What readers share is one folder up: `files` (untrusted
+files, which of them, which split), `ledger` (what is left out, and why), `brackets`, `conll2012`
 and `conllu` (rows), `sources` (what is downloaded).
 """
 

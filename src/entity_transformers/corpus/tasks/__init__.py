@@ -1,5 +1,5 @@
-"""Tasks of examples with labels (step transfer): each module here that has ``TASKS`` reads
-some. Like a corpus' format a task is found by lying here; nothing else lists it.
+"""Tasks of examples with labels (step transfer). Tasks are discovered automatically: put a module
+with ``TASKS`` in this folder.
 """
 
 from __future__ import annotations
