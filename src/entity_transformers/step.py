@@ -68,6 +68,8 @@ class Step:
     libraries  what it imports beyond the package's requirements
     data     patterns of files of the package, other than modules, that it reads
     units    the unit of each measure that it yields
+    gather   ``module:name`` of what makes the results' rows of those of all its runs; "": they are
+             taken as they are
     title    heading of its part of the report; "": it has none
     tables, figures   what the report shows of it: values, or ``module:name`` of functions
     """
@@ -86,6 +88,7 @@ class Step:
     libraries: tuple[Library, ...] = ()
     data: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
+    gather: str = ""
     title: str = ""
     tables: Mapping[str, Any] | tuple[Any, ...] = ()
     figures: Mapping[str, Any] | tuple[Any, ...] = ()

@@ -15,7 +15,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 
-
 @dataclass(frozen=True)
 class Flag:
     """Help of a parameter, how its value is named there, and whether it goes without ``--``."""
@@ -28,9 +27,7 @@ class Flag:
 COMMON: dict[str, Any] = {
     "output": Annotated[Path, Flag("where the results go", "PATH")],
     "cache": Annotated[Path, Flag("downloads and their checksums", "FOLDER")],
-    "study": Annotated[
-        Path, Flag("params.yaml, or studies/NAME.yaml", "STUDY", positional=True)
-    ],
+    "study": Annotated[Path, Flag("params.yaml, or studies/NAME.yaml", "STUDY", positional=True)],
 }
 """What parameters of these names are, where their annotation has no `Flag` of its own."""
 

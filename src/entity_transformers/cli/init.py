@@ -27,7 +27,9 @@ Lengths = dict[str, list[int]]
 
 
 def init(
-    name: Annotated[str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)],
+    name: Annotated[
+        str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)
+    ],
     corpus: Annotated[Path, Flag("your texts, a file or a folder", "FILE")],
     format: Annotated[str, Flag("auto, or a format of corpus/readers")] = "auto",
 ) -> None:
