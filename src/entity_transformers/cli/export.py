@@ -122,18 +122,15 @@ def _read_scores(run: Run) -> Scores:
 
 def _read_training(run: Run) -> dict[str, Any]:
     """What a card tells of the training, its losses by what they are of."""
-    config = read_json(run.folder / "config.json")
-    unit = OBJECTIVES[config.get("objective", "causal")]
-    given = run.entry.can({"entities"})
     rows = _read_rows(run, "lm")
     plain = {r["measure"]: float(r["value"]) for r in rows if not (r["split"] or r["entities"])}
-    losses = {
-        (r["split"], r["entities"]): float(r["value"]) for r in rows if r["measure"] == "loss"
-    }
-    dev = losses.get(("dev", "on"), losses.get(("dev", "off"), losses.get(("dev", ""))))
-    named = " with entities" if given else ""
+    losses = [row for row in rows if row["measure"] in ("loss", "objective_loss")]
+    unit = OBJECTIVES[losses[0].get("objective") or "causal"]
+    found = {(row["split"], row["entities"]): float(row["value"]) for row in losses}
+    dev = found.get(("dev", "on"), found.get(("dev", "off"), found.get(("dev", ""))))
+    named = " with entities" if run.entry.can({"entities"}) else ""
     return {key: int(plain[key]) for key in ("parameters", "steps", "tokens_seen")} | {
-        f"train loss{named}, {unit}": losses["train", ""],
+        f"train loss{named}, {unit}": found["train", ""],
         f"dev loss{named}, {unit}": dev,
     }
 
