@@ -206,7 +206,8 @@ class Plan:
     def _values(self) -> Any:
         values = _plain(self.params.model_dump(mode="json"))
         for entry in values["models"].values():
-            entry.pop("only", None)  # in which steps it takes part changes none of its numbers
+            for key in ("only", "role"):  # they change none of its numbers
+                entry.pop(key, None)
         return values
 
 
