@@ -68,6 +68,8 @@ class Step:
     libraries  what it imports beyond the package's requirements
     data     patterns of files of the package, other than modules, that it reads
     units    the unit of each measure that it yields
+    gather   ``module:name`` of what makes the results' rows of those of all its runs; "": they are
+             taken as they are
     title    heading of its part of the report; "": it has none
     tables   gives what the report shows of it, where `report` has no module of its name: tables as
              values (`report.pivot`), or functions of the results
@@ -87,6 +89,7 @@ class Step:
     libraries: tuple[Library, ...] = ()
     data: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
+    gather: str = ""
     title: str = ""
     tables: Callable[[], tuple[Any, ...]] | None = None
 

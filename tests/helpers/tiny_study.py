@@ -1,15 +1,14 @@
-"""Studies that run in seconds, in a folder laid out as a checkout, and the tools that run them."""
+"""A study that runs in a minute, and the two ways to run it."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import yaml
+from entity_transformers.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -18,10 +17,17 @@ ALONE = {"ENTITY_TRANSFORMERS_FORKS": ""}
 """The environment of commands that are processes of their own."""
 TINY = """\
 base: sample
-corpus: {sample_words: 6000}
 tokenizer: {vocabulary: 400}
-lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, validate_every: 3, warmup_steps: 1}
-models: {gpt2-pointer: {steps: 6, validate_every: 3}}
+corpus: {sample_words: 6000}
+lm:
+  layers: 1
+  heads: 2
+  width: 16
+  window: 32
+  steps: 6
+  documents_per_step: 2
+  validate_every: 3
+  warmup_steps: 1
 perplexity: {stride: 32}
 ner: {hidden: 8, epochs: 1}
 recall: {documents: 128, distinct_documents: 128, test_documents: 20, width: 16}
@@ -91,25 +97,28 @@ def python_path(*places: Path) -> str:
     return os.pathsep.join(filter(None, [*map(str, places), os.environ.get("PYTHONPATH")]))
 
 
-def snakemake(folder: Path, *arguments: str, study: str = "tiny", check: bool = True) -> str:
-    """Run Snakemake on a study."""
-    file = "params.yaml" if study == "paper" else f"studies/{study}.yaml"
-    command = ["snakemake", "--cores", "2", "--configfile", file, *arguments]
-    return run(*command, folder=folder, check=check)
+def snakemake(folder: Path, *arguments: str, root: Path = ROOT, check: bool = True) -> str:
+    """Run Snakemake on the study, with the rules and the package of the checkout ``root``."""
+    config = ["--configfile", "studies/tiny.yaml"]
+    command = ["snakemake", "--snakefile", str(root / "Snakefile"), *config, "--cores", "2"]
+    return run(
+        *command, *arguments, folder=folder, check=check, PYTHONPATH=python_path(root / "src")
+    )
 
 
-def planned(folder: Path, study: str = "tiny") -> set[str]:
-    """What Snakemake would run: RULE, of a run RULE MODEL-SEED."""
-    printed = snakemake(folder, "--dry-run", study=study)
-    jobs = set()
-    for block in re.split(r"^(?:local)?rule (?=\w+:$)", printed, flags=re.MULTILINE)[1:]:
-        found = re.search(r"model=([^,\n]+), seed=(\d+)", block)
-        jobs.add(block.split(":")[0] + (f" {found[1]}-{found[2]}" if found else ""))
-    return jobs - {"all"}
+def make_study(folder: Path, more: str = "") -> Path:
+    """A checkout's params.yaml and studies in ``folder``, with studies/tiny.yaml; the latter."""
+    (folder / "studies").mkdir(parents=True)
+    shutil.copy(ROOT / "params.yaml", folder)
+    shutil.copy(ROOT / "studies/sample.yaml", folder / "studies")
+    path = folder / "studies/tiny.yaml"
+    path.write_text(TINY + more)
+    return path
 
 
-def set_value(file: Path, old: str, new: str) -> None:
-    """Change a text that stands in a study's file once."""
-    text = file.read_text()
-    assert text.count(old) == 1, (old, text)
-    file.write_text(text.replace(old, new))
+def run_steps(*steps: str, model: str = "") -> None:
+    """Run steps of studies/tiny.yaml, below the current folder, in this process."""
+    of = ["--model", model, "--seed", "1"]
+    for step in steps:
+        per_model = step not in ("corpus", "passages", "report")
+        main(["run", step, "--study", "studies/tiny.yaml", *(of if per_model else [])])

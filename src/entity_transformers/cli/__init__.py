@@ -31,7 +31,7 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: the module of this package that has its function, and what it does in a line."""
+    """A subcommand: the module here that has its function, and what it does in a line."""
 
     module: str
     help: str
@@ -60,9 +60,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
     },
     "trained models": {
-        "demo": Command(
-            "demo", "what a model expects of each word, with its memory and without"
-        ),
+        "demo": Command("demo", "what a model expects of each word, with its memory and without"),
         "remember": Command(
             "remember", "read a text with a memory of its entities, and write it on"
         ),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.report import open_results
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import (
     MARGIN,
@@ -16,7 +17,6 @@ from entity_transformers.report.intervals import (
 )
 from entity_transformers.report.results import Results, has_entities, read_results
 from entity_transformers.report.table import Table, render_text
-from entity_transformers.study.params import load
 
 SHOWN = ("corpus", "tokenizer", "lm", "kinds", "models", "perplexity")
 
@@ -26,10 +26,8 @@ class CompareError(ValueError):
 
 
 def compare(
-    one: Annotated[Path, Flag("params.yaml of study A", "PARAMS_A", positional=True)],
-    ours: Annotated[Path, Flag("its results", "RESULTS_A", positional=True)],
-    other: Annotated[Path, Flag("params.yaml of study B", "PARAMS_B", positional=True)],
-    theirs: Annotated[Path, Flag("its results", "RESULTS_B", positional=True)],
+    one: Annotated[Path, Flag("file of study A", "STUDY_A", positional=True)],
+    other: Annotated[Path, Flag("file of study B", "STUDY_B", positional=True)],
     models: Annotated[
         tuple[str, ...],
         Flag("of A, or A=B where it has another name in B; left out: those of both", "MODEL"),
@@ -38,7 +36,8 @@ def compare(
     """Print how much better or worse the models of one study are than those of another on the same
     test set; other test sets are refused.
     """
-    sides = read_results(load(one), ours), read_results(load(other), theirs)
+    (first, ours), (second, theirs) = open_results(one), open_results(other)
+    sides = read_results(first, ours), read_results(second, theirs)
     pairs = _pair(models, *sides)
     rows = [row for pair in pairs for row in _compare(*sides, *pair)]
     if not rows:

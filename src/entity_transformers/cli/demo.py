@@ -20,7 +20,7 @@ EXAMPLE = (
     "[1 Anna] met [2 Bob] at [3 the station]. [1 She] gave [2 him] a book. [2 Bob] thanked [1 her],"
     " and [1 Anna] left [3 the station]."
 )
-SAMPLE = Path("studies/sample/results/lm/gpt2e/1")
+SAMPLE = Path("data/sample/models/gpt2e/1")
 RESOLVER = "names-pronouns"
 CHECKOUT = Path(__file__).resolve().parents[3]
 COLOURS = (36, 33, 35, 34)  # of entities; green and red say where the memory helps and harms
@@ -84,7 +84,7 @@ def find_model(folder: Path | None) -> Path:
 def find_tokenizer(folder: Path) -> Path:
     """The tokenizer.json of a model's folder, or of the study that it lies in."""
     own, above = folder / "tokenizer.json", folder.resolve().parents
-    study = above[2] / "corpus/tokenizer.json" if len(above) > 2 else own
+    study = above[2] / "text/corpus/tokenizer.json" if len(above) > 2 else own
     return study if not own.is_file() and study.is_file() else own
 
 

@@ -2,40 +2,62 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tokenizers import Tokenizer
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
-from entity_transformers.artifacts import read_json, read_tokenizer, write_json, write_text
+from entity_transformers.artifacts import read_json, read_text, write_json, write_text
+from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.model_card import describe_labels, render_card
 from entity_transformers.models.registry import load_model
 from entity_transformers.report.lm import OBJECTIVES
-from entity_transformers.study.params import Params
+from entity_transformers.step import RECORD, ROWS, Run
+from entity_transformers.study.params import STEPS, Params, load
 
 MASK = "<|mask|>"
+PARTS = ("unit", "class", "pos", "distance", "group")
+"""Columns of rows that are of a part of a split."""
+SCORES = (
+    ("perplexity", "perplexity", "perplexity per token, {}"),
+    ("pseudo_perplexity", "pseudo_perplexity", "pseudo-perplexity, {}"),
+    ("lambada", "last_word_perplexity", "last word of passages, perplexity"),
+)
+"""What a card tells of how it was scored: step, measure, and its name there."""
+Scores = dict[str, dict[str, float | None]]
 
 
-def export_model(params: Params, results: Path, model: str, seed: int, output: Path) -> None:
+def export_model(
+    study: Annotated[Path, Flag("params.yaml, or studies/NAME.yaml", "FILE", positional=True)],
+    model: Annotated[str, Flag("an entry of its models", "MODEL", positional=True)],
+    output: Path,
+    seed: Annotated[int | None, Flag("of its training; left out: the study's first")] = None,
+) -> None:
     """A folder to share: weights, tokenizer, the model's code for trust_remote_code where it has
     any, and a card with its scores; of static vectors also their text, which gensim reads.
     """
-    entry, folder = params.model(model), results / "lm" / model / str(seed)
+    params = load(study)
+    entry = params.model(model)
+    seed = params.study.seeds[0] if seed is None else seed
+    run = Run(params, STEPS["lm"], model, seed)
+    if not (run.folder / RECORD).is_file():
+        raise ValueError(f"{run.folder}: not trained yet: `make study STUDY={params.name}` does it")
     if entry.can({"static"}):
-        training = _save_vectors(entry, folder, output)
-        scores = {}
+        training = _save_vectors(entry, run.folder, output)
+        scores: Scores = {}
     else:
-        _save_model(entry, folder, results, output)
-        training, scores = _read_training(entry, folder), _read_scores(params, results, entry, seed)
+        _save_model(run, output)
+        training, scores = _read_training(run), _read_scores(run)
     given = ""
     if entry.can({"entities"}) or entry.can({"guided"}):
         given = f", with {describe_labels(entry.labels)}"
-    words = f"{_count_words(results):,} words"
+    words = f"{_count_words(run):,} words"
     card = render_card(
         entry.kind,
         read_json(output / "config.json"),
@@ -51,21 +73,22 @@ def export_model(params: Params, results: Path, model: str, seed: int, output: P
     print(f"{output}: {model}, seed {seed}; README.md there says how it is used")
 
 
-def _save_model(entry: ModelEntry, folder: Path, results: Path, output: Path) -> None:
+def _save_model(run: Run, output: Path) -> None:
     """Weights and tokenizer; that of a model with hidden tokens gets the mask, with the number that
     the model knows it by (ValueError where it would have another one).
     """
-    trained = load_model(folder, entry.kind)
+    entry = run.entry
+    trained = load_model(run.folder, entry.kind)
     trained.save(output)
-    encoder = read_tokenizer(results / "corpus" / "tokenizer.json")
+    encoder = run.tokenizer
     if entry.can({"causal"}):
         save_tokenizer(encoder, output, trained.context)
         return
     tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK)
     if tokenizer.mask_token_id != trained.mask:
         raise ValueError(
-            f"{results / 'corpus'}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
-            f" {entry.name} knows it as {trained.mask}: name the results that it was trained with"
+            f"{run.home('corpus')}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
+            f" {entry.name} knows it as {trained.mask}: name the study that it was trained in"
         )
     if entry.can({"entities"}):
         # the class that load_entity_attention builds on, where the training's own was written
@@ -82,38 +105,43 @@ def _save_vectors(entry: ModelEntry, folder: Path, output: Path) -> dict[str, An
     return training
 
 
-def _read_scores(
-    params: Params, results: Path, entry: ModelEntry, seed: int
-) -> dict[str, dict[str, float | None]]:
-    read = _read_perplexities if entry.can({"causal"}) else _read_pseudo
-    return read(params, results, entry, seed)
+def _read_scores(run: Run) -> Scores:
+    """Perplexities by what they are of, entities on and off; those of steps that were not run are
+    left out.
+    """
+    found: Scores = {}
+    for step, measure, about in SCORES:
+        for row in _read_rows(run, step):
+            if row["measure"] == measure and not any(map(row.get, PARTS)):
+                mode = row.get("entities") or "off"
+                if mode in ("on", "off"):
+                    scores = found.setdefault(about.format(row["split"]), {})
+                    scores[mode] = float(row["value"])
+    return found
 
 
-def _read_pseudo(
-    params: Params, results: Path, entry: ModelEntry, seed: int
-) -> dict[str, dict[str, float | None]]:
-    """Pseudo-perplexities by label, entities on and off; none where the step was not run."""
-    if "pseudo_perplexity" not in params.study.steps or not entry.can({"masked"}):
-        return {}
-    folder = results / "pseudo_perplexity" / entry.name / str(seed)
-    splits = read_json(folder / "pseudo_perplexity.json")["splits"]
-    return {
-        f"pseudo-perplexity, {split}": {
-            mode: score[mode]["pseudo_perplexity"] for mode in ("on", "off") if mode in score
-        }
-        for split, score in splits.items()
-    }
-
-
-def _read_training(entry: ModelEntry, folder: Path) -> dict[str, Any]:
+def _read_training(run: Run) -> dict[str, Any]:
     """What a card tells of the training, its losses by what they are of."""
-    found = read_json(folder / "metrics.json")
-    unit = OBJECTIVES[found.get("objective", "causal")]
-    given = " with entities" if entry.can({"entities"}) else ""
-    return {key: found[key] for key in ("parameters", "steps", "tokens_seen")} | {
-        f"train loss{given}, {unit}": found["train_loss"],
-        f"dev loss{given}, {unit}": found["dev_loss_on"],
+    rows = _read_rows(run, "lm")
+    plain = {r["measure"]: float(r["value"]) for r in rows if not (r["split"] or r["entities"])}
+    losses = [row for row in rows if row["measure"] in ("loss", "objective_loss")]
+    unit = OBJECTIVES[losses[0].get("objective") or "causal"]
+    found = {(row["split"], row["entities"]): float(row["value"]) for row in losses}
+    dev = found.get(("dev", "on"), found.get(("dev", "off"), found.get(("dev", ""))))
+    named = " with entities" if run.entry.can({"entities"}) else ""
+    return {key: int(plain[key]) for key in ("parameters", "steps", "tokens_seen")} | {
+        f"train loss{named}, {unit}": found["train", ""],
+        f"dev loss{named}, {unit}": dev,
     }
+
+
+def _read_rows(run: Run, step: str) -> list[dict[str, str]]:
+    """The numbers of a step's run for this model; none where there was no such run."""
+    file = run.home(step) / ROWS
+    if not file.is_file():
+        return []
+    rows = csv.DictReader(read_text(file).splitlines())
+    return [{"entities": "", **row} for row in rows]
 
 
 def save_tokenizer(
@@ -149,30 +177,11 @@ def _find_licence(params: Params) -> str:
     return "their licence is not known here, name it before you share them"
 
 
-def _count_words(results: Path) -> int:
+def _count_words(run: Run) -> int:
     """Words of train."""
-    return int(read_json(results / "corpus" / "statistics.json")["splits"]["train"]["words"])
+    rows = _read_rows(run, "corpus")
+    return int(next(r["value"] for r in rows if (r["split"], r["measure"]) == ("train", "words")))
 
 
 def _title(params: Params) -> str:
-    return f" ({params.report.title})" if params.has("report") else ""
-
-
-def _read_perplexities(
-    params: Params, results: Path, entry: ModelEntry, seed: int
-) -> dict[str, dict[str, float | None]]:
-    """Perplexities by label, entities on and off."""
-    run = Path(entry.name) / str(seed)
-    scores = read_json(results / "perplexity" / run / "perplexity.json")["splits"]
-    perplexities = {
-        f"perplexity per token, {s}": {
-            m: score[m]["perplexity"] for m in ("on", "off") if m in score
-        }
-        for s, score in scores.items()
-    }
-    if "lambada" in params.study.steps:
-        passages = read_json(results / "lambada" / run / "lambada.json")
-        last = {"on": None, "off": passages["last_word"]["perplexity"]}
-        text = "generated passages" if params.lambada.text == "sample" else "LAMBADA"
-        perplexities[f"{text}, last word, perplexity"] = last
-    return perplexities
+    return f" ({params.report.title})"

@@ -12,6 +12,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import read_json, read_tokenizer
+from entity_transformers.cli.demo import find_tokenizer
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document, join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
@@ -21,7 +22,7 @@ from entity_transformers.models.registry import load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.remember import EntityReader
 
-SAMPLE = Path("studies/sample/results")
+SAMPLE = Path("data/sample/models/gpt2-pointer/1")
 SHOWN = 8
 """Guesses that are printed."""
 WIDTH = 60
@@ -29,32 +30,30 @@ WIDTH = 60
 
 def remember(
     book: Annotated[Path, Flag("a text, or a corpus in any format", "FILE", positional=True)],
-    results: Annotated[
-        Path, Flag("of a study whose models have a pointer; left out: the sample's", "FOLDER")
+    model: Annotated[
+        Path, Flag("a folder with a model that has a pointer; left out: the sample's", "FOLDER")
     ] = SAMPLE,
-    model: Annotated[str, Flag("of that study, of a kind with a pointer")] = "gpt2-pointer",
-    seed: int = 1,
     words: Annotated[
         PositiveInt | None, Flag("read so many words of its first document; left out: all")
     ] = None,
     known: Annotated[PositiveInt, Flag("entities that are listed")] = 20,
     write: Annotated[NonNegativeInt, Flag("tokens to write on")] = 60,
     temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.8,
+    seed: Annotated[int, Flag("of what it writes")] = 1,
     resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
 ) -> None:
     """Read a text with a model that has an entity pointer (kind gpt2-pointer or gpt2e-pointer): who
     is known, when last seen, what may come next, and a text that goes on.
     """
     document = _read(book, words)
-    lm = results / "lm" / model / str(seed)
-    config = read_json(lm / "config.json") if (lm / "config.json").is_file() else {}
+    config = read_json(model / "config.json") if (model / "config.json").is_file() else {}
     if config.get("entity_output") != "pointer":
         raise FileNotFoundError(
-            f"{lm}: no model with an entity pointer there: run a study that has one"
-            " (studies/pointer), or name another --results, --model or --seed"
+            f"{model}: no model with an entity pointer there: run a study that has one"
+            " (make sample, or studies/pointer), or name another --model"
         )
-    loaded = load_model(lm, KINDS[config["model_type"]], runtime.start("auto", 1, seed))
-    tokenizer = read_tokenizer(results / "corpus" / "tokenizer.json")
+    loaded = load_model(model, KINDS[config["model_type"]], runtime.start("auto", 1, seed))
+    tokenizer = read_tokenizer(find_tokenizer(model))
     reader = EntityReader(
         cast(GPT2Pointer, loaded),
         tokenizer,

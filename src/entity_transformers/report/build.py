@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from entity_transformers.report.terminal import write_summary
 from entity_transformers.step import ROWS, Run, Step
 from entity_transformers.study.plan import Plan, folder
 
+PACKAGE = "entity_transformers"
 MANIFEST = "manifest.json"
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
 """What everything else of a study's results is made of."""
@@ -63,10 +65,11 @@ def collect(run: Run) -> None:
         if step.phase != "report"
         for model, seed in plan.runs(step)
     ]
-    rows, curves, records = [], [], {}
+    rows: dict[Step, list[dict[str, Any]]] = {}
+    curves, records = [], {}
     for step, model, seed in runs:
         home = Path(folder(run.params.name, step.name, model, seed))
-        rows += _read_rows(home, step, model, seed)
+        rows.setdefault(step, []).extend(_read_rows(home, step, model, seed))
         curves += _read_curve(home, step, model, seed)
         record = read_record(home)
         records["/".join(filter(None, (step.name, model, str(seed or ""))))] = {
@@ -74,8 +77,9 @@ def collect(run: Run) -> None:
             for key, value in record.items()
             if key != "files" or step.phase in ("corpus", "train")
         }
-    plain = [row for row in rows if not row.get("unit")]
-    of_units = [row for row in rows if row.get("unit")]
+    gathered = [row for step, found in rows.items() for row in _gather(step, found)]
+    plain = [row for row in gathered if not row.get("unit")]
+    of_units = [row for row in gathered if row.get("unit")]
     write_text(output / "measures.csv", frame.render(frame.make(plain)))
     units = frame.make(of_units) if of_units else frame.make([{"unit": ""}]).iloc[:0]
     write_with(output / "units.parquet", lambda path: frame.write_units(units, path))
@@ -110,18 +114,23 @@ def make_manifest(
     return {**common, "runs": runs, "files": dict(files)}
 
 
-def _read_rows(
-    home: Path, step: Step, model: str, seed: int | None
-) -> Iterator[dict[str, Any]]:
+def _read_rows(home: Path, step: Step, model: str, seed: int | None) -> Iterator[dict[str, Any]]:
     """The numbers of a run, each with what it is of."""
     for row in csv.DictReader(read_text(home / ROWS).splitlines()):
         found = {key: value for key, value in row.items() if value != ""}
         yield {"step": step.name, "model": model, "seed": seed, **found}
 
 
-def _read_curve(
-    home: Path, step: Step, model: str, seed: int | None
-) -> Iterator[dict[str, Any]]:
+def _gather(step: Step, rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    """The rows of all runs of a step as the results have them."""
+    if not step.gather:
+        return rows
+    module, _, name = step.gather.partition(":")
+    found: Iterable[dict[str, Any]] = getattr(import_module(f"{PACKAGE}.{module}"), name)(rows)
+    return found
+
+
+def _read_curve(home: Path, step: Step, model: str, seed: int | None) -> Iterator[dict[str, Any]]:
     """The learning curve of a run, if its step keeps one."""
     if "curve.csv" in step.writes:
         for row in csv.DictReader(read_text(home / "curve.csv").splitlines()):

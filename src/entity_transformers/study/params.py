@@ -1,7 +1,7 @@
 """A study as one typed structure, and its only loader.
 
-params.yaml has every value, those of the paper's study. Another study is ``studies/NAME.yaml``: what
-differs from params.yaml, or from another study that it names as its ``base``:
+params.yaml has every value, those of the paper's study. Another study is ``studies/NAME.yaml``:
+what differs from params.yaml, or from another study that it names as its ``base``:
 
     base: ontogum                 # left out: params.yaml
     lm: {width: 64}               # the same nesting

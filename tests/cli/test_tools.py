@@ -1,0 +1,128 @@
+"""One tiny study, run step by step, and every tool that reads what it left."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tiny_study import make_study, run_steps
+
+from entity_transformers.artifacts import check
+from entity_transformers.cli import main
+from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
+
+STUDY = "studies/tiny.yaml"
+MODEL = Path("data/tiny/models/gpt2e/1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the study, in which the commands run."""
+    home = tmp_path_factory.mktemp("tools")
+    make_study(home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        run_steps("corpus")
+        run_steps("lm", "perplexity", model="gpt2e")
+        run_steps("lm", model="gpt2-pointer")
+        yield home
+
+
+def fail(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one message of a command that ends with 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_rows_and_records() -> None:
+    """A run leaves its numbers, and a record whose digest is the plan's."""
+    record = json.loads((MODEL / "run.json").read_text())
+    plan = Plan(load(Path(STUDY)), Path(STUDY))
+    assert record["digest"] == plan.digest(plan.steps[plan.params.study.steps.index("lm")], "gpt2e")
+    assert {"rows.csv", "config.json", "model.safetensors"} <= record["files"].keys()
+    with (MODEL / "rows.csv").open() as file:
+        assert {"parameters", "loss", "tokens_seen"} <= {
+            row["measure"] for row in csv.DictReader(file)
+        }
+    assert list(plan.stale()) == []
+    changed = Plan(load(Path(STUDY), {"lm.steps": 7}), Path(STUDY))
+    assert str(MODEL / "run.json") in list(changed.stale())
+
+
+def test_damage(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is not what its record says is refused, wherever it is read."""
+    file = Path("data/tiny/text/corpus/tokenizer.json")
+    whole = file.read_bytes()
+    file.write_bytes(whole + b" ")
+    try:
+        with pytest.raises(ValueError, match=r"sha256 .*expected .*run it|changed or damaged"):
+            check(file)
+        assert "tokenizer.json: sha256" in fail(
+            capsys, "export-model", STUDY, "gpt2e", "--output", "damaged"
+        )
+    finally:
+        file.write_bytes(whole)
+
+
+def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["export-model", STUDY, "gpt2e", "--output", "shared"])
+    card = Path("shared/README.md").read_text()
+    with Path("data/tiny/scores/perplexity/gpt2e/1/rows.csv").open() as file:
+        scores = {
+            row["entities"]: float(row["value"])
+            for row in csv.DictReader(file)
+            if (row["measure"], row["split"], row["class"]) == ("perplexity", "test", "")
+            and not (row["distance"] or row["group"] or row["unit"])
+        }
+    assert f"| perplexity per token, test | {scores['on']:.4g} | {scores['off']:.4g} |" in card
+    assert Path("shared/tokenizer.json").is_file()
+    message = fail(capsys, "export-model", STUDY, "gpt2", "--output", "shared")
+    assert "data/tiny/models/gpt2/1: not trained yet" in message
+    message = fail(capsys, "export-model", STUDY, "gpt3", "--output", "shared")
+    assert "model 'gpt3', expected one of" in message
+
+
+def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["demo", "--model", str(MODEL)])
+    assert "nats per token: " in capsys.readouterr().out
+    assert "raise --entities" in fail(capsys, "demo", "--model", str(MODEL), "--entities", "1")
+    assert "--window is 99" in fail(capsys, "demo", "--model", str(MODEL), "--window", "99")
+
+
+def test_remember(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("book.txt").write_text("Anna met Bob at the station. She gave him a book.\n" * 4)
+    pointer = "data/tiny/models/gpt2-pointer/1"
+    main(["remember", "book.txt", "--model", pointer, "--write", "3"])
+    printed = capsys.readouterr().out
+    assert "Anna" in printed
+    assert "in memory" in printed
+    assert "no model with an entity pointer" in fail(
+        capsys, "remember", "book.txt", "--model", str(MODEL)
+    )
+
+
+def test_compare_and_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("compare", STUDY, STUDY), ("report", STUDY), ("verify", STUDY)):
+        assert "results/tiny has no results yet" in fail(capsys, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("run", "lmm"), "step 'lmm', expected one of corpus"),
+        (("run", "lm", "--study", STUDY), "step lm runs per model: name one by --model and --seed"),
+        (("run", "corpus", "--study", STUDY, "--model", "gpt2"), "runs once per study"),
+        (("run", "lm", "--study", "studies/no.yaml"), "studies/no.yaml: No such file"),
+        (("run", "lm", "--set", "steps=3"), "expected SECTION.KEY=VALUE"),
+        (("steps", "report9"), "has no section of its own"),
+        (("demmo",), "did you mean demo?"),
+    ],
+)
+def test_errors(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], expected: str) -> None:
+    assert expected in fail(capsys, *words)

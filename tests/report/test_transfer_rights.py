@@ -1,0 +1,63 @@
+"""The examples that one of two trials alone has right, against a count by hand."""
+
+import pytest
+
+from entity_transformers.report.transfer_rights import pair_up
+from entity_transformers.study.params import STEPS
+
+
+def judge(model: str, variant: str, right: str) -> list[dict[str, object]]:
+    """Rows as they are read from rows.csv, in which every value is text."""
+    about = {"step": "transfer", "model": model, "seed": "3", "split": "test", "task": "rte"}
+    return [
+        {**about, "variant": variant, "measure": "right", "value": value, "unit": str(number)}
+        for number, value in enumerate(right)
+    ]
+
+
+def test_pairs() -> None:
+    """Models in one variant; full before others; entities beside others' full, in either order."""
+    kept = {"step": "transfer", "model": "a", "measure": "accuracy", "value": "0.5"}
+    rows = pair_up(
+        [
+            kept,
+            *judge("a", "full", "11000"),
+            *judge("a", "small", "10100"),
+            *judge("b", "full", "01111"),
+            *judge("b", "entities", "00001"),
+            *judge("b", "entities-shuffled", "11110"),
+            *judge("b", "entities-no-auxiliary", "00011"),
+        ]
+    )
+    first, *found = rows
+    assert first == kept
+    assert {(row["seed"], row["task"], row["split"], row["count"]) for row in found} == {
+        ("3", "rte", "test", 5)
+    }
+    counts: dict[tuple[object, ...], list[object]] = {}
+    for row in found:
+        key = (row["model"], row["variant"], row.get("against"), row.get("other"))
+        counts.setdefault(key, []).append((row["measure"], row["value"]))
+    pairs = {key: tuple(value for _, value in values) for key, values in counts.items()}
+    assert all([name for name, _ in v] == ["only_first", "only_second"] for v in counts.values())
+    assert pairs == {
+        ("a", "full", None, "small"): (1, 1),
+        ("a", "full", "b", None): (1, 3),
+        ("b", "entities", "a", "full"): (1, 2),
+        ("b", "full", None, "entities"): (3, 0),
+        ("b", "full", None, "entities-shuffled"): (1, 1),
+        ("b", "full", None, "entities-no-auxiliary"): (2, 0),
+        ("b", "entities", None, "entities-shuffled"): (1, 4),
+        ("b", "entities", None, "entities-no-auxiliary"): (0, 1),
+    }
+
+
+def test_other_examples_are_refused() -> None:
+    """Two trials judged on different examples can't be paired."""
+    with pytest.raises(ValueError, match="different examples of rte, test"):
+        list(pair_up([*judge("a", "full", "10"), *judge("b", "full", "101")]))
+
+
+def test_step_names_it() -> None:
+    """Results are collected through it."""
+    assert STEPS["transfer"].gather == "report.transfer_rights:pair_up"

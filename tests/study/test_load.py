@@ -1,0 +1,75 @@
+"""Studies are loaded with every error named: file, key, value and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ruamel.yaml import YAML
+from tiny_study import ROOT, TINY, make_study
+
+from entity_transformers.study.params import ParamsError, list_studies, load
+
+STUDIES = list(list_studies(ROOT))
+BOMB = "lm: &a [x, x]\nner: [*a, *a]\n"
+
+
+def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, str(key)))
+    else:
+        yield path, value
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_study_loads_and_both_dialects_of_yaml_agree(path: Path) -> None:
+    """Snakemake reads YAML 1.1, DVC 1.2."""
+    assert load(path).name == ("paper" if path.stem == "params" else path.stem)
+    old, new = yaml.safe_load(path.read_text()), YAML(typ="safe", pure=True).load(path.read_text())
+    assert dict(leaves(old)) == dict(leaves(new))
+    for (key, one), (_, other) in zip(leaves(old), leaves(new), strict=True):
+        assert type(one) is type(other), key
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("base: nowhere\n", ["base: no study 'nowhere'", "expected one of paper, sample, tiny"]),
+        ("base: tiny\n", ["base: circular"]),
+        ("base: 3\n", ["base: 3, expected the name"]),
+        (f"{TINY}lmm: 3\n", ["lmm: 3", "no such key, expected one of", "lm"]),
+        (f"{TINY}probe: {{bach: 3}}\n", ["probe.bach: 3", "no such key, expected", "batch"]),
+        (f"{TINY}probe: {{batch: many}}\n", ["probe.batch", "'many'"]),
+        (f"{TINY}models: {{other: {{kind: nope}}}}\n", ["models.other", "'nope'", "gpt2e"]),
+        (f"{TINY}models: {{gpt2e: {{lerning_rate: 1}}}}\n", ["models.gpt2e", "lerning_rate"]),
+        (f"{TINY}models: {{gpt2e: {{only: [lmm]}}}}\n", ["models.gpt2e.only: 'lmm'", "lambada"]),
+        (f"{TINY}models: {{gpt2e: {{kind: gpt2e}}, gpt2e: {{}}}}\n", ["gpt2e is given twice"]),
+        (f"{TINY}study: {{steps: [corpus, perplexity]}}\n", ["perplexity reads what lm writes"]),
+        (f"{TINY}study: {{steps: [corpus, lm, pseudo_perplexity]}}\n", ["pseudo_perplexity needs"]),
+        (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),
+        (TINY.replace("stride: 32", "stride: 64"), ["perplexity.stride 64", "lm.window 32"]),
+        (BOMB, ["an alias: write the value itself"]),
+        ("[" * 90, ["not YAML"]),
+        ("text", ["holds no sections"]),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
+    path = make_study(tmp_path)
+    path.write_text(text)
+    with pytest.raises(ParamsError) as error:
+        load(path)
+    message = str(error.value)
+    assert message.startswith(str(path))
+    for part in expected:
+        assert part in message
+
+
+def test_a_value_of_the_command_line(tmp_path: Path) -> None:
+    path = make_study(tmp_path)
+    assert load(path, {"lm.steps": 9}).lm.steps == 9
+    with pytest.raises(ParamsError, match=r"--set lm\.stepz: .* has no such value"):
+        load(path, {"lm.stepz": 9})

@@ -1,0 +1,76 @@
+"""A run's digest changes with what it depends on, and with nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_study import make_study
+
+from entity_transformers.study import code
+from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
+
+Run = tuple[str, str]
+
+
+def digests(path: Path, **overrides: object) -> dict[Run, str]:
+    """Of every run: step and model."""
+    named = {name.replace("__", "."): value for name, value in overrides.items()}
+    plan = Plan(load(path, named), path)
+    return {
+        (step.name, model): plan.digest(step, model)
+        for step in plan.steps
+        if step.phase != "report"
+        for model, _ in plan.runs(step)
+    }
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return make_study(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "steps"),
+    [
+        ("probe.batch", 3, {"probe"}),
+        ("ner.epochs", 2, {"ner"}),
+        ("recall.width", 8, {"recall"}),
+        ("report.title", "Another", set()),
+        ("report.bootstrap_samples", 7, set()),
+    ],
+)
+def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
+    """Each value changes exactly the runs of the steps that read it."""
+    before, after = digests(study), digests(study, **{key.replace(".", "__"): value})
+    assert before.keys() == after.keys()
+    assert {step for (step, _), one in before.items() if after[step, _] != one} == steps
+
+
+def test_what_is_read_counts(study: Path) -> None:
+    """Another encoder changes all that reads the corpus; a model's values, what reads that
+    model.
+    """
+    before = digests(study)
+    after = digests(study, tokenizer__vocabulary=410)
+    same = {step for (step, model), one in before.items() if after[step, model] == one}
+    assert same == {"recall"}
+    after = digests(study, models__gpt2e={"kind": "gpt2e", "labels": "gold", "steps": 7})
+    changed = {run for run, one in before.items() if after.get(run) != one}
+    assert {model for _, model in changed} <= {"gpt2e"} | {"gpt2"}
+    assert ("lm", "gpt2e") in changed
+    assert ("perplexity", "gpt2e") in changed
+
+
+def test_records(tmp_path: Path) -> None:
+    """Every study's runs are found, each once, in the plan's records."""
+    path = make_study(tmp_path)
+    plan = Plan(load(path), path)
+    records = plan.records()
+    assert len(records) == len(set(records)) == len(digests(path))
+    assert plan.records("train") == [
+        f"data/tiny/models/{model}/1/run.json" for model in plan.params.models
+    ]
+    assert list(plan.stale()) == []
+    assert code.digest_modules(["steps.lm"], (), []) != code.digest_modules(["steps.ner"], (), [])
