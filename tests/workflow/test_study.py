@@ -1,446 +1,324 @@
-"""The whole chain on a tiny study, run twice: by Snakemake and by DVC. Nothing re-runs without
-cause; equal seeds give equal bytes.
+"""Two tiny studies in a checkout of their own, under Snakemake and DVC: nothing runs again without
+cause, and what a change, a signal, damage or another version asks for is made, and no more.
 """
 
 from __future__ import annotations
 
-import csv
 import json
+import os
 import re
-import shlex
 import shutil
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from itertools import cycle
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-import yaml
-from tiny_study import (
-    ALONE,
-    ROOT,
-    committed,
-    copy_checkout,
-    expand_stages,
-    follow,
-    make_study,
+from checkout import (
+    BIN,
+    GIT,
+    LIMIT,
+    commit,
+    environment,
+    make_checkout,
     planned,
-    rules,
-    rules_of,
+    read_records,
     run,
     snakemake,
-    stages_of_jobs,
-    stale,
 )
 
-from entity_transformers.artifacts import DIGESTS
-from entity_transformers.cli.study import write_study
-from entity_transformers.study.params import load
-from entity_transformers.study.plan import Plan
-from entity_transformers.study.steps import STEPS
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    pytest.mark.usefixtures("forked_commands"),
-]
-Change = Callable[[str, Any], None]
-TWO_MODELS = "models: {lstm: null}\n"  # test_every_kind.py has the others
+pytestmark = [pytest.mark.usefixtures("forked_commands"), pytest.mark.timeout(1800)]
+NOTHING = "Nothing to be done"
+CURRENT = "Data and pipelines are up to date."
+TAGGER = ("hidden: 8", "hidden: 9")
+WEIGHTS = "data/tiny/models/gpt2e/1/model.safetensors"
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study that Snakemake has finished and DVC has recorded."""
-    folder = make_study(tmp_path_factory.mktemp("study"), TWO_MODELS)
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which Snakemake has made both studies, and DVC and git have recorded them. Of
+    study tiny, all that `next` starts from was made in the same call.
+    """
+    folder = make_checkout(tmp_path_factory.mktemp("finished"))
+    jobs = planned(folder, "next")
+    assert jobs == {"make_corpus tiny", "train_lm tiny gpt2e", "make_corpus next",
+        "train_lm next gpt2e", "score_perplexity next gpt2e", "make_report next"}  # fmt: skip
+    snakemake(folder, "--quiet", "rules", study="next")
+    assert {job for job in planned(folder) if "lm" in job or "corpus" in job} == set()
     snakemake(folder, "--quiet", "rules")
     run("dvc", "commit", "--force", "--quiet", folder=folder)
+    commit(folder)
     return folder
 
 
 @pytest.fixture
-def changed(study: Path) -> Iterator[Change]:
-    """Changes one value of the study's params.yaml for the length of a test."""
-    files = {name: (study / name).read_text() for name in ("params.yaml", "dvc.yaml")}
-
-    def change(key: str, value: Any) -> None:
-        values = yaml.safe_load((study / "params.yaml").read_text())
-        *sections, last = key.split(".")
-        held = values
-        for section in sections:
-            held = held[section]
-        held[last] = value
-        (study / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-
-    yield change
-    for name, text in files.items():
-        (study / name).write_text(text)
+def home(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(finished, tmp_path / "home", symlinks=True))
 
 
-def test_a_finished_study_is_verified_whole(study: Path) -> None:
-    """DVC's own digests of files and folders among them; nothing is left out."""
-    line, *told = run("entity-transformers", "verify", ".", folder=study).splitlines()
-    assert not [more for more in told if "not checked" in more]
-    lock = yaml.safe_load((study / "dvc.lock").read_text())
-    entries = [e for s in lock["stages"].values() for e in (*s.get("outs", ()), *s.get("deps", ()))]
-    assert any(entry["md5"].endswith(".dir") for entry in entries)
-    right = int(line.removeprefix(".: ").split()[0])
-    assert line == f".: {right} checked and right, 0 wrong"
-    assert right > len({entry["path"] for entry in entries})
+def change(folder: Path, old: str, new: str, file: str = "studies/tiny.yaml") -> None:
+    path = folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
 
 
-def test_a_second_run_has_nothing_to_do(study: Path) -> None:
-    assert "Nothing to be done" in snakemake(study, "--dry-run")
-    assert run("dvc", "status", folder=study).strip() == "Data and pipelines are up to date."
+def remade(before: dict[str, Any], folder: Path) -> set[str]:
+    """Steps whose runs have other records than before."""
+    after = read_records(folder)
+    return {name.split("/")[3] for name in after if after[name] != before.get(name)}
 
 
-def test_dvc_and_snakemake_name_the_same_outputs(study: Path) -> None:
-    summary = snakemake(study, "--summary").splitlines()
-    made = {line.split("\t")[0] for line in summary if line.startswith("results/")}
-    lock = yaml.safe_load((study / "dvc.lock").read_text())
-    outs = {out["path"] for stage in lock["stages"].values() for out in stage["outs"]}
-    # the rules of a folder write one of these in turn, so it is no rule's own
-    assert {out for out in outs if Path(out).name == DIGESTS} == {
-        f"{Path(path).parent}/{DIGESTS}" for path in outs if (study / path).is_file()
-    }
-    outs = {out for out in outs if Path(out).name != DIGESTS}
-    folders = {out for out in outs if (study / out).is_dir()}
-    loose = {path for path in made if not any(path.startswith(f"{f}/") for f in folders)}
-    whole = {path for path in loose if (study / path).is_dir()}  # Snakemake's own directories
-    assert loose - whole == outs - folders
-    assert whole <= folders
-    for folder in folders - whole:
-        inside = {
-            str(path.relative_to(study))
-            for path in (study / folder).rglob("*")
-            if path.is_file() and path.name != DIGESTS
-        }
-        assert inside == {path for path in made if path.startswith(f"{folder}/")}
+def ask(folder: Path, *command: str) -> Any:
+    """What DVC answers as JSON."""
+    printed = run("dvc", *command, "--json", folder=folder)
+    return json.loads(next(line for line in printed.splitlines() if line.startswith(("{", "["))))
+
+
+def test_a_finished_study_has_nothing_to_do_under_either_tool(finished: Path) -> None:
+    assert NOTHING in snakemake(finished)
+    assert NOTHING in snakemake(finished, "--dry-run", study="next")
+    assert run("dvc", "status", folder=finished).strip() == CURRENT
+    assert ", 0 wrong" in run(
+        "entity-transformers", "verify", "studies/tiny.yaml", folder=finished
+    )
+
+
+def test_the_paper_s_study_is_that_of_params_yaml(finished: Path) -> None:
+    jobs = planned(finished, "paper")
+    assert {"make_corpus paper", "train_lm paper gpt2", "make_report paper"} <= jobs
+    assert not (finished / "data/paper").exists()
+
+
+ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_report"}
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "stages"),
+    ("old", "new", "tiny", "other"),
     [
-        ("run.threads", 2, ""),
-        ("run.max_minutes", 5.0, ""),
-        ("corpus.nested_mentions", "innermost", "corpus"),
-        ("lambada.path", "x", "passages lambada"),
-        ("lm.learning_rate", "3e-3", "lm"),
-        ("kinds.gpt2e.memory_write", "mean", "lm@gpt2e-1 recall"),
-        ("models.gpt2e.memory_gradient_windows", 1, "lm@gpt2e-1 report"),
-        ("similarity.groups", {"nouns": ["NN"]}, "perplexity embeddings similarity"),
-        ("ner.hidden", 9, "ner"),
-        ("recall.entities", 1, "recall"),
+        (*TAGGER, {"score_ner", "make_report"}, set()),
+        ("checkpoint_every: 2", "checkpoint_every: 3", set(), set()),
+        ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
+        ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
+        ("seeds: [1]", "seeds: [2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
     ],
 )
-def test_a_changed_value_re_runs_what_reads_it(
-    study: Path, changed: Change, key: str, value: Any, stages: str
+def test_a_changed_value_re_runs_what_depends_on_it(
+    home: Path, old: str, new: str, tiny: set[str], other: set[str]
 ) -> None:
-    """Under both tools; tests/study/test_plan.py has every value."""
-    found = expand_stages(load(study / "params.yaml"))
-    expected = {name for name in found if {name, name.partition("@")[0]} & set(stages.split())}
-    changed(key, value)
-    assert stale(study) == expected
-    assert stages_of_jobs(planned(study)) == follow(found, expected)
+    """In the study, and in the one that is based on it and starts from its weights."""
+    before = read_records(home)
+    change(home, old, new)
+    assert {job.split()[0] for job in planned(home)} == tiny
+    jobs = {tuple(job.split()[:2]) for job in planned(home, "next")}
+    assert {rule for rule, study in jobs if study == "next"} == other
+    assert {rule for rule, study in jobs if study == "tiny"} <= {"train_lm"}
+    assert (("train_lm", "tiny") in jobs) == ("steps: 7" in new)
+    assert read_records(home) == before  # a dry run hides nothing for good
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("models.more", {"kind": "gpt2e", "labels": "none"}), ("kinds.gpt2", {"dropout": 0.2})],
-)
-def test_what_is_added_retrains_no_other_model(
-    study: Path, changed: Change, key: str, value: Any
-) -> None:
-    changed(key, value)
-    write_study(study)
-    trained = {job for job in planned(study) if job.startswith("train_lm")}
-    assert trained == {"train_lm more-1"} if "more" in key else {"train_lm gpt2-1"}
-    assert {stage for stage in stale(study) if stage.startswith("lm@")} <= {
-        job.replace("train_lm ", "lm@") for job in trained
-    }
+def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
+    ner = "src/entity_transformers/steps/ner.py"
+    change(home, "from __future__", "# a comment\nfrom __future__", ner)
+    assert NOTHING in snakemake(home, "--dry-run")
+    path = home / ner
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
-def test_a_swap_of_two_values_is_seen(study: Path, changed: Change) -> None:
-    """Snakemake compares params sorted and without names; one digest of the section tells them
-    apart.
+def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
+    """A tagger's value: the tagger and the report alone run; then the earlier results come back
+    from git and DVC, and Snakemake takes them for what they are, whatever the times of the files.
     """
-    changed("ner.epochs", 8)  # with hidden 8 and epochs 1 before: the values are swapped
-    changed("ner.hidden", 1)
-    assert rules(planned(study)) == rules_of("ner", "report")
+    before, numbers = read_records(home), ask(home, "metrics", "show")
+    change(home, *TAGGER)
+    printed = run("dvc", "repro", "report@tiny", folder=home)
+    assert set(re.findall(r"^rule (\w+):", printed, re.M)) - {"all", "corpus", "train", "score"} == {
+        "score_ner", "make_report"
+    }  # fmt: skip
+    assert remade(before, home) == {"ner"}
+    assert NOTHING in snakemake(home, "--dry-run")
+    assert ask(home, "params", "diff")["studies/tiny.yaml"]["ner.hidden"]["new"] == 9
+    assert "results/tiny/metrics.json" in str(numbers)
+    ask(home, "metrics", "diff", "--all")
+    run("dvc", "plots", "diff", "HEAD", "--targets", "results/tiny/curves.csv", folder=home)
+    assert "dev_loss_on" in (home / "dvc_plots/index.html").read_text()
+    commit(home)
+    run(*GIT, "checkout", "--quiet", "HEAD~1", folder=home)
+    run("dvc", "checkout", "--quiet", folder=home)
+    assert read_records(home) == before
+    assert run("dvc", "status", folder=home).strip() == CURRENT
+    for study in ("tiny", "next"):
+        assert NOTHING in snakemake(home, "--dry-run", study=study)
 
 
-def test_other_rows_of_recall_retrain_none_of_the_old_ones(study: Path, changed: Change) -> None:
-    rows = yaml.safe_load((study / "params.yaml").read_text())["recall"]["models"]
-    changed("recall.models", {})
-    assert rules(planned(study)) == {"gather_recall"} | rules_of("report")
-    changed("recall.models", rows | {"keys-gradient": {"kind": "gpt2e", "labels": "gold"}})
-    trained = {job for job in planned(study) if job.startswith("train_recall")}
-    assert trained == {"train_recall keys-gradient-1"}
+@pytest.mark.slow
+def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> None:
+    before = read_records(home)
+    run("dvc", "exp", "run", "-S", "studies/tiny.yaml:ner.epochs=2", "report@tiny", folder=home)
+    assert remade(before, home) == {"ner"}
+    changed = ask(home, "params", "diff")["studies/tiny.yaml"]
+    assert {name: one["new"] for name, one in changed.items()} == {"ner.epochs": 2}
+    assert len(ask(home, "exp", "show")[1]["experiments"]) == 1
+    run(*GIT, "checkout", "--quiet", ".", folder=home)
+    run("dvc", "checkout", "--quiet", folder=home)
+    # its package is the one of this checkout, whose code is the same
+    temp = ("--temp", "-S", "studies/tiny.yaml:ner.epochs=3", "report@tiny")
+    run("dvc", "exp", "run", *temp, folder=home)
+    assert read_records(home) == before
+    assert len(ask(home, "exp", "show")[1]["experiments"]) == 2
 
 
-def test_a_bad_value_stops_before_any_rule(study: Path, changed: Change) -> None:
-    changed("lm.heads", 3)
-    output = snakemake(study, check=False)
-    assert "params.yaml: " in output
-    assert "width 16 is not divisible by heads 3" in output
-    assert "rule " not in output
+def test_a_pulled_clone_runs_nothing_again_but_what_changes(
+    finished: Path, tmp_path: Path
+) -> None:
+    """Also where git writes files with Windows' ends of lines elsewhere."""
+    clone, remote = tmp_path / "clone", str(tmp_path / "remote")
+    run(*GIT, "clone", "--quiet", "--config", "core.autocrlf=true", str(finished), str(clone),
+        folder=tmp_path)  # fmt: skip
+    assert b"\r" not in (clone / "params.yaml").read_bytes()
+    assert run("git", "status", "--short", folder=clone) == ""
+    run("dvc", "push", "--quiet", "--remote", "here", folder=add_remote(finished, remote))
+    run("dvc", "pull", "--quiet", "--remote", "here", folder=add_remote(clone, remote))
+    assert run("dvc", "status", folder=clone).strip() == CURRENT
+    before = read_records(clone)
+    assert before == read_records(finished)
+    for study in ("tiny", "next"):  # of the report, git does not keep the page
+        assert NOTHING in snakemake(clone, "--dry-run", study=study)
+    change(clone, *TAGGER)
+    assert planned(clone) == {"score_ner tiny gpt2e", "make_report tiny"}
+    run("dvc", "repro", "score@tiny", folder=clone)
+    assert remade(before, clone) == {"ner"}
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout's code, to be edited."""
-    return copy_checkout(tmp_path_factory.mktemp("checkout"))
+def add_remote(folder: Path, url: str) -> Path:
+    run("dvc", "remote", "add", "--local", "--force", "here", url, folder=folder)
+    return folder
 
 
 @pytest.mark.parametrize(
-    ("module", "old", "new", "steps"),
+    ("wrong", "told"),
     [
-        ("train/loop.py", "\nimport ", "\n# a comment\nimport ", ""),
-        ("logs.py", '"%H:%M:%S"', '"%M:%S"', ""),
-        ("cli/__init__.py", "import argparse", "import argparse, string", ""),
-        ("tasks/similarity.py", "\nimport ", "\nimport string\nimport ", "similarity"),
-        (
-            "runtime.py",
-            "torch.manual_seed(seed)",
-            "torch.manual_seed(seed + 1)",
-            " ".join(
-                s.name for s in STEPS.values() if s.gpu and (s.needs, s.trains) != (None, None)
-            ),
-        ),
+        (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, but its base has no such"),
+        (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
+        (("hidden: 8", "hidden: many"), "ner.hidden: Input should be a valid integer"),
+        (("base: sample", "base: none"), "studies/none.yaml"),
+        (("base: sample", "base: ["), "not YAML"),
     ],
 )
-def test_edited_code_re_runs_what_reaches_it(
-    study: Path, checkout: Path, module: str, old: str, new: str, steps: str
+def test_a_bad_study_stops_before_any_rule_with_one_message(
+    home: Path, wrong: tuple[str, str], told: str
 ) -> None:
-    """A comment and what changes no number re-run nothing; the code of seeds all that draws."""
-    path = checkout / "src" / "entity_transformers" / module
-    before = path.read_text()
-    assert old in before
-    path.write_text(before.replace(old, new, 1))
-    try:
-        found = expand_stages(load(study / "params.yaml"))
-        direct = {name for name in found if name.partition("@")[0] in steps.split()}
-        assert stages_of_jobs(planned(study, checkout)) == follow(found, direct)
-        told = snakemake(study, "--dry-run", root=checkout)
-        assert ("code.json is older than the code" in told) == bool(steps)
-    finally:
-        path.write_text(before)
+    change(home, *wrong)
+    said = snakemake(home, check=False)
+    lines = [line for line in said.splitlines() if line.startswith("snakemake: ")]
+    assert len(lines) == 1, said
+    assert told in lines[0]
+    assert "Traceback" not in said
+    assert not re.search(r"^rule ", said, re.M)
 
 
-ONE_CORE = (
-    "import os, sys\n"
-    "if hasattr(os, 'sched_setaffinity'): os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    "os.execvp(sys.argv[1], sys.argv[1:])\n"
-)
-ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "POSIX", "PYTHONHASHSEED": "7"} | ALONE
+def test_make_knows_the_studies(home: Path) -> None:
+    (home / ".venv").mkdir()
+    (home / ".venv/bin").symlink_to(BIN)
+    for name in ("pyproject.toml", "constraints.txt", "requirements-build.txt", "requirements.txt"):
+        (home / name).touch()
+    (home / ".venv/ready").touch()
+
+    def make(*words: str, check: bool = True) -> str:
+        alone = {"MAKEFLAGS": "", "MAKELEVEL": "0", "FORKS": ""}
+        return run("make", *words, folder=home, check=check, **alone)
+
+    assert "no study 'none'" in make("study", "STUDY=none", check=False)
+    assert "no study 'none'" in make("clean", "STUDY=none", check=False)
+    page = home / "results/tiny/report.html"
+    page.unlink()
+    make("report", "STUDY=tiny")
+    assert page.is_file()
+    assert f"Report: {page}" in make("study", "STUDY=tiny")
+    make("clean", "STUDY=tiny")
+    assert not (home / "data/tiny").exists()
+    assert (home / "results/tiny/README.md").is_file()
+    targets = {line.split()[0] for line in make("help").splitlines()}
+    assert targets >= {"sample", "study", "report", "test", "check", "commands", "clean"}
 
 
-def test_the_same_seed_gives_the_same_bytes_under_dvc_and_elsewhere(
-    study: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """In another time zone, locale and folder, with another hash seed, umask and one core: some by
-    DVC, the others in one process, where what a command leaves behind may not change the next.
+@pytest.mark.slow
+def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
+    """One after the other in one process, where what a command leaves behind may not change the
+    next; the bytes are those of the study.
     """
-    again = make_study(tmp_path_factory.mktemp("again"), TWO_MODELS)
-    elsewhere = f"umask 077 && exec {shlex.join([sys.executable, '-c', ONE_CORE])} "
-    repro = f"{elsewhere} dvc repro --quiet perplexity@gpt2e-1"
-    run("bash", "-c", repro, folder=again, **ELSEWHERE)
-    script = run(sys.executable, str(ROOT / "workflow/commands.py"), str(again), folder=ROOT)
-    for done in ("align-corpus", "train-lm --model gpt2e"):
-        assert f"entity-transformers {done}" not in script
-    (again / "commands.sh").write_text(script)
-    runner = shlex.join([sys.executable, str(ROOT / "tests/helpers/in_one_process.py")])
-    run("bash", "-c", f"{elsewhere} {runner} commands.sh", folder=again, **ELSEWHERE)
-    one, other = dict(committed(study)), dict(committed(again))
-    assert set(one) == set(other)
-    assert [name for name in one if one[name] != other[name]] == []
-    assert "Nothing to be done" in snakemake(again, "--dry-run")
+    before = {name: one["files"] for name, one in read_records(home).items()}
+    for folder in ("data", "results", "work"):
+        shutil.rmtree(home / folder)
+    script = run(sys.executable, "workflow/commands.py", "studies/next.yaml", folder=home)
+    assert script.count("\nentity-transformers run ") == 6
+    (home / "commands.sh").write_text(script)
+    run("bash", "commands.sh", folder=home, PYTHON=sys.executable)
+    after = {name: one["files"] for name, one in read_records(home).items()}
+    assert len(after) == 5
+    assert after == {name: before[name] for name in after}
+    assert NOTHING in snakemake(home, "--dry-run", study="next")
 
 
-def test_deleted_outputs_of_a_finished_training_come_back_without_training(study: Path) -> None:
-    weights = study / "results/lm/gpt2e/1/model.safetensors"
-    before = weights.read_bytes()
-    weights.unlink()
-    output = snakemake(study, "results/lm/gpt2e/1/model.safetensors")
-    assert "finished before: restored" in output
-    assert weights.read_bytes() == before
-    snakemake(study, "--touch", "--quiet", "rules")
+@pytest.mark.parametrize("file", [WEIGHTS, "data/tiny/text/corpus/test.safetensors"])
+def test_a_damaged_file_is_named_and_made_again(home: Path, file: str) -> None:
+    path, whole = home / file, (home / file).read_bytes()
+    data = bytearray(whole)
+    data[len(data) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(data)
+    change(home, "stride: 32", "stride: 16")
+    said = snakemake(home, check=False)
+    assert f"{file}: sha256 " in said
+    assert "delete it and run the step that writes it again" in said
+    path.unlink()
+    change(home, "stride: 16", "stride: 32")
+    snakemake(home, "--quiet", "rules")
+    assert path.read_bytes() == whole
 
 
-def test_a_pulled_clone_runs_nothing_again(
-    study: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Git brings params, dvc.lock and what is not cached; DVC the rest; after a touch Snakemake
-    takes all as up to date.
-    """
-    remote, clone = (
-        tmp_path_factory.mktemp("remote"),
-        make_study(tmp_path_factory.mktemp("clone"), TWO_MODELS),
-    )
-    run("dvc", "remote", "add", "--default", "--force", "local", str(remote), folder=study)
-    run("dvc", "push", "--quiet", folder=study)
-    lock = yaml.safe_load((study / "dvc.lock").read_text())
-    cached = {
-        str(p.relative_to(remote / "files/md5")).replace("/", "")
-        for p in (remote / "files/md5").rglob("*")
-        if p.is_file()
-    }
-    for out in (
-        out
-        for stage in lock["stages"].values()
-        for out in stage["outs"]
-        if out["md5"] not in cached
-    ):
-        (clone / out["path"]).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (study / out["path"]).is_dir() else shutil.copy
-        copy(study / out["path"], clone / out["path"])
-    shutil.copy(study / "dvc.lock", clone / "dvc.lock")
-    run("dvc", "remote", "add", "--default", "local", str(remote), folder=clone)
-    run("dvc", "pull", "--quiet", folder=clone)
-    assert run("dvc", "status", folder=clone).strip() == "Data and pipelines are up to date."
-    snakemake(clone, "--touch", "--forceall", "--quiet", "rules")
-    assert "Nothing to be done" in snakemake(clone, "--dry-run")
+def test_a_damaged_record_is_made_again(home: Path) -> None:
+    record = home / "data/tiny/scores/ner/gpt2e/1/run.json"
+    record.unlink()
+    record.write_text("{")
+    assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
-def test_git_s_versions_of_a_study_are_compared(study: Path, tmp_path: Path) -> None:
-    """`dvc params diff` and `dvc metrics diff` against a commit: dvc.yaml is a real file in it."""
-    for name in ("params.yaml", "results"):
-        copy = shutil.copytree if (study / name).is_dir() else shutil.copy
-        copy(study / name, tmp_path / name)
-    git = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org"]
-    run("git", "init", "--quiet", folder=tmp_path)
-    run("dvc", "init", "--quiet", folder=tmp_path)
-    write_study(tmp_path)
-    run("git", "add", "--all", folder=tmp_path)
-    run(*git, "commit", "--quiet", "--message", "before", folder=tmp_path)
-    for name, old, new in (
-        ("params.yaml", "width: 16", "width: 32"),
-        ("results/report/metrics/gpt2.json", '"dev_loss": ', '"dev_loss": 1'),
-    ):
-        path = tmp_path / name
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new, 1))
-
-    def diff(kind: str) -> Any:
-        return json.loads(run("dvc", kind, "diff", "--json", "HEAD", folder=tmp_path))
-
-    assert diff("params")["params.yaml"] == {"lm.width": {"old": 16, "new": 32, "diff": 16}}
-    metrics = diff("metrics")
-    assert list(metrics) == ["results/report/metrics/gpt2.json"]
-    found = metrics["results/report/metrics/gpt2.json"]["dev_loss"]["diff"]
-    assert found == pytest.approx(10)  # 5 became 15
+def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
+    """Nor where its old values come back: its files are gone."""
+    change(home, *TAGGER)
+    ner = "src/entity_transformers/tasks/ner/training.py"
+    path = home / ner
+    text = path.read_text()
+    path.write_text(text + "\nraise OSError('no disk')\n")
+    assert "no disk" in snakemake(home, check=False)
+    path.write_text(text)
+    change(home, *reversed(TAGGER))
+    assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
+    assert not list(home.glob("data/**/*.stale"))
 
 
-def test_the_commands_do_without_snakemake_what_it_does(study: Path, tmp_path: Path) -> None:
-    """Run in the order of the script, they leave the bytes that Snakemake's run left."""
-    folder, target = make_study(tmp_path), "results/corpus/alignment.json"
-    script = run(
-        sys.executable, str(ROOT / "workflow/commands.py"), str(folder), target, folder=ROOT
-    )
-    assert (
-        re.findall(r"^entity-transformers ([\w-]+)", script, flags=re.MULTILINE)[-1]
-        == "align-corpus"
-    )
-    (tmp_path / "commands.sh").write_text(script)
-    run("bash", str(tmp_path / "commands.sh"), folder=ROOT, PYTHON=sys.executable)
-    for name in (target, "results/corpus/train.safetensors", "results/corpus/tokenizer.json"):
-        assert (folder / name).read_bytes() == (study / name).read_bytes()
+@pytest.fixture
+def slow(home: Path) -> Iterator[subprocess.Popen[str]]:
+    """Snakemake in the middle of a training that waits after each of its steps."""
+    shutil.rmtree(home / "data/tiny/models")
+    shutil.rmtree(home / "work/lm")
+    loop = "src/entity_transformers/train/loop.py"
+    change(home, "from __future__ import annotations\n",
+        "from __future__ import annotations\nimport pathlib, time\n", loop)  # fmt: skip
+    change(home, "    def _after_step(self", "    def _after_step(self", loop)
+    yield from ()
 
 
-def test_a_trained_model_is_exported_with_its_card(study: Path, tmp_path: Path) -> None:
-    command = [
-        "entity-transformers",
-        "export-model",
-        "--results",
-        "results",
-        "--seed",
-        "1",
-        "--output",
-        str(tmp_path),
-    ]
-    run(*command, "--model", "gpt2e", folder=study)
-    scores = json.loads((study / "results/perplexity/gpt2e/1/perplexity.json").read_text())[
-        "splits"
-    ]["test"]
-    assert (
-        f"| perplexity per token, test | {scores['on']['perplexity']:.4g} |"
-        f" {scores['off']['perplexity']:.4g} |" in ((tmp_path / "README.md").read_text())
-    )
-    load = (
-        "from transformers import AutoModelForCausalLM, AutoTokenizer\n"
-        "import entity_transformers, sys\n"
-        "model = AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
-        "longest = AutoTokenizer.from_pretrained(sys.argv[1]).model_max_length\n"
-        "assert longest == model.config.n_positions, longest\n"
-    )
-    run(sys.executable, "-c", load, str(tmp_path), folder=tmp_path)
-    plain = tmp_path / "plain"
-    run(*command, "--model", "gpt2", "--output", str(plain), folder=study)
-    assert "A language model of kind GPT2, without entities." in (plain / "README.md").read_text()
-    run(sys.executable, "-c", load, str(plain), folder=tmp_path)
-
-
-READS_WORDS = """
-study:
-  steps: [corpus, passages, lm, perplexity, lambada, embeddings, similarity, probe, cache, ner,
-    report]
-models: {gpt2: null, lstm: null}
-"""
-HOSTILE = (
-    "-rf", "two words", "it's", 'say "no"', "$(touch owned)", "`touch owned`", "; touch owned #",
-    "--help", "line\nbreak", "tab\there", "../up", "C:\\down", "*?[a]", "{model} {{x}}", "%s%n",
-    "<script>owned()</script>", "a,b", "=1+1", "| a |", "Zoë-\u4eba-\U0001f600", "\u202eevil",
-    "null", "1e5",
-)  # fmt: skip
-
-
-def test_words_and_chains_alone_reach_the_last_table(study: Path, tmp_path: Path) -> None:
-    """A user's JSON lines without tags and named entities, and one model: what can't be measured is
-    said, nothing fails. Whatever the study's folder, the corpus, the documents, genres and some
-    words are called, it stays a name.
-    """
-    rows = [
-        json.loads(line)
-        for split in ("train", "dev", "test")
-        for line in (study / f"results/corpus/{split}.jsonl").open()
-    ]
-    kept = ("name", "part", "split", "genre", "words", "mentions")
-    name = " ".join(HOSTILE)
-    for number, (row, word) in enumerate(zip(rows, cycle(HOSTILE), strict=False)):
-        row |= {"name": f"{name} {number}", "genre": name}
-        row["words"][0] = "".join(word.split())
-    home = tmp_path / 'it\'s a "$(touch owned)" -x {model} \u4eba'
-    home.mkdir()
-    corpus = "-my $(touch owned) 'corpus' \u00eb.jsonl"
-    (home / corpus).write_text(
-        "".join(json.dumps({key: row[key] for key in kept}) + "\n" for row in rows)
-    )
-    folder = make_study(home, READS_WORDS)
-    values = yaml.safe_load((folder / "params.yaml").read_text())
-    values["corpus"] |= {"format": "jsonl", "path": corpus}
-    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    snakemake(folder, "--quiet", "rules")
-    assert all((folder / file).is_file() for file in Plan(load(folder / "params.yaml")).targets())
-    scores = json.loads((folder / "results/ner/gpt2e/1/metrics.json").read_text())["test"]["span"][
-        "micro"
-    ]
-    assert (scores["support"], scores["predicted"], scores["f1"]) == (0, 0, 0.0)
-    with (folder / "results/perplexity/gpt2e/1/documents.csv").open(newline="") as file:
-        told = {row["document"].rpartition("#")[0] for row in csv.DictReader(file)}
-    assert told == {row["name"] for row in rows if row["split"] != "train"}
-    assert "<script>owned()" not in (folder / "results/report/report.html").read_text()
-    assert not list(tmp_path.rglob("owned"))
-    assert "Nothing to be done" in snakemake(folder, "--dry-run")
-    with (folder / corpus).open("a") as file:
-        file.write(json.dumps({"name": "more", "words": ["One", "more", "."]}) + "\n")
-    assert rules(planned(folder)) >= rules_of("corpus", "lm")
-
-
-@pytest.mark.parametrize("name", ["statistics.json", "alignment.json"])
-def test_the_corpus_is_the_approved_one(study: Path, name: str) -> None:
-    """Counts of the generated corpus, of what its reader finds and of its tokens: integers, the
-    same on every machine.
-    """
-    assert json.loads((study / "results/corpus" / name).read_text()) == json.loads(
-        (ROOT / "tests/golden" / name).read_text()
-    )
+def wait_for(condition: Any, process: subprocess.Popen[Any]) -> None:
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from entity_transformers.step import RECORD
+from entity_transformers.step import MANIFEST
 from entity_transformers.study.leftovers import list_leftovers
 from entity_transformers.study.params import STEPS, ParamsError, find_study, load
 from entity_transformers.study.plan import Plan, folder, outputs
@@ -34,13 +34,25 @@ STUDY = PLAN.params.name
 PLANS[STUDY] = PLAN
 if MISSING := PLAN.missing_library():
     sys.exit(f"snakemake: {MISSING}")
-TARGETS = [f"results/{STUDY}/README.md"] if "report" in PLAN.params.study.steps else PLAN.records()
+RESULTS = [f"results/{STUDY}/{name}" for name in (MANIFEST, "README.md")]
+TARGETS = RESULTS if "report" in PLAN.params.study.steps else PLAN.records()
+
 
 def set_aside(record):
-    """Hide a record, so that its run is made anew; it comes back if that was not done."""
+    """Hide a record, so that its run is made anew. It comes back if that was not begun, as in a dry
+    run; of a run that was, Snakemake has deleted the files.
+    """
     hidden = record.with_suffix(".stale")
+    beside = [path for path in record.parent.iterdir() if path.is_file() and path != record]
     record.rename(hidden)
-    atexit.register(lambda: hidden.unlink() if record.exists() else hidden.rename(record))
+
+    def bring_back():
+        if record.exists() or not all(path.exists() for path in beside):
+            hidden.unlink()
+        else:
+            hidden.rename(record)
+
+    atexit.register(bring_back)
 
 
 # Records say what a run was made with. One that would be made otherwise now is made anew, whoever
