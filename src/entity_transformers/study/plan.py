@@ -87,17 +87,19 @@ class Plan:
         files = [
             f"{folder(self.params.name, name, model, seed)}/{file}"
             for name, names in step.reads.items()
-            for file in names
+            for file in (*names, RECORD)
         ]
         encoder = read_tokenizer_origin(self.params.tokenizer.path)
         if step.name == "corpus" and encoder is not None:
-            files.append(tokenizer_file(encoder))
+            files += [tokenizer_file(encoder), f"{folder(encoder, 'corpus')}/{RECORD}"]
         if step.phase == "train":
             corpus = folder(self.params.name, "corpus")
             files += [f"{corpus}/{file}" for file in self.params.model(model).kind.reads]
             if model in self.origins:
                 files += self.origins[model].files
-        return files
+                home = {str(Path(file).parent) for file in self.origins[model].files}
+                files += [f"{one}/{RECORD}" for one in sorted(home)]
+        return list(dict.fromkeys(files))
 
     @cached_property
     def origins(self) -> dict[str, Origin]:
