@@ -169,9 +169,7 @@ def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> No
     assert len(ask(home, "exp", "show")[1]["experiments"]) == 2
 
 
-def test_a_pulled_clone_runs_nothing_again_but_what_changes(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_a_pulled_clone_runs_nothing_again_but_what_changes(finished: Path, tmp_path: Path) -> None:
     """Also where git writes files with Windows' ends of lines elsewhere."""
     clone, remote = tmp_path / "clone", str(tmp_path / "remote")
     run(*GIT, "clone", "--quiet", "--config", "core.autocrlf=true", str(finished), str(clone),
@@ -248,11 +246,12 @@ def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
     next; the bytes are those of the study.
     """
 
-
     def digests() -> dict[str, dict[str, str]]:
         """Of all but the rows of trainings, which hold times."""
         found = {name: one["files"] for name, one in read_records(home).items()}
-        return {n: f | {"rows.csv": "" if "models" in n else f["rows.csv"]} for n, f in found.items()}
+        return {
+            n: f | {"rows.csv": "" if "models" in n else f["rows.csv"]} for n, f in found.items()
+        }
 
     before = digests()
     for folder in ("data", "results", "work"):
