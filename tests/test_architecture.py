@@ -1,4 +1,4 @@
-"""Cores open no files, a study's plan loads nothing heavy, workflows may only read, and every rule is
+"""Cores open no files, a study's plan loads nothing heavy, workflows only read, and every rule is
 one command with its log.
 """
 

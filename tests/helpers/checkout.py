@@ -39,7 +39,7 @@ models: {gpt2e: {initial_weights: "study:tiny/gpt2e/1"}}
 STUDIES = """\
       tiny: {file: studies/tiny.yaml, base: studies/sample.yaml, text: workflow/rules, models: workflow/rules}
       next: {file: studies/next.yaml, base: studies/tiny.yaml, text: data/tiny/text, models: data/tiny/models}
-"""
+"""  # noqa: E501
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.org")
 WHO = {
     f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")

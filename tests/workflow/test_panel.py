@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from checkout import ROOT, run
 from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
-from checkout import ROOT, run
 
 PLUGIN = ROOT / "workflow/logger"
 RULES = """\

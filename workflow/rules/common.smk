@@ -13,7 +13,11 @@ from entity_transformers.study.processor import warn_of_bfloat16
 
 # The process that was called, and not those that run its jobs
 FIRST = not (workflow.remote_exec or workflow.subprocess_exec)
-FILE = Path(os.path.relpath(workflow.configfiles[0])) if workflow.configfiles else Path("params.yaml")
+FILE = (
+    Path(os.path.relpath(workflow.configfiles[0]))
+    if workflow.configfiles
+    else Path("params.yaml")
+)
 BIN = Path(sys.executable).parent
 PLANS = {}
 
@@ -43,7 +47,9 @@ def set_aside(record):
     run; of a run that was, Snakemake has deleted the files.
     """
     hidden = record.with_suffix(".stale")
-    beside = [path for path in record.parent.iterdir() if path.is_file() and path != record]
+    beside = [
+        path for path in record.parent.iterdir() if path.is_file() and path != record
+    ]
     record.rename(hidden)
 
     def bring_back():
@@ -60,7 +66,10 @@ def set_aside(record):
 if FIRST:
     for record in PLAN.stale():
         set_aside(Path(record))
-    for line in [*list_leftovers(Path()), *filter(None, [warn_of_bfloat16(PLAN.params)])]:
+    for line in [
+        *list_leftovers(Path()),
+        *filter(None, [warn_of_bfloat16(PLAN.params)]),
+    ]:
         print(f"snakemake: {line}", file=sys.stderr)
 
 
@@ -87,7 +96,11 @@ def reads(step):
         plan, model = plan_of(wildcards.study), wildcards.get("model", "")
         if STEPS[step].needs is not None:
             plan.params.require(model, step)
-        return plan.inputs(STEPS[step], model, wildcards.get("seed"))
+        # ancient: without metadata, as in a clone, Snakemake would go by times of files
+        return [
+            ancient(file)
+            for file in plan.inputs(STEPS[step], model, wildcards.get("seed"))
+        ]
 
     return find
 
