@@ -1,0 +1,91 @@
+"""Run as a program: trains in FOLDER, killed -9 at random moments, at least KILLS times and at
+least KILLS / 20 times while a checkpoint is being written (its temporary folder lies there),
+then once to the end.
+
+Each life is a fork of this process, so that fifty cost seconds. Prints how many lives were killed,
+and how many while writing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch._inductor  # deterministic mode wants it; once, before the forks
+from entity_transformers.cli.lm import train_lm
+from tiny import tiny_corpus, tiny_params
+from tokenizers import Tokenizer, models
+
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.kinds import KINDS
+from entity_transformers.study.params import Params
+
+
+def make_inputs(folder: Path) -> None:
+    """Two splits and a tokenizer of 40 tokens."""
+    for split, seed in (("train", 0), ("dev", 9)):
+        write_arrays(folder / f"{split}.safetensors", *tiny_corpus(seed=seed, split=split).arrays())
+    vocabulary = {"<|endoftext|>": 0} | {f"p{i}": i for i in range(1, 40)}
+    Tokenizer(models.WordLevel(vocabulary, unk_token="p1")).save(str(folder / "tokenizer.json"))
+
+
+def make_params() -> Params:
+    """A run long enough to be killed often, with a checkpoint after each step."""
+    return tiny_params({"checkpoint_every": 1}, steps=270, validate_every=12, final_weights="best")
+
+
+def train(folder: Path) -> None:
+    train_lm(make_params(), folder / "corpus", "gpt2e", 1, folder / "work", folder / "out")
+
+
+def live(folder: Path, seconds: float | None) -> bool:
+    """One life of at most ``seconds``; True if it ended by itself."""
+    child = os.fork()
+    if child == 0:
+        train(folder)
+        os._exit(0)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    return os.WIFEXITED(os.waitpid(child, 0)[1])
+
+
+def import_models() -> None:
+    """Import what builds a model here, not in every fork anew."""
+    for kind in KINDS.values():
+        kind.module()
+
+
+def count_steps(folder: Path) -> int:
+    """The step of the newest checkpoint."""
+    found = folder.glob("work/*/checkpoints/step-*")
+    return max((int(path.name.removeprefix("step-")) for path in found), default=0)
+
+
+def main(folder: Path, kills: int) -> None:
+    torch.set_num_threads(1)
+    import_models()
+    make_inputs(folder / "corpus")
+    generator, killed, writing, longest = random.Random(1), 0, 0, 0.12
+    while killed < kills or writing < kills // 20:
+        before = count_steps(folder)
+        if live(folder, generator.uniform(0.02, longest)):
+            raise SystemExit(
+                f"ended by itself after {killed} kills: the run is too short for this test"
+            )
+        killed += 1
+        writing += any(folder.glob("work/*/checkpoints/.*"))
+        # a life gets somewhere, also where other programs want the processor
+        longest *= 1.1 if count_steps(folder) == before else 0.95
+    assert live(folder, None)
+    print(json.dumps({"killed": killed, "while_writing": writing}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
