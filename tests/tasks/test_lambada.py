@@ -232,7 +232,7 @@ def test_summary_adds_up(model, tokenizer, texts):
         math.exp(scores.word_nll.sum() / passage["words"])
     )
     assert summary["last_token"]["perplexity"] == pytest.approx(math.exp(scores.last_nll.mean()))
-    assert [row["nll_on"] for row in passage_rows(scores)] == scores.target_nll.tolist()
+    assert [row["value"] for row in passage_rows(scores)] == scores.target_nll.tolist()
 
 
 def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):
@@ -251,7 +251,7 @@ def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):
     for column in (scores.passage_nll, scores.word_nll):
         np.testing.assert_allclose(column[1:], scores.target_nll[1:])
     assert scores.word_count[1:].tolist() == [1, 1]
-    summary = summarise_passages(scores, "sample")
+    summary = summarise_passages(scores)
     assert (summary["passages"], summary["without_context"]) == (3, 2)
 
 
@@ -269,7 +269,7 @@ def test_passages_of_one_word_alone_are_defined(model, tokenizer, tmp_path):
     scores = score_passages(
         model, encode_passages(read_rows(["the", "end"]), tokenizer), window=8, batch=8
     )
-    artifacts.write_json(tmp_path / "lambada.json", summary := summarise_passages(scores, "sample"))
+    artifacts.write_json(tmp_path / "lambada.json", summary := summarise_passages(scores))
     assert (summary["passages"], summary["passage"]["words"]) == (2, 2)
     assert summary["last_word"]["perplexity"] == pytest.approx(math.exp(scores.target_nll.mean()))
 
@@ -281,9 +281,9 @@ def test_a_passage_of_one_token_has_no_part_in_any_mean(model, tokenizer, texts,
         score_passages(model, rows, window=128, batch=2)
         for rows in ([passages[0], token, *passages[1:]], passages)
     )
-    assert summarise_passages(with_it, "sample") == summarise_passages(without, "sample")
+    assert summarise_passages(with_it) == summarise_passages(without)
     assert [row["unit"] for row in passage_rows(with_it)] == ["1", "3", "4"]
-    summary = summarise_passages(score_passages(model, [token], window=128, batch=2), "sample")
+    summary = summarise_passages(score_passages(model, [token], window=128, batch=2))
     artifacts.write_json(tmp_path / "lambada.json", summary)
     assert (
         summary["passages"],
@@ -313,8 +313,8 @@ def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
 
 
 def test_no_passages_are_defined(model, tmp_path):
-    summary = summarise_passages(score_passages(model, [], window=8, batch=2), "sample")
+    summary = summarise_passages(score_passages(model, [], window=8, batch=2))
     assert summary["passages"] == 0
     assert summary["last_word"] == {"nll": 0.0, "tokens": 0, "perplexity": None, "accuracy": None}
-    assert passage_rows(score_passages(model, [], window=8, batch=2)) == []
+    assert not list(passage_rows(score_passages(model, [], window=8, batch=2)))
     artifacts.write_json(tmp_path / "lambada.json", summary)

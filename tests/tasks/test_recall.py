@@ -74,7 +74,7 @@ def test_every_row_reads_as_many_tokens(
 def test_every_row_of_the_params_is_an_entry() -> None:
     for path in sorted([ROOT / "params.yaml", *ROOT.glob("studies/*.yaml")]):
         params = load(path)
-        for name in params.recall.models if params.has("recall") else ():
+        for name in params.recall.models:
             assert resolve_entry(params.recall, name, params.kinds).name == name
 
 
