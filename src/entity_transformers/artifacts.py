@@ -1,8 +1,8 @@
 """The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines,
 CSV and arrays.
 
-The digests of a run's files stand in run.json beside them, and every reader here refuses a file that
-no longer fits (`check`). What comes from elsewhere, without such a record, is read as it is.
+The digests of a run's files stand in run.json beside them, and every reader here refuses a file
+that no longer fits (`check`). What comes from elsewhere, without such a record, is read as it is.
 """
 
 from __future__ import annotations
