@@ -110,18 +110,14 @@ def make_manifest(
     return {**common, "runs": runs, "files": dict(files)}
 
 
-def _read_rows(
-    home: Path, step: Step, model: str, seed: int | None
-) -> Iterator[dict[str, Any]]:
+def _read_rows(home: Path, step: Step, model: str, seed: int | None) -> Iterator[dict[str, Any]]:
     """The numbers of a run, each with what it is of."""
     for row in csv.DictReader(read_text(home / ROWS).splitlines()):
         found = {key: value for key, value in row.items() if value != ""}
         yield {"step": step.name, "model": model, "seed": seed, **found}
 
 
-def _read_curve(
-    home: Path, step: Step, model: str, seed: int | None
-) -> Iterator[dict[str, Any]]:
+def _read_curve(home: Path, step: Step, model: str, seed: int | None) -> Iterator[dict[str, Any]]:
     """The learning curve of a run, if its step keeps one."""
     if "curve.csv" in step.writes:
         for row in csv.DictReader(read_text(home / "curve.csv").splitlines()):
