@@ -147,7 +147,7 @@ class Run:
     params: Params
     step: Step
     model: str = ""
-    seed: int | None = None
+    seed: Any = None
     processes: int = 1
     tensorboard: Path | None = None
 

@@ -8,7 +8,7 @@ import pytest
 
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.claims import judge_claims, judge_entities, write_headline
-from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, OPEN, UNUSED
+from entity_transformers.report.intervals import ABSENT, BUILT_IN, FAILS, HOLDS, OPEN, UNUSED
 from entity_transformers.report.perplexity import CONTROLS
 from entity_transformers.report.results import Results
 
@@ -19,7 +19,7 @@ NEEDED = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
 def test_entities_help_when_every_control_is_beaten(small: Results) -> None:
     verdict = judge_entities(small)
     assert verdict.status == HOLDS
-    assert verdict.text.startswith("That entity information helps holds: on test GPT2E beats GPT2E")
+    assert verdict.text.startswith("Entity information helps: on test GPT2E beats GPT2E")
     assert "40 units, 2 seeds" in verdict.text
 
 
@@ -52,7 +52,7 @@ def test_a_memory_that_changes_nothing_is_inert(
         monkeypatch.setattr(f"entity_transformers.report.{module}.INERT", 0.01)
     results = study()
     assert judge_entities(results).status == UNUSED
-    assert judge_entities(results).text.startswith("The memory is inert: entities on, off and")
+    assert judge_entities(results).text.startswith("The memory was not used: entities on, off and")
     verdicts = {row[:2]: row[-1] for row in CONTROLS.build(results).rows}
     assert verdicts["GPT2E", "off"] == verdicts["GPT2E", "shuffled"] == UNUSED
     assert verdicts["GPT2E unlabelled", "on"] != UNUSED
@@ -75,7 +75,7 @@ def test_every_claim_whose_step_ran_is_judged(small: Results) -> None:
         "Validation nats).": ABSENT,
         "Entity training.": FAILS,
         "GPT2E LAMBADA.": ABSENT,
-        "Similarity entities.": HOLDS,
+        "Similarity entities.": BUILT_IN,
         "Mentions GPT2E.": ABSENT,
         "Entities vector.": ABSENT,
     }
@@ -93,4 +93,4 @@ def test_the_headline_says_the_numbers(small: Results) -> None:
     assert "with entities and" in first
     assert "The difference is −0.029" in first
     assert second == judge_entities(small).short
-    assert third.startswith("Last-word perplexity on LAMBADA: GPT2E ")
+    assert third.startswith("Last words of LAMBADA: GPT2E ")

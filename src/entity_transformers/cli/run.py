@@ -67,8 +67,8 @@ def steps(
         print("\n".join(f"{one.name:{width}}  {one.about}" for one in STEPS.values()))
     elif step == "lm":
         print("\n".join(_describe_models()))
-    elif step in STEPS and STEPS[step].params is not None:
-        print("\n".join(describe_section(STEPS[step].params, step)))
+    elif step in STEPS and (section := STEPS[step].params) is not None:
+        print("\n".join(describe_section(section, step)))
     else:
         raise ValueError(
             f"step {step!r} has no section of its own, expected one of"

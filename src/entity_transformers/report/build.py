@@ -65,7 +65,8 @@ def collect(run: Run) -> None:
         for model, seed in plan.runs(step)
     ]
     rows: dict[Step, list[dict[str, Any]]] = {}
-    curves, records = [], {}
+    curves: list[dict[str, Any]] = []
+    records: dict[str, Any] = {}
     for step, model, seed in runs:
         home = Path(folder(run.params.name, step.name, model, seed))
         rows.setdefault(step, []).extend(_read_rows(home, step, model, seed))
@@ -247,7 +248,8 @@ def _read_vectors(params: Any) -> dict[str, tuple[str, MentionVectors]]:
         entry = next((e for e in params.entries("encode") if e.role == role), None)
         homes = [
             folder(params.name, "embeddings", entry.name, seed)
-            for seed in (params.study.seeds if entry else ())
+            for seed in params.study.seeds
+            if entry is not None
         ]
         files = [Path(home, "mentions.safetensors") for home in homes]
         file = next((file for file in files if file.is_file()), None)

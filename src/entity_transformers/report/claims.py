@@ -14,6 +14,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, lm, ner, paper, perplexity, similarity
 from entity_transformers.report.intervals import (
     ABSENT,
+    BUILT_IN,
     FAILS,
     HOLDS,
     INERT,
@@ -67,16 +68,23 @@ class Verdict:
     short: str
 
 
+VERDICTS = {
+    HOLDS: "Entity information helps",
+    FAILS: "Entity information does not help",
+    OPEN: "This study does not show that entity information helps",
+    ABSENT: "Whether entity information helps was not measured",
+    UNUSED: "The memory was not used",
+}
 Judge = Callable[[Results], tuple[str, str]]
 """Status and text of a claim."""
 
 
 def judge_claims(results: Results) -> tuple[Finding, ...]:
     """Every claim of the paper whose step this study ran, in the paper's order, with what the
-    numbers say; none in a study without a model under test. The claim about training time is
-    skipped if the tested model has no entity attention.
+    numbers say; none in a study without a model under test, or that does not compare itself with
+    the paper. The claim about training time is skipped if the tested model has no entity attention.
     """
-    if not results.tests_a_model:
+    if not (results.tests_a_model and results.paper):
         return ()
     ours = results.proposed
     timed = ours is None or hasattr(ours.lm, "entity_gate")
@@ -97,13 +105,15 @@ def build_claims(results: Results) -> Table:
             (finding.claim, finding.source, finding.status, finding.ours)
             for finding in judge_claims(results)
         ),
-        measures="Each statement is made from the numbers of this study alone.",
+        measures="Each claim is judged by the numbers of this study alone.",
         note=(
-            f"{INTERVAL} With one seed an interval does not cover what another training would give."
+            f"{INTERVAL} With one seed, an interval does not cover the variation between trainings."
             f" {OPEN.capitalize()}: the direction may be the paper's, but the interval includes"
-            f" zero, or there is none. {SMALLER.capitalize()}: the paper's effect lies beyond the"
-            f" interval. {UNUSED.capitalize()}: entities on, off and shuffled differ by less than"
-            f" {INERT} nats per token, so the memory was not used."
+            f" zero or could not be computed. {SMALLER.capitalize()}: the effect has the paper's"
+            " sign, but the printed one lies outside the interval."
+            f" {BUILT_IN.capitalize()}: the model's construction implies it, so it is no finding."
+            f" {UNUSED.capitalize()}: entities on, off and shuffled differ by less than {INERT}"
+            " nats per token, so the memory was not used."
         ),
     )
 
@@ -116,11 +126,11 @@ def judge_entities(results: Results) -> Verdict:
     found = compare_all(results, split)
     if split is None or ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
-        text = f"{_say(ABSENT)}: {name} has no scores per document."
+        text = f"{VERDICTS[ABSENT]}: {name} has no scores per document."
         return Verdict(ABSENT, text, text)
     own = [abs(one.found.value) for one in found if one.against == ours]
     if own and max(own) < INERT:
-        text = f"{_say(UNUSED)}: entities on, off and shuffled differ by less than {INERT} nats per"
+        text = f"{VERDICTS[UNUSED]}: entities on, off and shuffled differ by less than {INERT} nats per"
         return Verdict(UNUSED, f"{text} token on {split}.", f"{text} token on {split}.")
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
@@ -133,13 +143,13 @@ def judge_entities(results: Results) -> Verdict:
             if any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
             else OPEN
         )
-        said = f"{_say(status)}: on {split} {write_label(ours)} does not beat"
+        said = f"{VERDICTS[status]}: on {split} {write_label(ours)} does not beat"
         tail = f". Not run: {_list(missing)}." if missing else "."
         return Verdict(status, *_tell(said, unbeaten, tail))
     if missing:
-        text = f"{_say(ABSENT)}: the controls {_list(missing)} were not run."
+        text = f"{VERDICTS[ABSENT]}: the controls {_list(missing)} were not run."
         return Verdict(ABSENT, text, text)
-    said = f"{_say(HOLDS)}: on {split} {write_label(ours)} beats"
+    said = f"{VERDICTS[HOLDS]}: on {split} {write_label(ours)} beats"
     return Verdict(HOLDS, *_tell(said, differences, "."))
 
 
@@ -151,12 +161,6 @@ def _tell(said: str, differences: Sequence[Difference], tail: str) -> tuple[str,
         for name, one in zip(names, differences, strict=True)
     ]
     return f"{said} {_list(with_numbers)}{tail}", f"{said} {_list(names)}{tail}"
-
-
-def _say(status: str) -> str:
-    if status == UNUSED:
-        return f"The memory is {status}"
-    return f"That entity information helps {'' if status == HOLDS else 'is '}{status}"
 
 
 def weigh(found: Estimate, unit: str = "token") -> str:
@@ -299,10 +303,10 @@ def _contextless(results: Results) -> tuple[str, str]:
         gaps += [abs(gap) for gap in pair_seeds(results, on, off)]
     if not gaps:
         return ABSENT, "not measured"
-    return HOLDS if max(gaps) < 5e-5 else FAILS, (
-        f"largest gap {max(gaps):.5f}; so by construction where values are hidden states: a word"
-        " alone has one key"
-    )
+    text = f"largest gap {max(gaps):.5f}"
+    if getattr(results.proposed and results.proposed.lm, "entity_values", "") == "hidden":
+        return BUILT_IN, f"{text}; it cannot differ, because a word alone attends to one key only"
+    return HOLDS if max(gaps) < 5e-5 else FAILS, text
 
 
 def _similarity(group: str, measure: str, against: str, expected: int) -> Judge:
@@ -408,16 +412,16 @@ def write_headline(results: Results) -> tuple[str, ...]:
         for sentence in section.say(results)
     ]
     if not results.tests_a_model:
-        return (*_say_range(results), *said) or ("Nothing has been measured yet.",)
-    words = [(model, results.statistic(model, lambada.LAST_WORD).mean) for model in results.pair]
+        counted = (say_counting(results),) if say_counting(results) else ()
+        return (*counted, *_say_range(results), *said) or ("Nothing has been measured yet.",)
     f1 = [(model, ner.average(results, model, ner.F1).mean) for model in results.pair]
     points = [(model, mean and 100 * mean) for model, mean in f1]
     sentences = (
+        say_counting(results),
         _say_perplexity(results),
         judge_entities(results).short if judged_split(results) or not said else "",
-        _say_pair(f"Last-word perplexity on {lambada.name_passages(results)}", words)
-        + _say_guess(results),
-        _say_pair("Strict span F1 of the named entity recogniser (in points)", points),
+        _say_last_words(results),
+        _say_pair("Strict span F1 of the named entity recogniser, in percent", points),
         *said,
     )
     return tuple(sentence for sentence in sentences if sentence)
@@ -425,7 +429,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
 
 def _say_range(results: Results) -> tuple[str, ...]:
     split = judged_split(results) or ""
-    right = f"Last words of {lambada.name_passages(results)} that are right, in percent"
+    right = f"Last words of {lambada.name_passages(results)} predicted right, in percent"
     asked = (
         (f"Perplexity per token on {split}", perplexity.at(split, "off", "perplexity"), 1),
         (right, lambada.at("last_word_accuracy"), 100),
@@ -460,11 +464,42 @@ def _say_perplexity(results: Results) -> str:
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 
-def _say_guess(results: Results) -> str:
-    """Where one of the two is no better than a uniform guess at the last word, what that has."""
-    if not any(lambada.is_guessing(results, model, lambada.LAST_WORD) for model in results.pair):
+def say_counting(results: Results) -> str:
+    """Whether the best model that learns beats the best that counts; "" in a study without one."""
+    split = judged_split(results) or ""
+    key = perplexity.at(split, "off", "perplexity")
+    means = {model: results.statistic(model, key).mean for model in results.trained}
+    found = {model: mean for model, mean in means.items() if mean is not None}
+    counts = {model: mean for model, mean in found.items() if model.kind.era == "counts"}
+    learnt = {model: mean for model, mean in found.items() if model not in counts}
+    if not counts or not learnt:
         return ""
-    return f" A uniform guess has {Number(lambada.guess(results, lambada.LAST_WORD))}."
+    best, lowest = (min(one, key=one.__getitem__) for one in (learnt, counts))
+    said = f"Counting n-grams has a perplexity of {counts[lowest]:.2f} on {split}"
+    other = f"{write_label(best)}'s {learnt[best]:.2f}, the best of the models that learn"
+    if counts[lowest] < learnt[best]:
+        return f"{said}, below {other}: they have not learnt what counting finds."
+    return f"{said}, above {other}: they have learnt more than counting finds."
+
+
+def _say_last_words(results: Results) -> str:
+    """Nats and accuracy of the last word; what a guess has where one is no better."""
+    said = []
+    for model in results.pair:
+        nats = results.statistic(model, lambada.LAST_WORD, math.log).mean
+        right = results.statistic(model, lambada.at("last_word_accuracy")).mean
+        if nats is not None:
+            known = "" if right is None else f", {right:.1%} predicted right"
+            said.append(f"{write_label(model)} {nats:.2f} nats{known}")
+    if not said:
+        return ""
+    text = f"Last words of {lambada.name_passages(results)}: {'; '.join(said)}."
+    chance = lambada.guess(results, lambada.LAST_WORD)
+    if chance and any(
+        lambada.is_guessing(results, model, lambada.LAST_WORD) for model in results.pair
+    ):
+        text += f" A uniform guess has {math.log(chance):.2f} nats."
+    return text
 
 
 def _say_pair(what: str, means: Sequence[tuple[ModelEntry, float | None]]) -> str:

@@ -33,7 +33,7 @@ from entity_transformers.report.table import Number
 
 LABEL = 0.2
 """Inches from one label to the next."""
-TICKS = (0.02, 0.2, 2.0)
+TICKS = (0.02, 0.5)
 COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])
 """Light enough for the numbers; none is of the palette, which has other values in the dark."""
 ON_CELLS = "#111111"  # what stands on the cells, whose colours are the same in the dark
@@ -239,6 +239,8 @@ def draw_intervals(
             axes.xaxis.set_minor_locator(NullLocator())
             axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+g}" if x else "0"))
             axes.tick_params(axis="x", labelsize=8)
+        else:
+            axes.locator_params(axis="x", nbins=4)
     names = max((panel.bars for panel in panels), key=lambda bars: sum(map(bool, bars)))
     every[0].set_yticks(range(rows), [bar.label if bar else "" for bar in names])
     every[0].set_ylim(rows - 0.5, -0.5)

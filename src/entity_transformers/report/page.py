@@ -31,6 +31,7 @@ MARKS = {
     "not shown": "open",
     "smaller than printed": "open",
     "inert": "absent",
+    "by construction": "absent",
     "not measured": "absent",
 }
 

@@ -354,7 +354,7 @@ def draw_differences(results: Results) -> Figure | None:
         )
         for one in compare_all(results, split)
     ]
-    label = f"Nats per token ({split}), {_tested(results)[1]} less each of these"
+    label = f"Nats per token ({split}), {_tested(results)[1]} minus each of these"
     return draw_intervals([Rows("", bars)], label, MARGIN)
 
 

@@ -87,7 +87,9 @@ def list_points(results: Results) -> list[Point]:
     for entry in results.measured("perplexity"):
         tokens = results.statistic(entry, _TOKENS).mean
         loss = results.statistic(entry, at(STEP, "loss", SPLIT, entities="off")).mean
-        if None not in (tokens, loss) and not entry.extra and hasattr(entry.lm, "layers"):
+        if tokens is None or loss is None:
+            continue
+        if not entry.extra and hasattr(entry.lm, "layers"):
             lm = entry.lm
             # the matrices of a block: 4 of attention and 8 of the feed-forward layer
             point = Point(entry, 12 * lm.layers * lm.width**2, round(tokens), loss)

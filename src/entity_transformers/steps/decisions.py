@@ -107,12 +107,12 @@ def decisions(run: Run) -> Rows:
         yield from read.describe([one["nats"] for one in estimates], about)
         error = math.sqrt(math.fsum(one["error"] ** 2 for one in estimates))
         perplexity = math.exp(math.fsum(one["nats"] for one in estimates) / read.words)
-        values = {  # how sure the estimate is
+        sure = {  # how sure the estimate is
             "perplexity_word_error": perplexity * error / read.words,
             "effective_groups": float(np.mean([one["effective"] for one in estimates])),
             "groups": section.samples // group,
         }
-        for name, value in values.items():
+        for name, value in sure.items():
             yield {"measure": name, "value": value, "split": read.split, **about}
     rates = {"shift": read.rate, "decisions": rate, "proposal": proposal_rate}
     for name, value in rates.items():

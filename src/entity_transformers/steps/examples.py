@@ -63,7 +63,7 @@ def examples(run: Run) -> Rows:
 
     source = run.folder / "source.json"
     write_json(source, {"tasks": list_tasks(run.section, run.cache)})
-    statistics: dict[str, dict[str, object]] = {}
+    statistics: dict[str, dict[str, Any]] = {}
     read = read_all(
         find_tasks(source, run.cache),
         run.params.corpus.bad_documents,

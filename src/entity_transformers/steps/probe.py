@@ -122,7 +122,7 @@ def probe(run: Run) -> Rows:
     }
     for split, found in described.items():
         yield from _describe_split(split, found)
-    for entry in summarise_heads(chosen, (first, second), asked, groups):
+    for entry in summarise_heads(chosen, (first, second), (asked[0], asked[1]), groups):
         kind = {"attention": entry["attention"], "entities": entry["entities"]}
         for group, best in entry["groups"].items():
             for name, value in best.items():

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
@@ -149,6 +149,10 @@ class _Base(Section):
         found = (self.model(name) for name in self.models)
         return tuple(entry for entry in found if entry.can(set(needs)))
 
+    if TYPE_CHECKING:  # `Params` adds the section of every step
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def takes_part(self, model: str, step: str) -> bool:
         """Does this entry take part in a step? One with a list ``only`` is in those alone."""
         return step in self.models[model].get("only", (step,))
@@ -158,8 +162,8 @@ class _Base(Section):
         for entry in self.entries():
             key = f"models.{entry.name}.labels"
             check_layer(key, entry.labels, self.corpus.resolvers, entry.lags)
-        for name, entry in self.models.items():
-            if unknown := [one for one in entry.get("only", ()) if one not in STEPS]:
+        for name, values in self.models.items():
+            if unknown := [one for one in values.get("only", ()) if one not in STEPS]:
                 raise ValueError(
                     f"models.{name}.only: {unknown[0]!r}, expected steps of {', '.join(STEPS)}"
                 )
@@ -206,8 +210,10 @@ class _Base(Section):
 _SECTIONS: dict[str, Any] = {
     step.name: (step.params, ...) for step in STEPS.values() if step.params is not None
 }
-Params = create_model("Params", __base__=_Base, **_SECTIONS)
-"""A whole study: `_Base` and the section of every step, whether the study runs it or not."""
+if TYPE_CHECKING:
+    Params = _Base
+else:
+    Params = create_model("Params", __base__=_Base, **_SECTIONS)
 
 
 def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:

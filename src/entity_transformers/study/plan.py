@@ -276,4 +276,4 @@ def _named_paths(values: Mapping[str, Any]) -> Iterable[str]:
     """The files and folders of the user's that these values name."""
     sections = [section for section in values.values() if isinstance(section, Mapping)]
     named = [section.get(key) for section in sections for key in OWN_PATHS]
-    return [path for path in named if is_own_path(path)]
+    return [str(path) for path in named if is_own_path(path)]
