@@ -4,7 +4,7 @@ GPT-1's paper has them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
