@@ -147,7 +147,7 @@ def test_a_damaged_tokenizer_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(
         ValueError,
-        match=r"tokenizer\.json: no encoder .*: run train-tokenizer and align-corpus again",
+        match=r"tokenizer\.json: no encoder .*: run step corpus again",
     ):
         read_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(FileNotFoundError):
