@@ -1,8 +1,9 @@
 # Every target sets up .venv by itself. `make sample` and `make test` are all a newcomer needs.
 PYTHON ?= $(shell command -v python3.12 >/dev/null 2>&1 && python3.12 -c '' 2>/dev/null && echo python3.12 || echo python3)
 override BIN := .venv/bin
-# what builds the few releases that have no wheel, and uv, which installs
+# of requirements.txt: what builds the few releases that have no wheel, and uv, which installs
 BUILD := packaging|setuptools|setuptools-scm|uv|vcs-versioning
+TORCH := torch==2.13.0
 HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 # bytecode is made of what is imported, when it is: that of all halves the speed of the set-up. So it
@@ -24,23 +25,23 @@ help:  ## list the targets
 
 # uv makes the set-up three times as fast, but knows nothing of what pip was told of mirrors and
 # proxies: where it gets nothing, pip does the same.
-# Nothing is built or installed that requirements*.txt has no SHA-256 of, but torch and its CUDA
+# Nothing is built or installed that requirements.txt has no SHA-256 of, but torch and its CUDA
 # libraries: which build is wanted, for which device and from where, is the machine's to say. Python is
 # below 3.13, for which floret, that a test compares with, has no wheel; the package itself runs there.
-.venv/ready: pyproject.toml constraints.txt requirements-build.txt requirements.txt
+.venv/ready: pyproject.toml requirements.txt
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, this is {v.major}.{v.minor}: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement requirements-build.txt
+	awk '/^[a-z]/ {wanted = /^($(BUILD))==/} wanted' requirements.txt | $(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement /dev/stdin
 	$(BIN)/uv pip install --quiet --python $(BIN)/python $(LISTED) || $(INSTALL) --use-pep517 $(LISTED)
-	$(INSTALL) --constraint constraints.txt torch
+	$(INSTALL) $(TORCH)
 	$(INSTALL) --no-index --no-build-isolation --editable '.[dev]'  # says what is missing; fetches nothing
 	touch $@
 
-requirements:  ## after a change of constraints.txt: the SHA-256 of every file of these releases
+requirements:  ## after a change of a version in requirements.txt: the SHA-256 of every file of each release
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	test -x $(BIN)/uv || $(INSTALL) uv
-	grep -E '^($(BUILD))==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements-build.txt - >/dev/null
-	grep -v '^torch==' constraints.txt | $(BIN)/uv $(HASH) --output-file requirements.txt - >/dev/null
+	grep -o '^[^ ]*==[^ ]*' requirements.txt | $(BIN)/uv $(HASH) - > .venv/hashed.txt
+	mv .venv/hashed.txt requirements.txt
 
 sample: STUDY = sample
 sample: study  ## every table but the controls on a small corpus: 3 minutes on two idle cores

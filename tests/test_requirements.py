@@ -17,21 +17,16 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CONSTRAINTS = (ROOT / "constraints.txt").read_text()
-HASHED = ("requirements.txt", "requirements-build.txt")
+LISTED = (ROOT / "requirements.txt").read_text()
+MAKE = (ROOT / "Makefile").read_text()
+BUILD = {"packaging", "setuptools", "setuptools-scm", "uv", "vcs-versioning"}
 SHA256 = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-def pins(text: str) -> dict[str, str]:
+def pins() -> dict[str, str]:
     """Versions by canonical name."""
-    found = re.findall(r"^([\w.-]+)==([\w.]+)(?: \\)?$", text, re.MULTILINE)
+    found = re.findall(r"^([\w.-]+)==([\w.]+) \\$", LISTED, re.MULTILINE)
     return {canonicalize_name(name): version for name, version in found}
-
-
-def hashes(name: str) -> dict[str, list[str]]:
-    """The SHA-256 of each release's files, by NAME==VERSION."""
-    blocks = re.split(r"(?m)^(?=\S)", (ROOT / name).read_text())
-    return {block.split()[0]: SHA256.findall(block) for block in blocks if block}
 
 
 def needed(requirement: Requirement) -> set[str]:
@@ -66,25 +61,16 @@ def own_extras(names: set[str]) -> list[str]:
     return [line for name in names for line in PROJECT["optional-dependencies"][name]]
 
 
-def test_every_constraint_is_one_version() -> None:
-    lines = [line for line in CONSTRAINTS.splitlines() if not line.startswith("#")]
-    assert len(pins(CONSTRAINTS)) == len(lines)
-
-
-def test_constraints_and_hashes_agree() -> None:
-    """torch alone has none: what is wanted of it depends on the machine."""
-    wanted = pins(CONSTRAINTS)
-    assert wanted.pop("torch")
-    assert pins((ROOT / "requirements.txt").read_text()) == wanted
-    for name in HASHED:
-        found = hashes(name)
-        assert len(found) == len(pins((ROOT / name).read_text()))
-        for release, files in found.items():
-            assert files, f"{name}: {release} has no hash: make requirements"
-            assert len(set(files)) == len(files)
-    every, build = (hashes(name) for name in HASHED)
-    assert build.items() <= every.items()
-    assert {release.partition("==")[0] for release in build} >= {"setuptools"}
+def test_every_release_is_one_version_and_has_hashes() -> None:
+    """torch alone has none: what is wanted of it depends on the machine, its version apart."""
+    blocks = [block for block in re.split(r"(?m)^(?=\S)", LISTED) if block]
+    assert len(pins()) == len(blocks)
+    assert "torch" not in pins()
+    assert re.search(r"^TORCH := torch==[\d.]+$", MAKE, re.MULTILINE)
+    for block in blocks:
+        files = SHA256.findall(block)
+        assert files, f"{block.split()[0]} has no hash: make requirements"
+        assert len(set(files)) == len(files)
 
 
 def test_everything_that_the_set_up_needs_is_pinned() -> None:
@@ -94,7 +80,7 @@ def test_everything_that_the_set_up_needs_is_pinned() -> None:
     except PackageNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     assert found >= {"torch", "snakemake", "dvc", "mpmath", "setuptools", "antlr4-python3-runtime"}
-    assert not found - pins(CONSTRAINTS).keys()
+    assert found - pins().keys() == {"torch"}
 
 
 def set_up(folder: Path, uv: str) -> list[str]:
@@ -102,11 +88,12 @@ def set_up(folder: Path, uv: str) -> list[str]:
     its uv does after that.
     """
     shutil.copy(ROOT / "Makefile", folder)
-    for name in ("pyproject.toml", "constraints.txt", *HASHED):
-        (folder / name).touch()
+    for name in ("pyproject.toml", "requirements.txt"):
+        shutil.copy(ROOT / name, folder)
     tools = folder / ".venv/bin"
     tools.mkdir(parents=True)
-    for name, last in (("python", ":"), ("pip", ":"), ("uv", uv)):
+    pip = 'case "$*" in *stdin) cp /dev/stdin built.txt;; esac'
+    for name, last in (("python", ":"), ("pip", pip), ("uv", uv)):
         (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> asked\n{last}\n')
         (tools / name).chmod(0o755)
     # as if no other make had called it, which `make test` is
@@ -118,11 +105,14 @@ def set_up(folder: Path, uv: str) -> list[str]:
 
 def test_make_installs_nothing_else(tmp_path: Path) -> None:
     build, listed, torch, project = set_up(tmp_path, uv="exit 0")
-    for line, name in zip((build, listed), HASHED[::-1], strict=True):
-        assert "--require-hashes" in line
-        assert line.endswith(name)
+    assert "--require-hashes" in build
+    built = (tmp_path / "built.txt").read_text()
+    assert {*re.findall(r"^([\w-]+)==", built, re.MULTILINE)} == BUILD
+    assert all(block in LISTED for block in re.split(r"(?m)^(?=\S)", built))
     assert listed.startswith("uv pip install")
-    assert torch.endswith("--constraint constraints.txt torch")
+    assert "--require-hashes" in listed
+    assert listed.endswith("requirements.txt")
+    assert re.search(r"install .* torch==[\d.]+$", torch)
     assert "--no-index" in project
     assert "--no-build-isolation" in project
 

@@ -218,7 +218,7 @@ def test_a_bad_study_stops_before_any_rule_with_one_message(
 def test_make_knows_the_studies(home: Path) -> None:
     (home / ".venv").mkdir()
     (home / ".venv/bin").symlink_to(BIN)
-    for name in ("pyproject.toml", "constraints.txt", "requirements-build.txt", "requirements.txt"):
+    for name in ("pyproject.toml", "requirements.txt"):
         (home / name).touch()
     (home / ".venv/ready").touch()
 
