@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
-from entity_transformers.corpus.encoding import END
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
