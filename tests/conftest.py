@@ -56,7 +56,7 @@ def fork_server() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def forked_commands(fork_server: str) -> Iterator[None]:
     """Every `entity-transformers` that the module's tests start, also by Snakemake and DVC, is a
-    fork, as under `make study`; tiny_study.ALONE is the environment without.
+    fork, as under `make study`; checkout.ALONE is the environment without.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENTITY_TRANSFORMERS_FORKS", fork_server)

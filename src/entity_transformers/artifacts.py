@@ -1,8 +1,8 @@
 """The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines,
 CSV and arrays.
 
-The digests of a run's files stand in run.json beside them, and every reader here refuses a file that
-no longer fits (`check`). What comes from elsewhere, without such a record, is read as it is.
+The digests of a run's files stand in run.json beside them, and every reader here refuses a file
+that no longer fits (`check`). What comes from elsewhere, without such a record, is read as it is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def list_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: file_digest(folder / name) for name in names}
 
 
-def write_record(folder: Path, names: Iterable[str], facts: Mapping[str, Any] | None = None) -> None:
+def write_record(
+    folder: Path, names: Iterable[str], facts: Mapping[str, Any] | None = None
+) -> None:
     """The record of a folder: the ``facts``, and the sha256 of these files as they are now."""
     write_json(folder / RECORD, {**(facts or {}), "files": list_digests(folder, names)})
 
@@ -288,9 +290,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
     try:
         return Tokenizer.from_buffer(text)
     except Exception as error:  # tokenizers raises nothing narrower
-        raise ValueError(
-            f"{path}: no encoder ({error}): run step corpus again"
-        ) from error
+        raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
 
 
 def copy_file(source: Path, target: Path) -> None:

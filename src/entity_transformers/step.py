@@ -43,6 +43,8 @@ TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
 MODEL = ("config.json", "model.safetensors")
 ROWS, RECORD = "rows.csv", "run.json"
 """What every run leaves beside its other files: its numbers, and where they come from."""
+MANIFEST = "manifest.json"
+"""Where the numbers of a study's report come from."""
 COLUMNS = ("split", "unit", "measure", "value", "count")
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
 LAST = ("ner", "recall", "report")

@@ -6,7 +6,6 @@ whose jobs take less time than their imports.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -14,24 +13,18 @@ from pathlib import Path
 
 from entity_transformers.cli import main
 
-COMMAND = re.compile(r"entity-transformers (.+?)(?: 2>&1 \| tee .+)?")
+COMMAND = re.compile(r"entity-transformers (run .+?) 2>&1 \| tee .+")
 
 
 def run_script(script: str) -> int:
-    """Run each command in the order of the script, in its study's folder, and how many they were;
-    SystemExit as of the first that fails, ValueError for a line that is none.
+    """Run each command in the order of the script, and how many they were; SystemExit as of the
+    first that fails.
     """
-    _, _, rest = script.partition("\ncd ")
-    folder, _, rest = rest.partition("\n")
-    os.chdir(shlex.split(folder)[0])
-    lines = [line for line in rest.splitlines() if not line.startswith(("mkdir ", 'cd "$OLDPWD"'))]
-    for line in lines:
-        found = COMMAND.fullmatch(line)
-        if found is None:
-            raise ValueError(f"no command of a study: {line}")
-        print(line, flush=True)
-        main(shlex.split(found[1]))
-    return len(lines)
+    found = COMMAND.findall(script)
+    for command in found:
+        print(command, flush=True)
+        main(shlex.split(command))
+    return len(found)
 
 
 if __name__ == "__main__":

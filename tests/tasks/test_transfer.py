@@ -23,16 +23,15 @@ from transformers import (
     OpenAIGPTDoubleHeadsModel,
 )
 
-from entity_transformers.artifacts import read_json
-from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.step import Run, execute
 from entity_transformers.steps.transfer import Recipe
-from entity_transformers.study.params import parse
+from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import ParamsError
 from entity_transformers.tasks.transfer.chains import find_chains
 from entity_transformers.tasks.transfer.finetuned import (
@@ -42,6 +41,7 @@ from entity_transformers.tasks.transfer.finetuned import (
     keep_layers,
 )
 from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs, shorten
+from entity_transformers.tasks.transfer.runs import finetune
 from entity_transformers.tasks.transfer.training import (
     Finetuning,
     judge,
@@ -506,48 +506,44 @@ def make_study(folder: Path) -> Path:
 
 
 def test_the_steps_run_on_a_study_s_models_and_go_on(
-    tokenizer: Tokenizer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tokenizer: Tokenizer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    params = make_study(tmp_path)
-    corpus, examples, lm = (tmp_path / name for name in ("corpus", "examples", "lm"))
-    corpus.mkdir()
-    tokenizer.save(str(corpus / "tokenizer.json"))
-    tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW).save(lm)
-    common = ["--params", str(params)]
-    cache = ["--cache", str(tmp_path / "cache")]
-    source = examples / "source.json"
-    main(["download-examples", *common, *cache, "--output", str(source)])
-    main(["prepare-examples", *common, *cache, "--source", str(source), "--output", str(examples)])
-    run = [*common, "--corpus", str(corpus), "--examples", str(examples), "--lm", str(lm)]
-    run += ["--model", "gpt2e", "--seed", "1"]
-    tuned = [*run, "--work", str(tmp_path / "work"), "--output"]
+    params = parse(yaml.safe_load(make_study(tmp_path).read_text()), "tiny")
+    monkeypatch.chdir(tmp_path)
+    run = Run(params, STEPS["transfer"], "gpt2e", 1)
+    run.home("corpus").mkdir(parents=True)
+    tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
+    tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW).save(run.home("lm"))
+    execute(Run(params, STEPS["examples"]))
     with caplog.at_level("INFO"):
-        main(["finetune", *tuned, str(tmp_path / "one")])
+        rates, trainings = finetune(run)
         assert "epoch 1/1" in caplog.text
         caplog.clear()
-        main(["finetune", *tuned, str(tmp_path / "two")])
+        again = finetune(run)
         assert "epoch" not in caplog.text
-    found = read_json(tmp_path / "one" / "transfer.json")
-    assert json.dumps(found) == json.dumps(read_json(tmp_path / "two" / "transfer.json"))
-    one, two = sorted((tmp_path / "work").glob("*/scores.json"))[:2]
+    expected = json.dumps([rates, trainings], sort_keys=True)
+    assert json.dumps(again, sort_keys=True) == expected
+    one, two = sorted(run.work.glob("*/scores.json"))[:2]
     two.write_bytes(one.read_bytes())  # whole, but of another training
-    main(["finetune", *tuned, str(tmp_path / "three")])
+    assert json.dumps(finetune(run), sort_keys=True) == expected
     assert f"{two}: not as this run wrote it" in caplog.text
-    assert json.dumps(found) == json.dumps(read_json(tmp_path / "three" / "transfer.json"))
     more = {"polarity": ["few"], "gap": ["entities-shuffled"]}
-    assert [(one["task"], one["variant"], one["seed"]) for one in found["trainings"]] == [
+    assert [(one["task"], one["variant"], one["seed"]) for one in trainings] == [
         (task, variant, seed)
         for task in ("polarity", "winogrande", "gap")
         for variant in ("full", "embeddings", "entities", *more.get(task, []))
         for seed in (1, 2)
     ]
-    [tried] = found["rates"]  # every training begins with trained weights
+    [tried] = rates  # every training begins with trained weights
     assert (tried["task"], tried["seed"], tried["pretrained"]) == ("polarity", 1, True)
     paper = yaml.safe_load((ROOT / "params.yaml").read_text())["transfer"]["learning_rate"]
     losses = {one["learning_rate"]: one["loss"] for one in tried["trials"]}
     assert set(losses) == {0.5 * paper, 2 * paper}
     assert tried["best"] == min(losses, key=losses.__getitem__)
-    for one in found["trainings"]:
+    for one in trainings:
         assert one["steps"] == 1
         rate, few = one["recipe"]["learning_rate"], one["variant"] == "few"
         assert rate == (1e-3 if few else tried["best"])
@@ -562,7 +558,7 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(
             assert {group["groups"].get("gender") for group in judged["groups"]} >= {None}
         assert ("recalls" in judged) == one["variant"].startswith("entities")
         assert ("moved" in judged) == (one["variant"] == "entities-shuffled")
-    assert not list((tmp_path / "work").glob("*/checkpoints"))
+    assert not list(run.work.glob("*/checkpoints"))
 
 
 BAD = [

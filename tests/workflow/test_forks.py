@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiny_study import ALONE, BIN, LIMIT, ROOT, run
+from checkout import ALONE, BIN, LIMIT, ROOT, run
 
 FORKS = [sys.executable, str(ROOT / "workflow/forks.py")]
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from checkout import ROOT, run
 from rich.console import Console
 from snakemake_interface_logger_plugins.common import LogEvent
-from tiny_study import ROOT, python_path, run
 
 PLUGIN = ROOT / "workflow/logger"
 RULES = """\
@@ -41,7 +41,7 @@ def panel(monkeypatch: pytest.MonkeyPatch):
 def follow(folder: Path, *targets: str, check: bool = True) -> str:
     if not (folder / "Snakefile").exists():
         (folder / "Snakefile").write_text(RULES)
-    paths = python_path(PLUGIN)
+    paths = f"{PLUGIN}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     command = ("snakemake", *targets, "--cores", "2", "--logger", "panel")
     return run(
         *command, folder=folder, check=check, PYTHONPATH=paths, STUDY_PANEL="make study STUDY=x"

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from entity_transformers.step import RECORD
+from entity_transformers.step import MANIFEST
 from entity_transformers.study.leftovers import list_leftovers
 from entity_transformers.study.params import STEPS, ParamsError, find_study, load
 from entity_transformers.study.plan import Plan, folder, outputs
@@ -13,7 +13,11 @@ from entity_transformers.study.processor import warn_of_bfloat16
 
 # The process that was called, and not those that run its jobs
 FIRST = not (workflow.remote_exec or workflow.subprocess_exec)
-FILE = Path(os.path.relpath(workflow.configfiles[0])) if workflow.configfiles else Path("params.yaml")
+FILE = (
+    Path(os.path.relpath(workflow.configfiles[0]))
+    if workflow.configfiles
+    else Path("params.yaml")
+)
 BIN = Path(sys.executable).parent
 PLANS = {}
 
@@ -34,13 +38,27 @@ STUDY = PLAN.params.name
 PLANS[STUDY] = PLAN
 if MISSING := PLAN.missing_library():
     sys.exit(f"snakemake: {MISSING}")
-TARGETS = [f"results/{STUDY}/README.md"] if "report" in PLAN.params.study.steps else PLAN.records()
+RESULTS = [f"results/{STUDY}/{name}" for name in (MANIFEST, "README.md")]
+TARGETS = RESULTS if "report" in PLAN.params.study.steps else PLAN.records()
+
 
 def set_aside(record):
-    """Hide a record, so that its run is made anew; it comes back if that was not done."""
+    """Hide a record, so that its run is made anew. It comes back if that was not begun, as in a dry
+    run; of a run that was, Snakemake has deleted the files.
+    """
     hidden = record.with_suffix(".stale")
+    beside = [
+        path for path in record.parent.iterdir() if path.is_file() and path != record
+    ]
     record.rename(hidden)
-    atexit.register(lambda: hidden.unlink() if record.exists() else hidden.rename(record))
+
+    def bring_back():
+        if record.exists() or not all(path.exists() for path in beside):
+            hidden.unlink()
+        else:
+            hidden.rename(record)
+
+    atexit.register(bring_back)
 
 
 # Records say what a run was made with. One that would be made otherwise now is made anew, whoever
@@ -48,7 +66,10 @@ def set_aside(record):
 if FIRST:
     for record in PLAN.stale():
         set_aside(Path(record))
-    for line in [*list_leftovers(Path()), *filter(None, [warn_of_bfloat16(PLAN.params)])]:
+    for line in [
+        *list_leftovers(Path()),
+        *filter(None, [warn_of_bfloat16(PLAN.params)]),
+    ]:
         print(f"snakemake: {line}", file=sys.stderr)
 
 
@@ -75,7 +96,11 @@ def reads(step):
         plan, model = plan_of(wildcards.study), wildcards.get("model", "")
         if STEPS[step].needs is not None:
             plan.params.require(model, step)
-        return plan.inputs(STEPS[step], model, wildcards.get("seed"))
+        # ancient: without metadata, as in a clone, Snakemake would go by times of files
+        return [
+            ancient(file)
+            for file in plan.inputs(STEPS[step], model, wildcards.get("seed"))
+        ]
 
     return find
 

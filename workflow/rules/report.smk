@@ -7,7 +7,7 @@ out: results/{study}: measures.csv, units.parquet, curves.csv, README.md, figure
 rule make_report:
     """Gather the numbers of all runs, and build every table and figure of them."""
     input:
-        lambda wildcards: plan_of(wildcards.study).records(),
+        lambda wildcards: [ancient(file) for file in plan_of(wildcards.study).records()],
     output:
         [f"results/{{study}}/{name}" for name in STEPS["report"].writes],
     log:

@@ -43,11 +43,10 @@ from entity_transformers.report.results import Results, read_results
 from entity_transformers.report.similarity import CLOUDS
 from entity_transformers.report.spans import Example, name_entities, take_example
 from entity_transformers.report.terminal import write_summary
-from entity_transformers.step import ROWS, Run, Step
+from entity_transformers.step import MANIFEST, ROWS, Run, Step
 from entity_transformers.study.plan import Plan, folder
 
 PACKAGE = "entity_transformers"
-MANIFEST = "manifest.json"
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
 """What everything else of a study's results is made of."""
 SUMMARY = "summary.txt"
@@ -93,7 +92,8 @@ def collect(run: Run) -> None:
         sort_keys=True,
     )
     write_text(output / "pictures.json", text + "\n")
-    write_json(output / MANIFEST, make_manifest(records, list_digests(output, COMMITTED)))
+    manifest = make_manifest(records, list_digests(output, COMMITTED))
+    write_json(output / MANIFEST, {"digest": plan.digest(run.step), **manifest})
 
 
 def make_manifest(

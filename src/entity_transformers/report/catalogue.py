@@ -1,6 +1,6 @@
-"""What the report shows, in the order of the steps: what a step says of itself (`Step.tables`), and the
-modules of this package about it, each with ``STEP``, ``TITLE``, ``TABLES`` and maybe ``FIGURES`` and
-``say``, the sentences that it adds to the headline.
+"""What the report shows, in the order of the steps: what a step says of itself (`Step.tables`), and
+the modules of this package about it, each with ``STEP``, ``TITLE``, ``TABLES`` and maybe
+``FIGURES`` and ``say``, the sentences that it adds to the headline.
 """
 
 from __future__ import annotations

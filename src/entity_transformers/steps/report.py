@@ -1,4 +1,4 @@
-"""Step report: every number of a study in one folder, and the paper's tables and figures of them."""
+"""Step report: every number of a study in one folder, and the tables and figures of them."""
 
 from __future__ import annotations
 

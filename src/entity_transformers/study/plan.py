@@ -13,7 +13,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.digests import file_digests
 from entity_transformers.kinds import KINDS, param_keys
 from entity_transformers.provenance import list_files
-from entity_transformers.step import RECORD, Step
+from entity_transformers.step import MANIFEST, RECORD, Step
 from entity_transformers.study.code import digest_modules, reach
 from entity_transformers.study.origin import (
     Origin,
@@ -87,17 +87,19 @@ class Plan:
         files = [
             f"{folder(self.params.name, name, model, seed)}/{file}"
             for name, names in step.reads.items()
-            for file in names
+            for file in (*names, RECORD)
         ]
         encoder = read_tokenizer_origin(self.params.tokenizer.path)
         if step.name == "corpus" and encoder is not None:
-            files.append(tokenizer_file(encoder))
+            files += [tokenizer_file(encoder), f"{folder(encoder, 'corpus')}/{RECORD}"]
         if step.phase == "train":
             corpus = folder(self.params.name, "corpus")
             files += [f"{corpus}/{file}" for file in self.params.model(model).kind.reads]
             if model in self.origins:
                 files += self.origins[model].files
-        return files
+                home = {str(Path(file).parent) for file in self.origins[model].files}
+                files += [f"{one}/{RECORD}" for one in sorted(home)]
+        return list(dict.fromkeys(files))
 
     @cached_property
     def origins(self) -> dict[str, Origin]:
@@ -153,6 +155,9 @@ class Plan:
             if step.phase == "train" and model in self.origins:
                 origin = self.origins[model]
                 above["weights"] = self._other(origin.study)._digest("lm", origin.model)
+            if step.phase == "report":
+                runs = {(s.name, run[0]) for s in self.steps if s != step for run in self.runs(s)}
+                above = {"/".join(run): self._digest(*run) for run in sorted(runs)}
             parts = {
                 "code": find_code(name, self._kinds(step, model)),
                 "files": file_digests(files, WORK),
@@ -177,17 +182,27 @@ class Plan:
         """The plan of another study."""
         return _open(find_study(study, self.file))
 
-    def stale(self) -> Iterator[str]:
+    def stale(self, *phases: str) -> Iterator[str]:
         """The records of runs that were made with other values, code or inputs than they would be
-        now. What is not there is not named: it is made anyway.
+        now, of the study, or of these phases of it, and of the studies that it starts from. What is
+        not there is not named: it is made anyway.
         """
-        for step in self.steps:
-            if step.phase == "report":
+        found = False
+        for step in self.steps:  # the report is the last
+            if phases and step.phase not in phases:
                 continue
+            name = MANIFEST if step.phase == "report" else RECORD
             for model, seed in self.runs(step):
-                record = Path(folder(self.params.name, step.name, model, seed), RECORD)
-                if record.is_file() and _recorded(record) != self.digest(step, model):
+                record = Path(folder(self.params.name, step.name, model, seed), name)
+                if not record.is_file():
+                    continue
+                if _recorded(record) != self.digest(step, model) or (found and name == MANIFEST):
+                    found = True
                     yield str(record)
+        encoder = read_tokenizer_origin(self.params.tokenizer.path)
+        for study in sorted({origin.study for origin in self.origins.values()} | {encoder or ""}):
+            if study:
+                yield from self._other(study).stale("corpus", "train")
 
     def missing_library(self) -> str:
         """What to install before what has still to be made, in a line; "" for nothing."""

@@ -184,8 +184,7 @@ def _count_documents(
     places = questions.document[mask]
     n = np.bincount(places)
     sums = {
-        name: np.bincount(places, weights=answer[mask]).round(6)
-        for name, answer in answers.items()
+        name: np.bincount(places, weights=answer[mask]).round(6) for name, answer in answers.items()
     }
     for d in np.flatnonzero(n).tolist():
         yield d, int(n[d]), {name: float(total[d]) for name, total in sums.items()}

@@ -18,6 +18,7 @@ from entity_transformers import provenance, runtime
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples
+from entity_transformers.digests import file_digest
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
 from entity_transformers.models.registry import build_model, load_model
@@ -85,7 +86,7 @@ class _Runs:
         self.lm, self.work, self.tokenizer = run.home("lm"), run.work, run.tokenizer
         files = [run.home("corpus") / "tokenizer.json", *list_weights(self.lm)]
         own = Plan(run.params).describe(run.step, run.model, values=False)
-        self.inputs = [*map(provenance.file_digest, files), own, self.model, str(self.seed)]
+        self.inputs = [*map(file_digest, files), own, self.model, str(self.seed)]
         self.caught: list[int] = []
 
     def try_rates(self, pretrained: bool, every: Every) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""Cores open no files, a study's plan loads nothing heavy, workflows only read, and every rule is
+one command with its log.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "entity_transformers"
+MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", ["ci", "pages"])
+def test_workflows_may_only_read_and_run_pinned_actions(name: str) -> None:
+    text = (ROOT / f".github/workflows/{name}.yml").read_text()
+    used = re.findall(r"uses: (.*)", text)
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v[\d.]+", action), action
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    granted = {
+        job: one["permissions"] for job, one in workflow["jobs"].items() if "permissions" in one
+    }
+    pages = {"deploy": {"pages": "write", "id-token": "write"}}
+    assert granted == (pages if name == "pages" else {})
+
+
+def test_every_rule_is_one_command_with_log_and_benchmark() -> None:
+    text = "".join(path.read_text() for path in sorted((ROOT / "workflow/rules").glob("*.smk")))
+    for rule in re.split(r"^ *rule ?\w*:$", text, flags=re.MULTILINE)[1:]:
+        assert all(part in rule for part in ("log:", "benchmark:", "shell:"))
+
+
+def test_reading_a_study_s_plan_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "import entity_transformers.study.plan\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+KEPT = {"train/cost.py", "train/curve.py", "train/state.py"}
+"""What a training keeps while it runs."""
+CORE = [
+    module
+    for module in MODULES
+    if module.split("/")[0] in {"models", "train", "encode", "tasks"} and module not in KEPT
+]
+
+
+@pytest.mark.parametrize("module", CORE)
+def test_core_modules_open_no_files(module: str) -> None:
+    calls = [
+        node.func
+        for node in ast.walk(ast.parse((PACKAGE / module).read_text()))
+        if isinstance(node, ast.Call)
+    ]
+    names = {func.id for func in calls if isinstance(func, ast.Name)} | {
+        func.attr for func in calls if isinstance(func, ast.Attribute)
+    }
+    assert not names & {"open", "read_text", "write_text", "read_bytes", "write_bytes"}

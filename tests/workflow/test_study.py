@@ -1,0 +1,341 @@
+"""Two tiny studies in a checkout of their own, under Snakemake and DVC: nothing runs again without
+cause, and what a change, a signal, damage or another version asks for is made, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from checkout import (
+    BIN,
+    GIT,
+    LIMIT,
+    commit,
+    environment,
+    make_checkout,
+    planned,
+    read_records,
+    run,
+    snakemake,
+)
+
+pytestmark = [pytest.mark.usefixtures("forked_commands"), pytest.mark.timeout(1800)]
+NOTHING = "Nothing to be done"
+CURRENT = "Data and pipelines are up to date."
+TAGGER = ("hidden: 8", "hidden: 9")
+WEIGHTS = "data/tiny/models/gpt2e/1/model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which Snakemake has made both studies, and DVC and git have recorded them. Of
+    study tiny, all that `next` starts from was made in the same call.
+    """
+    folder = make_checkout(tmp_path_factory.mktemp("finished"))
+    jobs = planned(folder, "next")
+    assert jobs == {"make_corpus tiny", "train_lm tiny gpt2e", "make_corpus next",
+        "train_lm next gpt2e", "score_perplexity next gpt2e", "make_report next"}  # fmt: skip
+    snakemake(folder, "--quiet", "rules", study="next")
+    assert {job for job in planned(folder) if "lm" in job or "corpus" in job} == set()
+    snakemake(folder, "--quiet", "rules")
+    run("dvc", "commit", "--force", "--quiet", folder=folder)
+    commit(folder)
+    return folder
+
+
+@pytest.fixture
+def home(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(finished, tmp_path / "home", symlinks=True))
+
+
+def change(folder: Path, old: str, new: str, file: str = "studies/tiny.yaml") -> None:
+    path = folder / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def remade(before: dict[str, Any], folder: Path) -> set[str]:
+    """Steps whose runs have other records than before."""
+    after = read_records(folder)
+    return {name.split("/")[3] for name in after if after[name] != before.get(name)}
+
+
+def ask(folder: Path, *command: str) -> Any:
+    """What DVC answers as JSON."""
+    printed = run("dvc", *command, "--json", folder=folder)
+    return json.loads(next(line for line in printed.splitlines() if line.startswith(("{", "["))))
+
+
+def test_a_finished_study_has_nothing_to_do_under_either_tool(finished: Path) -> None:
+    assert NOTHING in snakemake(finished)
+    assert NOTHING in snakemake(finished, "--dry-run", study="next")
+    assert run("dvc", "status", folder=finished).strip() == CURRENT
+
+
+def test_the_paper_s_study_is_that_of_params_yaml(finished: Path) -> None:
+    jobs = planned(finished, "paper")
+    assert {"make_corpus paper", "train_lm paper gpt2", "make_report paper"} <= jobs
+    assert not (finished / "data/paper").exists()
+
+
+ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_report"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tiny", "other"),
+    [
+        (*TAGGER, {"score_ner", "make_report"}, set()),
+        ("checkpoint_every: 2", "checkpoint_every: 3", set(), set()),
+        ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
+        ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
+        ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
+    ],
+)
+def test_a_changed_value_re_runs_what_depends_on_it(
+    home: Path, old: str, new: str, tiny: set[str], other: set[str]
+) -> None:
+    """In the study, and in the one that is based on it and starts from its weights."""
+    before = read_records(home)
+    change(home, old, new)
+    assert {job.split()[0] for job in planned(home)} == tiny
+    jobs = {tuple(job.split()[:2]) for job in planned(home, "next")}
+    assert {rule for rule, study in jobs if study == "next"} == other
+    assert {rule for rule, study in jobs if study == "tiny"} <= {"train_lm"}
+    assert (("train_lm", "tiny") in jobs) == ("steps: 7" in new)
+    assert read_records(home) == before  # a dry run hides nothing for good
+
+
+def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
+    ner = "src/entity_transformers/steps/ner.py"
+    change(home, "from __future__", "# a comment\nfrom __future__", ner)
+    assert NOTHING in snakemake(home, "--dry-run")
+    path = home / ner
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
+
+
+def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
+    """A tagger's value: the tagger and the report alone run; then the earlier results come back
+    from git and DVC, and Snakemake takes them for what they are, whatever the times of the files.
+    """
+    before, numbers = read_records(home), ask(home, "metrics", "show")
+    change(home, *TAGGER)
+    printed = run("dvc", "repro", "report@tiny", folder=home)
+    ran = set(re.findall(r"\(Rule: (\w+)\)", printed))
+    assert ran - {"all", "corpus", "train", "score"} == {"score_ner", "make_report"}
+    assert remade(before, home) == {"ner"}
+    assert NOTHING in snakemake(home, "--dry-run")
+    assert ask(home, "params", "diff")["studies/tiny.yaml"]["ner.hidden"]["new"] == 9
+    assert "results/tiny/metrics.json" in str(numbers)
+    ask(home, "metrics", "diff", "--all")
+    run("dvc", "plots", "diff", "HEAD", "--targets", "results/tiny/curves.csv", folder=home)
+    assert "dev_loss_on" in (home / "dvc_plots/index.html").read_text()
+    commit(home)
+    run(*GIT, "checkout", "--quiet", "HEAD~1", folder=home)
+    run("dvc", "checkout", "--quiet", folder=home)
+    assert read_records(home) == before
+    assert run("dvc", "status", folder=home).strip() == CURRENT
+    for study in ("tiny", "next"):
+        assert NOTHING in snakemake(home, "--dry-run", study=study)
+
+
+@pytest.mark.slow
+def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> None:
+    before = read_records(home)
+    run("dvc", "exp", "run", "-S", "studies/tiny.yaml:ner.epochs=2", "report@tiny", folder=home)
+    assert remade(before, home) == {"ner"}
+    changed = ask(home, "params", "diff")["studies/tiny.yaml"]
+    assert {name: one["new"] for name, one in changed.items()} == {"ner.epochs": 2}
+    assert len(ask(home, "exp", "show")[1]["experiments"]) == 1
+    run(*GIT, "checkout", "--quiet", ".", folder=home)
+    run("dvc", "checkout", "--quiet", folder=home)
+    # its package is the one of this checkout, whose code is the same
+    temp = ("--temp", "-S", "studies/tiny.yaml:ner.epochs=3", "report@tiny")
+    run("dvc", "exp", "run", *temp, folder=home)
+    assert read_records(home) == before
+    assert len(ask(home, "exp", "show")[1]["experiments"]) == 2
+
+
+def test_a_pulled_clone_runs_nothing_again_but_what_changes(finished: Path, tmp_path: Path) -> None:
+    """Also where git writes files with Windows' ends of lines elsewhere."""
+    clone, remote = tmp_path / "clone", str(tmp_path / "remote")
+    run(*GIT, "clone", "--quiet", "--config", "core.autocrlf=true", str(finished), str(clone),
+        folder=tmp_path)  # fmt: skip
+    assert b"\r" not in (clone / "params.yaml").read_bytes()
+    assert run("git", "status", "--short", folder=clone) == ""
+    run("dvc", "push", "--quiet", "--remote", "here", folder=add_remote(finished, remote))
+    run("dvc", "pull", "--quiet", "--remote", "here", folder=add_remote(clone, remote))
+    assert run("dvc", "status", folder=clone).strip() == CURRENT
+    before = read_records(clone)
+    assert before == read_records(finished)
+    for study in ("tiny", "next"):  # of the report, git does not keep the page
+        assert planned(clone, study) == set()
+    change(clone, *TAGGER)
+    assert planned(clone) == {"score_ner tiny gpt2e", "make_report tiny"}
+    run("dvc", "repro", "score@tiny", folder=clone)
+    assert remade(before, clone) == {"ner"}
+
+
+def add_remote(folder: Path, url: str) -> Path:
+    run("dvc", "remote", "add", "--local", "--force", "here", url, folder=folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, but its base has no such"),
+        (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
+        (("hidden: 8", "hidden: many"), "ner.hidden: Input should be a valid integer"),
+        (("base: sample", "base: none"), "studies/none.yaml"),
+    ],
+)
+def test_a_bad_study_stops_before_any_rule_with_one_message(
+    home: Path, wrong: tuple[str, str], told: str
+) -> None:
+    change(home, *wrong)
+    said = snakemake(home, check=False)
+    lines = [line for line in said.splitlines() if line.startswith("snakemake: ")]
+    assert len(lines) == 1, said
+    assert told in lines[0]
+    assert "Traceback" not in said
+    assert not re.search(r"^rule ", said, re.M)
+
+
+def test_make_knows_the_studies(home: Path) -> None:
+    (home / ".venv").mkdir()
+    (home / ".venv/bin").symlink_to(BIN)
+    for name in ("pyproject.toml", "constraints.txt", "requirements-build.txt", "requirements.txt"):
+        (home / name).touch()
+    (home / ".venv/ready").touch()
+
+    def make(*words: str, check: bool = True) -> str:
+        alone = {"MAKEFLAGS": "", "MAKELEVEL": "0", "FORKS": ""}
+        return run("make", *words, folder=home, check=check, **alone)
+
+    assert "no study 'none'" in make("study", "STUDY=none", check=False)
+    assert "no study 'none'" in make("clean", "STUDY=none", check=False)
+    page = home / "results/tiny/report.html"
+    page.unlink()
+    make("report", "STUDY=tiny")
+    assert page.is_file()
+    assert f"Report: {page}" in make("study", "STUDY=tiny")
+    make("clean", "STUDY=tiny")
+    assert not (home / "data/tiny").exists()
+    assert (home / "results/tiny/README.md").is_file()
+    targets = {line.split()[0] for line in make("help").splitlines()}
+    assert targets >= {"sample", "study", "report", "test", "check", "commands", "clean"}
+
+
+@pytest.mark.slow
+def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
+    """One after the other in one process, where what a command leaves behind may not change the
+    next; the bytes are those of the study.
+    """
+
+    def digests() -> dict[str, dict[str, str]]:
+        """Of all but the rows of trainings, which hold times."""
+        found = {name: one["files"] for name, one in read_records(home).items()}
+        return {
+            n: f | {"rows.csv": "" if "models" in n else f["rows.csv"]} for n, f in found.items()
+        }
+
+    before = digests()
+    for folder in ("data", "results", "work"):
+        shutil.rmtree(home / folder)
+    script = run(sys.executable, "workflow/commands.py", "studies/next.yaml", folder=home)
+    assert script.count("\nentity-transformers run ") == 6
+    (home / "commands.sh").write_text(script)
+    run("bash", "commands.sh", folder=home, PYTHON=sys.executable)
+    after = digests()
+    assert len(after) == 5
+    assert after == {name: before[name] for name in after}
+    assert NOTHING in snakemake(home, "--dry-run", study="next")
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, "data/tiny/text/corpus/test.safetensors"])
+def test_a_damaged_file_is_named_and_made_again(home: Path, file: str) -> None:
+    path, whole = home / file, (home / file).read_bytes()
+    data = bytearray(whole)
+    data[len(data) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(data)
+    change(home, "stride: 32", "stride: 16")
+    said = snakemake(home, check=False)
+    assert f"{file}: sha256 " in said
+    assert "delete it and run the step that writes it again" in said
+    path.unlink()
+    snakemake(home, "--quiet", "rules")
+    assert path.read_bytes() == whole
+
+
+def test_a_damaged_record_is_made_again(home: Path) -> None:
+    record = home / "data/tiny/scores/ner/gpt2e/1/run.json"
+    record.unlink()
+    record.write_text("{")
+    assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
+
+
+def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
+    """Nor where its old values come back: its files are gone."""
+    change(home, *TAGGER)
+    ner = "src/entity_transformers/tasks/ner/training.py"
+    path = home / ner
+    text = path.read_text()
+    path.write_text(text + "\nraise OSError('no disk')\n")
+    assert "no disk" in snakemake(home, check=False)
+    path.write_text(text)
+    change(home, *reversed(TAGGER))
+    assert "score_ner" in snakemake(home, "--dry-run", "--", "score")
+    assert not list(home.glob("data/**/*.stale"))
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """Snakemake in the middle of a training, once that has saved its state."""
+    state, command = folder / "work/lm", ["snakemake", "--configfile", "studies/tiny.yaml"]
+    shutil.rmtree(state)
+    process = subprocess.Popen(command, cwd=folder, env=environment(folder), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        # a shell's background job ignores SIGINT, and what it starts does too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+    end = time.monotonic() + LIMIT
+    while not list(state.glob("*/checkpoints/step-*")):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
+    """Another Snakemake is told to wait; after a kill the stale lock names its cure."""
+    change(home, "steps: 6", "steps: 400")
+    process = start(home)
+    assert "locked" in snakemake(home, check=False)
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, sent)
+    process.wait(LIMIT)
+    for one in family if sent == signal.SIGKILL else ():
+        if one.is_running():
+            one.kill()
+    psutil.wait_procs(family, LIMIT)
+    if sent == signal.SIGKILL:
+        assert "--unlock" in snakemake(home, check=False)
+        snakemake(home, "--unlock")
+    snakemake(home, "--quiet", "rules")
+    assert "going on from step" in (home / "logs/tiny/lm/gpt2e/1.log").read_text()
+    assert NOTHING in snakemake(home, "--dry-run")
