@@ -54,8 +54,7 @@ def count_products(model: LanguageModel, rows: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
-    [("gpt2", {}), ("gpt2e", {}), ("gpt2e", {"entity_values": "both"})],
+    ("name", "values"), [("gpt2", {}), ("gpt2e", {}), ("gpt2e", {"entity_values": "both"})]
 )
 @pytest.mark.parametrize("rows", [5, WINDOW + 4])
 def test_flop_of_a_token_are_those_of_its_products(
@@ -78,13 +77,12 @@ def test_the_gpu_benchmark_runs_on_a_cpu(tmp_path: Path) -> None:
     gpu.main(["--device", "cpu", "--tiny", *sizes.split(), "--output", str(output)])
     rows = get_values(json.loads(output.read_text()))
     for b in (1, 2):
-        gpt2, gpt2e, pair = (
-            rows[f"B={b}, compile off, {which}"] for which in ("gpt2", "gpt2e", "gpt2e / gpt2")
-        )
+        sides = ("gpt2", "gpt2e", "gpt2e / gpt2")
+        gpt2, gpt2e, pair = (rows[f"B={b}, compile off, {side}"] for side in sides)
         for side in (gpt2, gpt2e):
             assert side["speed"] == pytest.approx(16 * b / (side["step"] / 1000))
-            flop_per_second = side["speed"] * side["FLOP"] * 1e6
-            assert side["utilisation"] == pytest.approx(100 * flop_per_second / 5e11)
+            share = side["speed"] * side["FLOP"] * 1e6 / 5e11
+            assert side["utilisation"] == pytest.approx(100 * share)
         assert pair["step, ratio"] == pytest.approx(gpt2e["step"] / gpt2["step"])
         both = (gpt2["step"] + gpt2e["step"]) / 1000
         assert pair["training of both"] == pytest.approx(100_000 / b * both / 3600)
@@ -98,46 +96,29 @@ def test_sides_take_turns_after_a_call_that_does_not_count() -> None:
     assert [len(s.wall) for s in seconds.values()] == [2, 2]
 
 
-COLUMNS = {
-    "time": common.Column("time", "ms"),
-    "ratio": common.Column("ratio", "ratio", "the peer"),
-}
-
-
-def make_report(
-    columns: dict[str, common.Column], output: Path | None = None, **settings: Any
-) -> common.Report:
+def make_report(output: Path | None = None, **settings: Any) -> common.Report:
     options = argparse.Namespace(threads=1, output=output, note="", **settings)
-    return common.Report("One thing against another:\nwhat\n\nMore.", columns, options)
+    return common.Report("One thing against another:\nwhat\n\nMore.", common.SPEEDS, options)
 
 
 def test_a_ratio_is_the_median_of_the_rounds_and_keeps_their_spread(tmp_path: Path) -> None:
-    report = make_report(COLUMNS, tmp_path / "x.json", rounds=3, study=Path("/home/me/sample"))
+    report = make_report(tmp_path / "x.json", rounds=3, study=Path("/home/me/sample"))
     ours, peer = [2.0, 30.0, 4.0], [1.0, 10.0, 1.0]
-    report.row("ours", ratio=common.ratios(ours, peer), time=ours, at_most=2.5)
+    report.row("ours", ratio=common.ratios(ours, peer), speed=ours, at_most=2.5, ratio_of="peer")
     report.write()
     result = json.loads((tmp_path / "x.json").read_text())
-    ratio, time_of_ours = result["figures"]
-    assert ratio == {
-        "what": "ours",
-        "column": "ratio",
-        "unit": "ratio",
-        "ratio_of": "the peer",
-        "value": 3.0,
-        "min": 2.0,
-        "median": 3.0,
-        "max": 4.0,
-        "target": {"bound": "at most", "limit": 2.5},
-    }
-    assert "target" not in time_of_ours
-    assert "ratio_of" not in time_of_ours
+    ratio, speed = result["figures"]
+    spread = {"value": 3.0, "min": 2.0, "median": 3.0, "max": 4.0}
+    about = {"what": "ours", "column": "ratio", "unit": "ratio", "ratio_of": "peer"}
+    assert ratio == about | spread | {"target": {"bound": "at most", "limit": 2.5}}
+    assert not {"target", "ratio_of"} & speed.keys()
     assert result["compares"] == "One thing against another: what"
     assert result["settings"] == {"rounds": 3, "study": "sample"}
 
 
 def test_speeds_are_per_token_and_so_are_their_ratios() -> None:
     times = {"a": common.Seconds([2.0], [1.0]), "b": common.Seconds([4.0], [4.0])}
-    report = make_report(common.SPEEDS)
+    report = make_report()
     report.speeds(times, {"a": 10, "b": 5}, [("a", "b", 3.0)])
     found = get_values({"figures": report.figures})
     assert found["a"]["speed"] == 5
@@ -157,8 +138,7 @@ def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> No
         renamed = {name.replace(ours, theirs): tensor for name, tensor in renamed.items()}
     peer.load_state_dict(renamed)
     for module in (*model.module.modules(), *peer.modules()):
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
+        module.p = 0.0  # the rate, of a dropout
     tokens = torch.randint(VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(1))
     model.module.train()
     hidden_states, state = model.encode(Batch(tokens), model.start(3))
@@ -171,9 +151,7 @@ def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> No
 
 
 def test_the_page_of_benchmarks_is_made_of_the_figures() -> None:
-    assert table.TABLE.read_text(encoding="utf-8") == table.render(), (
-        "run python benchmarks/table.py"
-    )
+    assert table.TABLE.read_text(encoding="utf-8") == table.render(), "run benchmarks/table.py"
 
 
 def test_a_transformer_xl_s_two_ways_of_reading_agree_where_both_see_everything() -> None:
@@ -185,8 +163,6 @@ def test_a_transformer_xl_s_two_ways_of_reading_agree_where_both_see_everything(
         nats, state = recurrence.read_on(remembers, tokens[:, place : place + 5], state)
         found.append(nats)
     for new in (1, 3, WINDOW):
-        begun = [
-            recurrence.read_anew(forgets, tokens[:, : place + 1], new)
-            for place in range(new, WINDOW + 1, new)
-        ]
+        places = range(new, WINDOW + 1, new)
+        begun = [recurrence.read_anew(forgets, tokens[:, : end + 1], new) for end in places]
         torch.testing.assert_close(torch.cat(found, 1), torch.cat(begun, 1))
