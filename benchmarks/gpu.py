@@ -115,11 +115,6 @@ def time_round(training: Training) -> float:
     return times[""].wall[0]
 
 
-def time_save(training: Training) -> float:
-    """Seconds of one checkpoint."""
-    return interleave({"": training._save}, 1, warm_up=False)[""].wall[0]
-
-
 def prepare(side: Side, make: Callable[[Side], Training]) -> None:
     """Start the side's run, compile it, and note what it allocates on a GPU at its peak."""
     before = torch.cuda.memory_allocated()
@@ -163,7 +158,8 @@ def measure(sides: list[Side], make: Callable[[Side], Training], rounds: int) ->
                     side, lambda side=side: side.seconds.append(time_round(side.training))
                 )
     for side in sides:
-        side.saving = 0.0 if side.training is None else time_save(side.training)
+        if side.training is not None:
+            side.saving = interleave({"": side.training._save}, 1, warm_up=False)[""].wall[0]
 
 
 def describe(side: Side, window: int, peak: float, report: Report) -> None:

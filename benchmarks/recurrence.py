@@ -26,14 +26,7 @@ import torch
 from common import SPEEDS, Report, Sides, interleave, make_parser
 from torch import Tensor
 from torch.nn import functional
-from training import (
-    VOCABULARY,
-    draw_lengths,
-    make_corpus,
-    make_entry,
-    make_training,
-    plain_loop,
-)
+from training import VOCABULARY, draw_lengths, make_corpus, make_entry, make_training, plain_loop
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import Batch, LanguageModel

@@ -179,11 +179,8 @@ def count_flops(
     """
     config = model.config
     products = 12 * visible * config.n_layer * config.n_embd * window
-    weights = {
-        name: p.numel()
-        for name, p in model.named_parameters()
-        if p.dim() == 2 and "wpe" not in name
-    }
+    matrices = {name: p.numel() for name, p in model.named_parameters() if p.dim() == 2}
+    weights = {name: size for name, size in matrices.items() if "wpe" not in name}
     added = {name: weights.pop(name) for name in list(weights) if "entity_attn" in name}
     share = {
         name: min(1.0, rows / window) if ".k_attn." in name or ".e_attn." in name else 1.0
