@@ -84,21 +84,15 @@ def ratios(over: Iterable[float], under: Iterable[float]) -> list[float]:
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
-def milliseconds(seconds: Iterable[float]) -> list[float]:
-    """Each in milliseconds."""
-    return [1000 * value for value in seconds]
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a benchmark's table: title, unit, and what its numbers are ratios of, if one
-    thing for all rows. ``middle`` makes one value of several rounds.
+    thing for all rows.
     """
 
     title: str
     unit: str
     ratio_of: str | None = None
-    middle: Callable[[Sequence[float]], float] = median
 
 
 SPEEDS = {
@@ -181,7 +175,7 @@ class Report:
         if len(value) == 1:
             return figure | {"value": value[0]}
         spread = {"min": min(value), "median": median(value), "max": max(value)}
-        return figure | {"value": column.middle(value)} | spread
+        return figure | {"value": median(value)} | spread
 
     def speeds(
         self,

@@ -1,17 +1,15 @@
 """Reading, checking and aligning a corpus of CoNLL-2012's size, against the usual readers.
 
 Makes 1.6 million words with the sample generator, writes them in the official layout, and gives
-seconds, peak memory and ratios to two peers: what the reader of HF's conll2012_ontonotesv5 makes of
-a sentence (words, lemmas, senses, speakers, the tree as text, every predicate's labels, chains),
-and AllenNLP's, which builds the tree too. Below them stands the floor of any reader in Python:
-every line read and split, nothing made of it. The generated trees are flat and a predicate's labels
-are (V*) alone, which favours the peers: real trees and frames cost them more, and us only their
-width.
+seconds, peak memory and the ratio to a peer: what the reader of HF's conll2012_ontonotesv5 makes of
+a sentence (words, lemmas, senses, speakers, the tree as text, every predicate's labels, chains).
+Below it stands the floor of any reader in Python: every line read and split, nothing made of it.
+The generated trees are flat and a predicate's labels are (V*) alone, which favours the peer: real
+trees and frames cost it more, and us only their width.
 """
 
 from __future__ import annotations
 
-import re
 import resource
 import tempfile
 from collections import defaultdict
@@ -49,41 +47,11 @@ class Annotated:
     labels: list[list[str]] = field(default_factory=list)
     frames: list[tuple[str, list[str]]] = field(default_factory=list)
     coreference: set[tuple[int, tuple[int, int]]] = field(default_factory=set)
-    tree: Tree | str | None = None
+    tree: str = ""
 
 
-@dataclass
-class Tree:
-    """A node of a parse tree; its leaves are words."""
-
-    label: str
-    children: list[Tree | str] = field(default_factory=list)
-
-
-TOKEN = re.compile(r"\(\s*([^\s()]+)?|\)|([^\s()]+)")
-
-
-def parse_tree(text: str) -> Tree:
-    """The tree of a bracketed text, token by token over a stack, as nltk does it."""
-    top = Tree("")
-    stack = [top]
-    for match in TOKEN.finditer(text):
-        token = match[0]
-        if token[0] == "(":
-            stack.append(Tree(match[1] or ""))
-        elif token == ")":
-            done = stack.pop()
-            stack[-1].children.append(done)
-        else:
-            stack[-1].children.append(match[2])
-    [root] = top.children
-    return root if isinstance(root, Tree) else Tree(root)
-
-
-def read_annotated(folder: Path, trees: bool) -> Iterator[list[Annotated]]:
-    """The peers: the annotated sentences of each part. Written anew after what the two readers
-    build, no code of theirs.
-    """
+def read_annotated(folder: Path) -> Iterator[list[Annotated]]:
+    """The peer: annotated sentences of each part, written anew after what HF's reader builds."""
     for path in sorted(folder.rglob("*_conll")):
         with path.open(encoding="utf-8") as file:
             part: list[Annotated] = []
@@ -94,14 +62,14 @@ def read_annotated(folder: Path, trees: bool) -> Iterator[list[Annotated]]:
                     rows.append(line)
                     continue
                 if rows:
-                    part.append(annotate(rows, trees))
+                    part.append(annotate(rows))
                     rows = []
                 if line.startswith("#end document"):
                     yield part
                     part = []
 
 
-def annotate(rows: list[str], trees: bool) -> Annotated:
+def annotate(rows: list[str]) -> Annotated:
     """A sentence of its rows."""
     first = rows[0].split()
     sentence = Annotated(first[0], int(first[1]), labels=[[] for _ in first[10:-1]])
@@ -117,8 +85,7 @@ def annotate(rows: list[str], trees: bool) -> Annotated:
         add_chains(clusters, opened, c[-1], index)
     sentence.frames = list(zip(sentence.predicates, sentence.labels[1:], strict=False))
     sentence.coreference = {(chain, span) for chain, spans in clusters.items() for span in spans}
-    text = "".join(sentence.parse)
-    sentence.tree = parse_tree(text) if trees else text
+    sentence.tree = "".join(sentence.parse)
     return sentence
 
 
@@ -190,15 +157,10 @@ def align_ours(folder: Path) -> int:
 
 
 OURS, QUARTER = "read and check", "read and check a quarter"
-FLOOR = "floor: lines split, nothing kept"
+PEER, FLOOR = "as HF's reader (tree as text)", "floor: lines split, nothing kept"
 READERS: dict[str, Callable[[Path], object]] = {
     OURS: read_ours,
-    "as HF's reader (tree as text)": lambda folder: sum(
-        len(part) for part in read_annotated(folder, trees=False)
-    ),
-    "as AllenNLP's reader (tree)": lambda folder: sum(
-        len(part) for part in read_annotated(folder, trees=True)
-    ),
+    PEER: lambda folder: sum(map(len, read_annotated(folder))),
     FLOOR: split_lines,
 }
 
@@ -219,7 +181,7 @@ def main() -> None:
     ours = times[OURS].wall
     for label in READERS:
         peer = {} if label == OURS else {"ratio": ratios(times[label].wall, ours)}
-        target = None if label in (OURS, FLOOR) else 3
+        target = 3 if label == PEER else None
         report.row(label, **peer, time=times[label].wall, ratio_of=OURS, at_least=target)
     linear = ratios(ours, times[QUARTER].wall)
     report.row(QUARTER, time=times[QUARTER].wall)

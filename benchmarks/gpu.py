@@ -43,24 +43,13 @@ PEAKS = {"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "H200": 989, "A100": 31
 MODELS, MODES = ("gpt2", "gpt2e"), ("off", "default", "reduce-overhead", "flex")
 WARM_UP = 3  # rounds: in the first a window is compiled, in the second its CUDA graph is recorded
 SIZES = {
-    "layers": PAPER.lm.layers,
-    "width": PAPER.lm.width,
-    "heads": PAPER.lm.heads,
-    "window": PAPER.lm.window,
-    "vocabulary": 50257,
-}
+    "layers": PAPER.lm.layers, "width": PAPER.lm.width, "heads": PAPER.lm.heads,
+    "window": PAPER.lm.window, "vocabulary": 50257,
+}  # fmt: skip
 TINY = {
-    "layers": 2,
-    "width": 64,
-    "heads": 2,
-    "window": 64,
-    "vocabulary": 500,
-    "steps": 2,
-    "rounds": 2,
-    "batches": [1, 2],
-    "modes": ["off"],
-    "output": None,
-}
+    "layers": 2, "width": 64, "heads": 2, "window": 64, "vocabulary": 500, "steps": 2,
+    "rounds": 2, "batches": [1, 2], "modes": ["off"], "output": None,
+}  # fmt: skip
 COLUMNS = {
     "time": Column("step", "ms"),
     "speed": Column("speed", "tokens/s"),
@@ -126,11 +115,6 @@ def time_round(training: Training) -> float:
     return times[""].wall[0]
 
 
-def time_save(training: Training) -> float:
-    """Seconds of one checkpoint."""
-    return interleave({"": training._save}, 1, warm_up=False)[""].wall[0]
-
-
 def prepare(side: Side, make: Callable[[Side], Training]) -> None:
     """Start the side's run, compile it, and note what it allocates on a GPU at its peak."""
     before = torch.cuda.memory_allocated()
@@ -174,7 +158,8 @@ def measure(sides: list[Side], make: Callable[[Side], Training], rounds: int) ->
                     side, lambda side=side: side.seconds.append(time_round(side.training))
                 )
     for side in sides:
-        side.saving = 0.0 if side.training is None else time_save(side.training)
+        if side.training is not None:
+            side.saving = interleave({"": side.training._save}, 1, warm_up=False)[""].wall[0]
 
 
 def describe(side: Side, window: int, peak: float, report: Report) -> None:
@@ -199,7 +184,7 @@ def describe(side: Side, window: int, peak: float, report: Report) -> None:
 
 
 def compare(gpt2: Side, gpt2e: Side, report: Report) -> None:
-    """GPT2E against GPT2, and the hours of the paper's training of both at this speed."""
+    """GPT2E against GPT2, and hours of the paper's training of both."""
     seconds = sum(median(side.seconds) for side in (gpt2, gpt2e)) * PAPER.lm.steps / gpt2.documents
     saving = (gpt2.saving + gpt2e.saving) * PAPER.lm.steps / PAPER.run.checkpoint_every
     report.row(
@@ -254,11 +239,8 @@ def measure_all(options: argparse.Namespace, report: Report) -> None:
             describe(side, options.window, 1e12 * options.peak_tflops, report)
         compare_all(sides, report)
         report.write()
-        models = [
-            model
-            for model in models
-            if all(side.training is not None for side in sides if side.model == model)
-        ]
+        too_large = {side.model for side in sides if side.training is None}
+        models = [model for model in models if model not in too_large]
         if not models:
             break
 
@@ -266,27 +248,14 @@ def measure_all(options: argparse.Namespace, report: Report) -> None:
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; ``--tiny`` only moves the defaults."""
     parser = make_parser(__doc__, __file__, **SIZES, steps=10, rounds=5)
-    parser.add_argument(
-        "--device", choices=("cuda", "cpu"), help="left out, a machine without a GPU is no error"
-    )
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="left out: cuda if there is one")
     parser.add_argument("--tiny", action="store_true", help="a size that a CPU runs in seconds")
-    parser.add_argument(
-        "--dropout", type=float, default=0.0, help="the paper's is 0.1; default %(default)s"
-    )
-    parser.add_argument(
-        "--batches", type=int, nargs="+", help="B; left out: 1, 2, 4, ... as many as fit"
-    )
+    parser.add_argument("--dropout", type=float, default=0.0, help="the paper's is 0.1")
+    parser.add_argument("--batches", type=int, nargs="+", help="left out: 1, 2, 4, ... that fit")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="at B = 1")
-    parser.add_argument(
-        "--batch-modes",
-        nargs="+",
-        choices=MODES,
-        default=("default", "flex"),
-        help="above, those of --modes",
-    )
-    parser.add_argument(
-        "--peak-tflops", type=float, help="dense bf16 peak of a device that the table lacks"
-    )
+    above = {"choices": MODES, "default": ("default", "flex"), "help": "above, those of --modes"}
+    parser.add_argument("--batch-modes", nargs="+", **above)
+    parser.add_argument("--peak-tflops", type=float, help="of a device that the table lacks")
     if parser.parse_known_args(arguments)[0].tiny:
         parser.set_defaults(**TINY)
     options = parser.parse_args(arguments)

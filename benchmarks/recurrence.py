@@ -26,14 +26,7 @@ import torch
 from common import SPEEDS, Report, Sides, interleave, make_parser
 from torch import Tensor
 from torch.nn import functional
-from training import (
-    VOCABULARY,
-    draw_lengths,
-    make_corpus,
-    make_entry,
-    make_training,
-    plain_loop,
-)
+from training import VOCABULARY, draw_lengths, make_corpus, make_entry, make_training, plain_loop
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import Batch, LanguageModel
@@ -41,17 +34,10 @@ from entity_transformers.models.registry import build_model
 
 STREAMS, WINDOW, STEPS = 20, 70, 2
 AWD = {
-    "layers": 3,
-    "width": 200,
-    "hidden": 400,
-    "weight_drop": 0.5,
-    "embedding_dropout": 0.1,
-    "input_dropout": 0.4,
-    "hidden_dropout": 0.25,
-    "output_dropout": 0.4,
-    "activation_penalty": 2.0,
-    "temporal_penalty": 1.0,
-}
+    "layers": 3, "width": 200, "hidden": 400, "weight_drop": 0.5, "embedding_dropout": 0.1,
+    "input_dropout": 0.4, "hidden_dropout": 0.25, "output_dropout": 0.4,
+    "activation_penalty": 2.0, "temporal_penalty": 1.0,
+}  # fmt: skip
 """The rates of the paper's program, half of its widths."""
 ROWS, CONTEXT, STRIDES = 8, 256, (1, 16, 256)
 TARGET, TARGET_XL = 0.95, 10.0
@@ -61,16 +47,10 @@ def fastai_step(corpus: AlignedCorpus) -> Callable[[], None]:
     """A step of the peer: windows that follow one another in as many streams."""
     awd = import_module("fastai.text.models.awdlstm")
     core = import_module("fastai.text.models.core")
-    config = awd.awd_lstm_lm_config | {
-        "emb_sz": AWD["width"],
-        "n_hid": AWD["hidden"],
-        "n_layers": AWD["layers"],
-        "weight_p": AWD["weight_drop"],
-        "embed_p": AWD["embedding_dropout"],
-        "input_p": AWD["input_dropout"],
-        "hidden_p": AWD["hidden_dropout"],
-        "output_p": AWD["output_dropout"],
-    }
+    names = {"emb_sz": "width", "n_hid": "hidden", "n_layers": "layers", "weight_p": "weight_drop"}
+    names |= {f"{part}_p": f"{part}_dropout" for part in ("input", "hidden", "output")}
+    names |= {"embed_p": "embedding_dropout"}
+    config = awd.awd_lstm_lm_config | {theirs: AWD[ours] for theirs, ours in names.items()}
     model = core.get_language_model(awd.AWD_LSTM, VOCABULARY, config)
     streams = torch.from_numpy(corpus.tokens.astype(np.int64))
     streams = streams[: len(streams) // STREAMS * STREAMS].view(STREAMS, -1)

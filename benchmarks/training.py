@@ -35,25 +35,17 @@ from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.curve import CurveFile
 from entity_transformers.train.loop import Training
 
-SAMPLE = load(ROOT / "studies/sample/params.yaml")
+SAMPLE = load(ROOT / "studies/sample.yaml")
 VOCABULARY, WINDOW = 8000, 256
 GPT2_VOCABULARY = 50257
 WINDOWS = (WINDOW, 64, 16)
 STEPS = 4
 COLUMNS = SPEEDS | {"share": Column("share", "%")}
 SIZE = {
-    "layers": 4,
-    "heads": 4,
-    "width": 256,
-    "window": WINDOW,
-    "documents_per_step": 8,
-    "dropout": 0.0,
-    "precision": "float32",
-    "steps": 10_000,
-    "warmup_steps": 0,
-    "validate_every": 10_000,
-    "learning_rate": 1e-4,
-}
+    "layers": 4, "heads": 4, "width": 256, "window": WINDOW, "documents_per_step": 8,
+    "dropout": 0.0, "precision": "float32", "steps": 10_000, "warmup_steps": 0,
+    "validate_every": 10_000, "learning_rate": 1e-4,
+}  # fmt: skip
 
 
 def draw_lengths(documents: int = 300) -> np.ndarray:
@@ -187,11 +179,8 @@ def count_flops(
     """
     config = model.config
     products = 12 * visible * config.n_layer * config.n_embd * window
-    weights = {
-        name: p.numel()
-        for name, p in model.named_parameters()
-        if p.dim() == 2 and "wpe" not in name
-    }
+    matrices = {name: p.numel() for name, p in model.named_parameters() if p.dim() == 2}
+    weights = {name: size for name, size in matrices.items() if "wpe" not in name}
     added = {name: weights.pop(name) for name in list(weights) if "entity_attn" in name}
     share = {
         name: min(1.0, rows / window) if ".k_attn." in name or ".e_attn." in name else 1.0

@@ -8,6 +8,7 @@ and how many while writing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -18,17 +19,19 @@ from pathlib import Path
 
 import torch
 import torch._inductor  # deterministic mode wants it; once, before the forks
-from entity_transformers.cli.lm import train_lm
 from tiny import tiny_corpus, tiny_params
 from tokenizers import Tokenizer, models
 
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.kinds import KINDS
-from entity_transformers.study.params import Params
+from entity_transformers.step import Run, execute
+from entity_transformers.study import plan
+from entity_transformers.study.params import STEPS, Params
 
 
-def make_inputs(folder: Path) -> None:
-    """Two splits and a tokenizer of 40 tokens."""
+def make_inputs(top: Path, params: Params) -> None:
+    """Two splits and a tokenizer of 40 tokens, where the study has its corpus below ``top``."""
+    folder = top / plan.folder(params.name, "corpus")
     for split, seed in (("train", 0), ("dev", 9)):
         write_arrays(folder / f"{split}.safetensors", *tiny_corpus(seed=seed, split=split).arrays())
     vocabulary = {"<|endoftext|>": 0} | {f"p{i}": i for i in range(1, 40)}
@@ -40,15 +43,16 @@ def make_params() -> Params:
     return tiny_params({"checkpoint_every": 1}, steps=270, validate_every=12, final_weights="best")
 
 
-def train(folder: Path) -> None:
-    train_lm(make_params(), folder / "corpus", "gpt2e", 1, folder / "work", folder / "out")
+def train(top: Path, params: Params) -> None:
+    with contextlib.chdir(top):
+        execute(Run(params, STEPS["lm"], "gpt2e", 1))
 
 
 def live(folder: Path, seconds: float | None) -> bool:
     """One life of at most ``seconds``; True if it ended by itself."""
     child = os.fork()
     if child == 0:
-        train(folder)
+        train(folder, make_params())
         os._exit(0)
     if seconds is not None:
         time.sleep(seconds)
@@ -64,14 +68,14 @@ def import_models() -> None:
 
 def count_steps(folder: Path) -> int:
     """The step of the newest checkpoint."""
-    found = folder.glob("work/*/checkpoints/step-*")
+    found = folder.glob("work/lm/*/checkpoints/step-*")
     return max((int(path.name.removeprefix("step-")) for path in found), default=0)
 
 
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
     import_models()
-    make_inputs(folder / "corpus")
+    make_inputs(folder, make_params())
     generator, killed, writing, longest = random.Random(1), 0, 0, 0.12
     while killed < kills or writing < kills // 20:
         before = count_steps(folder)
@@ -80,7 +84,7 @@ def main(folder: Path, kills: int) -> None:
                 f"ended by itself after {killed} kills: the run is too short for this test"
             )
         killed += 1
-        writing += any(folder.glob("work/*/checkpoints/.*"))
+        writing += any(folder.glob("work/lm/*/checkpoints/.*"))
         # a life gets somewhere, also where other programs want the processor
         longest *= 1.1 if count_steps(folder) == before else 0.95
     assert live(folder, None)

@@ -21,8 +21,8 @@ from typing import Any
 import accelerate  # noqa: F401 - once, before the forks, as what follows
 import torch
 import torch._inductor
-from entity_transformers.cli.lm import train_lm
 from killed import import_models, make_inputs
+from killed import train as train_alone
 from safetensors.torch import save_file
 from tiny import tiny_params
 from trainings import make_training
@@ -162,6 +162,8 @@ def start(rank: int, size: int, port: int, work: Callable[[], None]) -> int:
     os.environ |= {"MASTER_ADDR": "127.0.0.1"} | {key: str(value) for key, value in places.items()}
     try:
         work()
+    except SystemExit:
+        pass  # a process other than the first ends so
     except BaseException:
         traceback.print_exc()
     finally:
@@ -196,15 +198,12 @@ def main(folder: Path) -> None:
     run(2, folder / "killed", **random)
     run(2, folder / "signalled", signal_second, **random)
     run(2, folder / "lost", kill_second)
-    make_inputs(folder / "corpus")
     params = tiny_params({"checkpoint_every": 5}, final_weights="best", validate_every=4)
+    make_inputs(folder, params)
+    out = folder / "data/sample/models/gpt2e/1"
     for size in (2, 1):  # the second one finds the run finished
-        fork(
-            size,
-            lambda size=size: train_lm(
-                params, folder / "corpus", "gpt2e", 1, folder / "work", folder / f"out-{size}"
-            ),
-        )
+        fork(size, lambda: train_alone(folder, params))
+        out.rename(folder / f"out-{size}")
     for name, first, second in (("two-one", 2, 1), ("one-two", 1, 2)):
         run(
             first,

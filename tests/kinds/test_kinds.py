@@ -152,7 +152,10 @@ def test_what_is_missing_or_wrong_is_named_where_it_is_to_be_given() -> None:
 
 def test_params_give_entries_by_name_and_by_what_they_can() -> None:
     params = load(SAMPLE)
-    assert [entry.name for entry in params.entries("causal", "entities")] == ["gpt2e"]
+    assert [entry.name for entry in params.entries("causal", "entities")] == [
+        "gpt2e",
+        "gpt2-pointer",
+    ]
     with pytest.raises(KindError, match="model 'gpt3', expected one of gpt2, gpt2e"):
         params.model("gpt3")
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from trainings import make_training, weights
 
-from entity_transformers.artifacts import read_json, write_digests, write_json
+from entity_transformers.artifacts import read_json, write_json, write_record
 from entity_transformers.train.checkpoint import CheckpointStore, Snapshot
 from entity_transformers.train.loop import TrainingError
 from entity_transformers.train.progress import Progress
@@ -50,7 +50,7 @@ def flip_second_moment(folder: Path) -> None:
 def change_run(folder: Path) -> None:
     """A whole one of another training, with its digests."""
     write_json(folder / "values.json", read_json(folder / "values.json") | {"run": "another"})
-    write_digests(folder, ("tensors.safetensors", "values.json"))
+    write_record(folder, ("tensors.safetensors", "values.json"))
 
 
 DAMAGES = [cut_tensors, drop_values, cut_values, add_value, flip_second_moment, change_run]

@@ -163,36 +163,38 @@ def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_the_main_process_alone_writes_the_outputs(runs: Path) -> None:
-    files = "config.json model.safetensors curve.csv metrics.json timing.json manifest.json"
-    names = set(files.split())
+    names = {"config.json", "model.safetensors", "curve.csv", "rows.csv"}
     for size in (2, 1):
-        assert {path.name for path in (runs / f"out-{size}").iterdir()} == names
+        assert {path.name for path in (runs / f"out-{size}").iterdir()} == names | {"run.json"}
         for name in names:
             folders = (runs / f"out-{size}", runs / "out-2")
             assert len({(folder / name).read_bytes() for folder in folders}) == 1
-    assert json.loads((runs / "out-2/timing.json").read_text())["processes"] == 2
+    assert rows_of(runs / "out-2")["seconds_total"]["processes"] == "2"
     assert len((runs / "out-2/curve.csv").read_text().splitlines()) == 21
 
 
-def training(folder: Path, *more: str) -> list[str]:
-    """The arguments of a training of 400 steps in ``folder``."""
-    make_inputs(folder / "corpus")
-    params = tiny_params(warmup_steps=0, validate_every=100)
+def rows_of(folder: Path) -> dict[str, dict[str, str]]:
+    """The rows of a run, the last of each measure."""
+    with (folder / "rows.csv").open() as file:
+        return {row["measure"]: row for row in csv.DictReader(file)}
+
+
+def training(folder: Path) -> list[str]:
+    """The arguments of a training of 400 steps, called in ``folder``."""
+    params = tiny_params(warmup_steps=0, validate_every=100).model_copy(update={"name": "paper"})
+    make_inputs(folder, params)
     (folder / "params.yaml").write_text(json.dumps(params.model_dump(mode="json")))
-    places = {name: folder / name for name in ("corpus", "work", "output")}
-    places["params"] = folder / "params.yaml"
-    flags = ["train-lm", "--model", "gpt2e", "--seed", "1", "--lm.steps", "400"]
-    return flags + [part for name, path in places.items() for part in (f"--{name}", str(path))]
+    return "run lm --model gpt2e --seed 1 --set lm.steps=400".split()
 
 
 @contextlib.contextmanager
 def begun(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A training in several processes, once it has made a step."""
     with subprocess.Popen(
-        command, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
+        command, cwd=folder, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
     ) as running:
         deadline = time.monotonic() + HANGING
-        while not list(folder.glob("work/*/curve.csv")) and time.monotonic() < deadline:
+        while not list(folder.glob("work/lm/*/curve.csv")) and time.monotonic() < deadline:
             time.sleep(0.05)
         yield running
 
@@ -213,10 +215,13 @@ def test_a_signal_is_handed_on_and_the_run_goes_on_alone(tmp_path: Path, torchru
     assert running.returncode == (1 if torchrun else 75), told[-2000:]
     assert told.count("signal 15: saved at step") == 1, told[-2000:]
     assert torchrun or "Traceback" not in told
-    assert not (tmp_path / "output").exists()
-    main(flags)
-    assert json.loads((tmp_path / "output/metrics.json").read_text())["steps"] == 400
-    assert json.loads((tmp_path / "output/timing.json").read_text())["processes"] == 1
+    output = tmp_path / "data/paper/models/gpt2e/1"
+    assert not output.exists()
+    with contextlib.chdir(tmp_path):
+        main(flags)
+    found = rows_of(output)
+    assert found["steps"]["value"] == "400"
+    assert found["seconds_total"]["processes"] == "1"
 
 
 @pytest.mark.slow
@@ -234,6 +239,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
 
 def test_processes_are_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And as many as torchrun has started, where that was called by hand; 0 and 1 are this one."""
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
         main([*training(tmp_path), "--processes", "2"])
     assert end.value.code == 2

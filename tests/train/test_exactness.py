@@ -54,7 +54,7 @@ def test_a_compiled_model_trains_as_the_plain_one(tmp_path: Path, mode: str) -> 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
 def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
-    """With dropout; `benchmarks/precision.py` measures it on the sample, beside other seeds."""
+    """With dropout."""
     curves = []
     for precision in ("float32", "bfloat16"):
         rows: list[CurveRow] = []
