@@ -1,4 +1,4 @@
-"""Where a result comes from: digests of files and values, the commit, the manifest of a run."""
+"""Where a result comes from: digests of files and values, the commit, the machine and the cost."""
 
 from __future__ import annotations
 

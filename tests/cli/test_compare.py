@@ -2,59 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
+from tiny_study import make_study
 
 from entity_transformers.cli import main
 from entity_transformers.report.frame import make, render, write_units
 
-ROOT = Path(__file__).resolve().parents[2]
-PARAMS = ROOT / "params.yaml"
+TOKENS = 10
 
 
-def write(folder: Path, nats: list[list[float]], tokens: int = 10, name: str = "d") -> Path:
-    """The results of a study of one model: nats of its documents by seed."""
-    folder.mkdir()
-    about = {"step": "perplexity", "model": "gpt2", "split": "test", "entities": "off"}
+@pytest.fixture(autouse=True)
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_study(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(study: str, nats: list[float], tokens: int = TOKENS, name: str = "d") -> None:
+    """The results of a study of one model: nats of its documents."""
+    Path(f"studies/{study}.yaml").write_text("base: sample\n")
+    folder = Path("results", study)
+    folder.mkdir(parents=True)
+    about = {"step": "perplexity", "model": "gpt2", "split": "test", "entities": "off", "seed": 1}
     units = [
-        {
-            **about,
-            "measure": "nll",
-            "seed": seed,
-            "value": value,
-            "count": tokens,
-            "unit": f"{name}{i}",
-        }
-        for seed, losses in enumerate(nats, 1)
-        for i, value in enumerate(losses)
+        {**about, "measure": "nll", "value": value, "count": tokens, "unit": f"{name}{i}"}
+        for i, value in enumerate(nats)
     ]
     write_units(make(units), folder / "units.parquet")
-    (folder / "measures.csv").write_text(render(make([{**about, "measure": "loss", "seed": 1}])))
-    return folder
+    (folder / "measures.csv").write_text(render(make([{**about, "measure": "loss"}])))
 
 
-def run(capsys: pytest.CaptureFixture[str], ours: Path, theirs: Path, *more: str) -> str:
-    main(["compare", str(PARAMS), str(ours), str(PARAMS), str(theirs), "--models", "gpt2", *more])
-    return capsys.readouterr().out
+def run() -> None:
+    main(["compare", "studies/a.yaml", "studies/b.yaml", "--models", "gpt2"])
 
 
-def test_the_difference_is_paired_by_document(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ours = write(tmp_path / "a", [[10, 20, 31]])
-    theirs = write(tmp_path / "b", [[12, 22, 32]])
-    last = next(line for line in run(capsys, ours, theirs).splitlines() if line.startswith("gpt2"))
-    assert last.split()[:4] == ["gpt2", "test", "3", "−0.1667"]
+def test_the_difference_is_paired_by_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of equally long documents the interval is that of the paired t test."""
+    ours, theirs = [10.0, 20.0, 31.0], [12.0, 22.0, 32.0]
+    write("a", ours)
+    write("b", theirs)
+    run()
+    printed = capsys.readouterr().out.replace("−", "-")
+    line = next(line for line in printed.splitlines() if line.startswith("gpt2"))
+    assert line.split()[:3] == ["gpt2", "test", "3"]
+    test = stats.ttest_rel(np.array(ours) / TOKENS, np.array(theirs) / TOKENS)
+    interval = test.confidence_interval(0.95)
+    expected = [np.mean(np.subtract(ours, theirs)) / TOKENS, interval.low, interval.high]
+    found = [float(number) for number in re.findall(r"[-+]?\d+\.\d+", line)]
+    assert found == pytest.approx(expected, abs=5e-5)
 
 
 @pytest.mark.parametrize("more", [{"tokens": 9}, {"name": "e"}])
 def test_other_documents_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, object]
+    capsys: pytest.CaptureFixture[str], more: dict[str, object]
 ) -> None:
-    ours = write(tmp_path / "a", [[10.0, 20.0]])
-    theirs = write(tmp_path / "b", [[10.0, 20.0]], **more)  # type: ignore[arg-type]
+    write("a", [10.0, 20.0])
+    write("b", [10.0, 20.0], **more)  # type: ignore[arg-type]
     with pytest.raises(SystemExit) as stop:
-        run(capsys, ours, theirs)
+        run()
     assert stop.value.code == 2
     assert "scored different units or tokens of test" in capsys.readouterr().err

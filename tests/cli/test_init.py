@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from entity_transformers.study.resolve import resolve_study
-from entity_transformers.study.stages import render_stages
 
 from entity_transformers.cli import main
 from entity_transformers.study.params import load
@@ -26,13 +24,14 @@ FULL = ROW | {
     "named_entities": [[0, 1, "PERSON"]],
 }
 Write = Callable[..., Path]
+STUDY, CORPUS = Path("studies/letters.yaml"), Path("studies/letters.jsonl")
 
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Writes rows, one of each split, to a file, and stands at the root of a checkout."""
     for name in ("params.yaml", "Snakefile"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+        shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
 
@@ -45,17 +44,17 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
-def run(path: Path, *flags: str) -> dict[str, Any]:
-    main(["init", "letters", "--corpus", str(path), *flags])
-    values: dict[str, Any] = yaml.safe_load(Path("studies/letters/study.yaml").read_text())
+def run(path: Path) -> dict[str, Any]:
+    main(["init", "letters", "--corpus", str(path)])
+    values: dict[str, Any] = yaml.safe_load(STUDY.read_text())
     return values
 
 
-def fail(path: Path, capsys: pytest.CaptureFixture[str], *flags: str, name: str = "letters") -> str:
+def fail(path: Path, capsys: pytest.CaptureFixture[str], name: str = "letters") -> str:
     with pytest.raises(SystemExit) as stop:
-        main(["init", name, "--corpus", str(path), *flags])
+        main(["init", name, "--corpus", str(path)])
     assert stop.value.code == 2
-    assert not Path("studies/letters/study.yaml").exists()
+    assert not STUDY.exists()
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("entity-transformers init: ")
     return error
@@ -80,25 +79,20 @@ def test_the_study_has_the_steps_that_the_text_can_fill(
     values = run(write(row))
     assert values["study"]["steps"] == steps.split()
     assert values["models"]["gpt2e"]["labels"] == labels
-    assert values["corpus"]["path"] == "../../elsewhere/letters.jsonl"
-    study = Path("studies/letters")
-    assert (study / "params.yaml").read_text() == resolve_study(study)
-    params = load(study / "params.yaml")  # every value is valid, the models fit their steps
-    assert (study / "dvc.yaml").read_text() == render_stages(params)
-    assert Plan(params).targets() == ["results/report/report.html"]
-    lines = (study / "study.yaml").read_text().splitlines()
+    assert values["corpus"]["path"] == "elsewhere/letters.jsonl"
+    plan = Plan(load(STUDY), STUDY)  # every value is valid, the models fit their steps
+    assert "data/letters/models/gpt2e/1/run.json" in plan.records("train")
+    lines = STUDY.read_text().splitlines()
     assert max(map(len, lines)) <= 100
     told = [line for line in lines if line.startswith("# No ")]
-    missing = {"similarity": "table 4", "ner": "table 5"}
-    for step, table in missing.items():
+    for step, table in {"similarity": "table 4", "ner": "table 5"}.items():
         assert any(table in line for line in told) == (step not in steps.split())
 
 
 def test_splits_that_are_not_there_are_taken_from_train(write: Write) -> None:
     values = run(write(FULL, splits=("train",) * 40))
-    assert values["corpus"] == {"format": "jsonl", "path": "corpus.jsonl", "resolvers": []}
-    text = Path("studies/letters/corpus.jsonl").read_text()
-    rows = [json.loads(line) for line in text.splitlines()]
+    assert values["corpus"] == {"format": "jsonl", "path": str(CORPUS), "resolvers": []}
+    rows = [json.loads(line) for line in CORPUS.read_text().splitlines()]
     assert [sum(row["split"] == one for row in rows) for one in ("dev", "test")] == [5, 5]
     assert len(rows) == 40
 
@@ -119,7 +113,7 @@ def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(
     run(write(ROW, splits=("train", "dev", "test", "test", "test", "test")))
     for line in told:
         assert line in caplog.messages
-        assert f"# {line}\n" in Path("studies/letters/study.yaml").read_text()
+        assert f"# {line}\n" in STUDY.read_text()
 
 
 @pytest.mark.parametrize("chapters", [1, 30])
@@ -128,7 +122,7 @@ def test_a_book_has_five_parts_to_be_tested_on(tmp_path: Path, write: Write, cha
     text = "Anna met Bob by the river, and then he ran.\n\n" * (900 // chapters)
     book.write_text("".join(f"\n\nCHAPTER {i + 1}\n\n{text}" for i in range(chapters)))
     values = run(book)
-    rows = map(json.loads, Path("studies/letters/corpus.jsonl").read_text().splitlines())
+    rows = map(json.loads, CORPUS.read_text().splitlines())
     words = {split: [] for split in ("train", "dev", "test")}
     for row in rows:
         words[row["split"]].append(len(row["words"]))
@@ -149,7 +143,7 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     book.write_text("It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 60)
     values = run(book)
     assert values["corpus"] == {
-        "format": "jsonl", "path": "corpus.jsonl", "resolvers": ["names-causal"],
+        "format": "jsonl", "path": str(CORPUS), "resolvers": ["names-causal"],
     }  # fmt: skip
     assert values["lm"]["window"] == values["perplexity"]["stride"] == 16
     assert "read as text, since a file *.txt" in caplog.text
@@ -159,12 +153,15 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     assert "No table 5: some split has no named_entities." in caplog.text
     assert "1 test document: no interval, no verdict below 5." in caplog.text
     assert capsys.readouterr().out.endswith("next: make study STUDY=letters\n")
+    main(["check-study", "--study", str(STUDY)])
+    assert json.loads(capsys.readouterr().out)["corpus"]["path"] == str(CORPUS)
+    main(["run", "corpus", "--study", str(STUDY)])
+    assert Path("data/letters/text/corpus/tokenizer.json").is_file()
 
 
 def test_the_model_grows_with_the_corpus(write: Write) -> None:
     words = ["word", "."] * 30_000
-    values = run(write({"words": words}, splits=("train", "train", "dev", "test")))
-    lm = values["lm"]
+    lm = run(write({"words": words}, splits=("train", "train", "dev", "test")))["lm"]
     assert (lm["width"], lm["window"]) == (192, 256)
     passes = lm["steps"] * lm["documents_per_step"] * lm["window"] / (1.3 * 120_000)
     assert passes == pytest.approx(8, rel=0.01)
@@ -178,10 +175,8 @@ def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
     assert "expected more than 2" in fail(write(ROW, splits=("train",)), capsys)
     assert "no document of split 'train'" in fail(write(ROW, splits=("dev", "test")), capsys)
     assert "no such file" in fail(Path("absent.txt"), capsys)
-    lambada = Path("lambada_test.txt")
-    lambada.write_text("she saw him and he saw her\n" * 30)
-    assert "format lambada has dev and test alone" in fail(lambada, capsys)
     for name, content, told in (
+        ("lambada_test.txt", b"she saw him\n" * 30, "format lambada has dev and test alone"),
         ("empty.jsonl", b"\n", "empty.jsonl: nothing in this file, expected a text in UTF-8"),
         ("empty.txt", b"", "empty.txt: nothing in this file, expected a text in UTF-8"),
         ("a.png", b"\x89PNG\r\n\x1a\n\0\0", "a.png: a picture or another binary file, expected"),
@@ -196,7 +191,9 @@ def test_a_name_that_is_taken_or_no_checkout_is_told(
 ) -> None:
     path = write(ROW)
     assert "name 'My Letters', expected lower-case" in fail(path, capsys, name="My Letters")
-    Path("studies/letters").mkdir(parents=True)
-    assert "a study of that name is there" in fail(path, capsys)
+    STUDY.parent.mkdir()
+    STUDY.with_stem("mails").touch()
+    for name in ("mails", "paper"):
+        assert "a study of that name is there" in fail(path, capsys, name=name)
     os.chdir(tmp_path / "elsewhere")
     assert "run this at its root" in fail(Path("letters.jsonl"), capsys)

@@ -1,4 +1,4 @@
-"""Command remember: a text file, a study's results, what is printed."""
+"""Command remember: a text file, a study's model, what is printed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ Nobody spoke to Jane that day, so Jane went home with Elizabeth. It was a long w
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A book, and the results of a study with a pointer and a plain GPT2."""
+    """A book, and a study with a pointer."""
     folder = tmp_path_factory.mktemp("remember")
     (folder / "book.txt").write_text(TEXT * 3)
     words = tuple(TEXT.split())
     tokenizer = learn_tokenizer([Document("d", 0, "train", "", words, (0,))] * 2, 320, "natural")
-    results = folder / "results"
-    (results / "corpus").mkdir(parents=True)
-    tokenizer.save(str(results / "corpus" / "tokenizer.json"))
-    for kind in ("gpt2", "gpt2-pointer"):
-        model = lively_model(kind, vocabulary=tokenizer.get_vocab_size(), window=32)
-        model.save(results / "lm" / kind / "1")
+    (folder / "text/corpus").mkdir(parents=True)
+    tokenizer.save(str(folder / "text/corpus/tokenizer.json"))
+    model = lively_model("gpt2-pointer", vocabulary=tokenizer.get_vocab_size(), window=32)
+    model.save(folder / "models/gpt2-pointer/1")
     return folder
 
 
 def remember(home: Path, *flags: str) -> None:
-    main(["remember", str(home / "book.txt"), "--results", str(home / "results"), *flags])
+    model = home / "models/gpt2-pointer/1"
+    main(["remember", str(home / "book.txt"), "--model", str(model), *flags])
 
 
 def test_who_is_known_and_what_comes_next(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,11 +59,9 @@ def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture
     assert "Jane" not in printed
 
 
-def test_what_is_missing_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        remember(home, "--model", "gpt2")
-    error = capsys.readouterr().err
-    assert "lm/gpt2/1: no model with an entity pointer there" in error
+def test_a_resolver_that_reads_on_is_refused(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         remember(home, "--resolver", "names")
     assert "reads on before it decides" in capsys.readouterr().err

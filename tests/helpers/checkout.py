@@ -25,7 +25,7 @@ run: {checkpoint_every: 2}
 tokenizer: {vocabulary: 400}
 lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2,
   validate_every: 3, warmup_steps: 1, train_documents: null}
-models: {gpt2: null, lstm: null, gpt2-pointer: null}
+models: {gpt2: null, lstm: null, gpt2-pointer: null, ngram: null}
 perplexity: {stride: 32}
 ner: {hidden: 8, epochs: 1}
 report: {bootstrap_samples: 100}

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entity_transformers.cli.report import build_report
 from entity_transformers.report import figures, page
+from entity_transformers.report.build import build
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import make, render, write_units
 from entity_transformers.report.lm import draw_training, read_line
@@ -70,14 +70,14 @@ def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) 
     write_units(small.units.data, tmp_path / "units.parquet")
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/gone.png").write_bytes(b"")
-    build_report(load(ROOT / "params.yaml"), tmp_path)
+    build(load(ROOT / "params.yaml"), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         "README.md", "figures", "measures.csv", "metrics.json", "report.html", "units.parquet",
     }  # fmt: skip
     assert "gpt2" in json.loads((tmp_path / "metrics.json").read_text())
     assert not (tmp_path / "figures/gone.png").exists()
     with pytest.raises(ValueError, match=r"measures.csv is missing: run the study's steps first"):
-        build_report(load(ROOT / "params.yaml"), tmp_path / "figures")
+        build(load(ROOT / "params.yaml"), tmp_path / "figures")
 
 
 def test_a_curve_is_the_mean_over_seeds_at_their_common_steps(small: Results) -> None:

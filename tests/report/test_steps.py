@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from made import make_results
 
-from entity_transformers.corpus.tasks import registry
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import cache, ner, probe, transfer
-from entity_transformers.report.intervals import share_interval
+from entity_transformers.report import cache, ner, probe
 from entity_transformers.report.recall import build_recall, describe_models, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
@@ -171,35 +169,3 @@ def make_transfer(entries: Entries) -> Results:
         own = {"step": "transfer", "model": "gpt2", "split": "dev", "measure": "rate_loss"}
         rows.append({**own, **tried, "value": 1 / rate})
     return make_results(rows, None, (entries["gpt2"], entries["gpt2e"]))
-
-
-def test_fine_tunings_stand_beside_gpt_1_s_of_the_same_task(entries: Entries) -> None:
-    results = make_transfer(entries)
-    rows = {(row["Task"], row["Variant"], row["Model"]): row
-            for row in list_rows(transfer.SCORES.build(results))}  # fmt: skip
-    assert len(rows) == 6
-    score = rows["polarity", "full", "GPT2"]["Score"]
-    assert (score.value, score.std, score.interval) == (0.5, 0, share_interval(2, 4))
-    cola = rows["cola", "no-auxiliary", "GPT2"]
-    assert (cola["Measure"], str(cola["Score"])) == ("matthews", "25.0 ± 0.0%")
-    assert str(cola["Paper (GPT-1)"]) == "47.9%"
-    assert str(rows["polarity", "full", "GPT2"]["Paper (GPT-1)"]) == MISSING
-    pairs = {row["Difference"]: row["Right"] for row in list_rows(transfer.PAIRS.build(results))}
-    assert pairs.keys() == {"GPT2 − GPT2E", "GPT2, full − no-auxiliary"}
-    assert pairs["GPT2 − GPT2E"].value == -0.25
-    [observed] = list_rows(transfer.ABLATION.build(results))[:1]
-    assert observed["In GPT-1's table 5"] == transfer.AVERAGE
-    assert observed["With less without"].value == -0.25
-    [rates] = list_rows(transfer.RATES.build(results))
-    assert (str(rates["0.5"]), rates["Best"]) == ("2.0000", "2, the last that was tried")
-    said = transfer.say(results)
-    assert said[0].startswith("Fine-tuned on polarity, right on test: GPT2 50.0% [")
-    assert transfer.draw_scores(results) is not None
-    assert transfer.draw_layers(results) is None
-
-
-def test_printed_numbers_are_of_tasks_that_there_are() -> None:
-    assert {task for task, _ in transfer.PRINTED} <= set(registry())
-    # table 5 of GPT-1's paper: the full model's line is that of tables 2 and 4
-    gain = transfer.PRINTED["rte", "full"] - transfer.PRINTED["rte", "no-auxiliary"]
-    assert gain == pytest.approx(transfer.AUXILIARY[transfer.SMALLEST])

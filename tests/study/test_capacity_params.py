@@ -35,7 +35,7 @@ def test_memories_are_read_by_their_entities() -> None:
     assert found.by_entities() == ((0, (8,)), (32, (32,)), (64, (0, 16)))
 
 
-def test_the_committed_study_has_as_many_entries_as_caches_that_were_measured() -> None:
-    params = load(ROOT / "studies" / "pointer-words" / "params.yaml")
+def test_the_paper_s_values_have_as_many_entries_as_caches_that_are_measured() -> None:
+    params = load(ROOT / "params.yaml")
     entries = {sum(one) for one in params.capacity.memories}
     assert {*params.mentions.caches} <= entries

@@ -107,7 +107,7 @@ def test_the_digest_of_parameters_is_of_a_class_and_of_those_that_it_extends(
     for text in (CLASS, CLASS.replace(old, new)):
         name = f"params_{hashlib.sha256(text.encode()).hexdigest()}"
         (tmp_path / f"{name}.py").write_text(text)
-        digests.append(code.digest_modules((), params=import_module(name).Params))
+        digests.append(code.digest_modules((), params=[import_module(name).Params]))
     assert (digests[0] == digests[1]) is same
 
 

@@ -40,6 +40,7 @@ def test_what_is_unfair_or_unknown_is_refused(
     section: str, changes: dict[str, Any], message: str
 ) -> None:
     values = read_values(PAPER)
+    values["study"]["steps"] += [section]
     values[section] |= changes
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from tiny_study import ROOT, TINY, make_study
 
 from entity_transformers.study.params import ParamsError, list_studies, load
+from entity_transformers.study.values import read_values
 
 STUDIES = list(list_studies(ROOT))
 BOMB = "lm: &a [x, x]\nner: [*a, *a]\n"
@@ -26,13 +27,17 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_every_study_loads_and_both_dialects_of_yaml_agree(path: Path) -> None:
-    """Snakemake reads YAML 1.1, DVC 1.2."""
+def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
+    """Snakemake reads YAML 1.1, DVC 1.2; the parsers in C want quotes around more values."""
     assert load(path).name == ("paper" if path.stem == "params" else path.stem)
-    old, new = yaml.safe_load(path.read_text()), YAML(typ="safe", pure=True).load(path.read_text())
-    assert dict(leaves(old)) == dict(leaves(new))
-    for (key, one), (_, other) in zip(leaves(old), leaves(new), strict=True):
-        assert type(one) is type(other), key
+    text = path.read_text()
+    values = read_values(path)
+    assert yaml.safe_load(text) == yaml.load(text, yaml.CSafeLoader) == values
+    for pure in (True, False):
+        new = YAML(typ="safe", pure=pure).load(text)
+        assert dict(leaves(values)) == dict(leaves(new))
+        for (key, one), (_, other) in zip(leaves(values), leaves(new), strict=True):
+            assert type(one) is type(other), key
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ WRONG = [
 @pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_what_is_unfair_or_unknown_is_refused(changes: dict[str, Any], message: str) -> None:
     values = read_values(ROOT / "params.yaml")
+    values["study"]["steps"] += ["mentions"]
     values["mentions"] |= changes
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")
@@ -40,8 +41,8 @@ def test_tokens_may_be_sorted_by_a_resolver_that_reads_on() -> None:
     assert parse(values, "x").mentions.caches == ()
 
 
-def test_the_committed_study_sorts_them_by_what_its_models_read() -> None:
-    params = load(ROOT / "studies" / "pointer" / "params.yaml")
-    assert {entry.labels.rpartition("resolver:")[2] for entry in params.entries("entities")} == {
-        params.mentions.labels.removeprefix("resolver:")
-    }
+def test_the_committed_study_sorts_them_by_what_its_proposed_model_reads() -> None:
+    params = load(ROOT / "studies/pointer.yaml")
+    assert [entry.labels for entry in params.entries() if entry.role == "proposed"] == [
+        params.mentions.labels
+    ]

@@ -22,13 +22,12 @@ def warn(params: Params, machine: Path) -> str | None:
     return warn_of_bfloat16(params, machine / "cpuinfo", machine / "gpus")
 
 
-def read(study: str, **run: str) -> Params:
-    params = load(Path(ROOT, "studies", study, "params.yaml"))
-    return params.model_copy(update={"run": params.run.model_copy(update=run)})
+def read(file: str, device: str = "auto") -> Params:
+    return load(ROOT / file, {"run.device": device})
 
 
 def test_a_study_in_bfloat16_is_warned_of(machine: Path) -> None:
-    line = warn(read("ontogum-gpu"), machine)
+    line = warn(read("params.yaml"), machine)
     assert line is not None
     assert "lm.precision: float32" in line
     assert "gpt2" in line
@@ -38,19 +37,19 @@ def test_a_study_in_bfloat16_is_warned_of(machine: Path) -> None:
 @pytest.mark.parametrize("flag", ["avx512_bf16", "amx_bf16"])
 def test_not_where_the_processor_has_instructions_for_it(machine: Path, flag: str) -> None:
     (machine / "cpuinfo").write_text(f"flags\t\t: fpu {flag} avx2\n")
-    assert warn(read("ontogum-gpu"), machine) is None
+    assert warn(read("params.yaml"), machine) is None
 
 
 def test_not_of_float32(machine: Path) -> None:
-    assert warn(read("sample"), machine) is None
+    assert warn(read("studies/sample.yaml"), machine) is None
 
 
 def test_not_where_a_gpu_takes_it(machine: Path) -> None:
-    assert warn(read("ontogum-gpu", device="cuda:0"), machine) is None
+    assert warn(read("params.yaml", device="cuda:0"), machine) is None
     (machine / "gpus" / "0").mkdir(parents=True)
-    assert warn(read("ontogum-gpu"), machine) is None
-    assert warn(read("ontogum-gpu", device="cpu"), machine) is not None
+    assert warn(read("params.yaml"), machine) is None
+    assert warn(read("params.yaml", device="cpu"), machine) is not None
 
 
 def test_not_where_the_machine_does_not_tell(tmp_path: Path) -> None:
-    assert warn(read("ontogum-gpu"), tmp_path) is None
+    assert warn(read("params.yaml"), tmp_path) is None

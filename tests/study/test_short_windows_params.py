@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.study.params import ParamsError, load, parse
+from entity_transformers.study.params import ParamsError, parse
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +27,3 @@ def test_what_cannot_be_read_is_refused(changes: dict[str, Any], message: str) -
     values["short_windows"] |= changes
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")
-
-
-def test_the_committed_study_reads_up_to_its_models_window() -> None:
-    params = load(ROOT / "studies" / "pointer-ontogum" / "params.yaml")
-    assert params.short_windows.sizes[-1] == params.lm.window
-    assert {entry.lm.window for entry in params.entries()} == {params.lm.window}

@@ -163,7 +163,7 @@ def test_the_models_own_next_word_is_right_and_its_second_choice_wrong(model, to
     for choice, accuracy in ((0, 1.0), (1, 0.0)):
         rows = read_rows([context + words[choice] for context, words in ranked.items()])
         summary = summarise_passages(
-            score_passages(model, encode_passages(rows, tokenizer), window=64, batch=4), "openai"
+            score_passages(model, encode_passages(rows, tokenizer), window=64, batch=4)
         )
         assert summary["last_word"]["accuracy"] == summary["last_token"]["accuracy"] == accuracy
 

@@ -130,8 +130,9 @@ def judge_entities(results: Results) -> Verdict:
         return Verdict(ABSENT, text, text)
     own = [abs(one.found.value) for one in found if one.against == ours]
     if own and max(own) < INERT:
-        text = f"{VERDICTS[UNUSED]}: entities on, off and shuffled differ by less than {INERT} nats per"
-        return Verdict(UNUSED, f"{text} token on {split}.", f"{text} token on {split}.")
+        text = f"{VERDICTS[UNUSED]}: entities on, off and shuffled differ by less than"
+        text = f"{text} {INERT} nats per token on {split}."
+        return Verdict(UNUSED, text, text)
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
     differences = tuple(one for one in found if one.against.name in needed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.libraries import need
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,30 +10,27 @@ import yaml
 from yaml.representer import SafeRepresenter
 
 WIDTH = 90
-DEEPEST = 20  # levels; a params.yaml has four
-JOINED = re.compile(r":(?=\S)|\?")
-"""What a value must not have within brackets or braces, for DVC's sake (`_DvcLoader`)."""
+DEEPEST = 20  # levels; a study has four
 
 
 class ParamsError(ValueError):
-    """A params.yaml that can't be used: the message names file, key and value."""
+    """A study that can't be used: the message names file, key and value."""
 
 
-def read_values(path: Path, for_dvc: bool = False) -> dict[str, Any]:
-    """The sections of a params.yaml, not checked yet; ParamsError if it is no YAML mapping, or
-    nothing that DVC can read where it has to (``for_dvc``).
-    """
-    loader = _DvcLoader if for_dvc else _Loader
+def read_values(path: Path) -> dict[str, Any]:
+    """The sections of a study's file, not checked yet; ParamsError if it is no YAML mapping."""
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), loader)
+        values = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ParamsError(f"{path}: {error.strerror}: name a study's params.yaml") from None
+        raise ParamsError(
+            f"{path}: {error.strerror}: name params.yaml or studies/NAME.yaml"
+        ) from None
     except UnicodeDecodeError as error:
         raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except yaml.YAMLError as error:
         raise ParamsError(f"{path}: not YAML: {_tell(error)}") from None
     if not isinstance(values, dict):
-        raise ParamsError(f"{path}: holds no sections: copy one of the studies' params.yaml")
+        raise ParamsError(f"{path}: holds no sections: copy one of the others")
     return values
 
 
@@ -79,29 +75,6 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-class _DvcLoader(_Loader):
-    """Refuses what DVC's parser, in C and some four times faster, does not take for YAML, though it
-    is: ``{labels: resolver:names}``. With quotes it is taken, but `dvc exp run -S` writes the file
-    anew without them; so the value needs a line of its own.
-    """
-
-    _flow = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event: Any = self.peek_event()
-        if self._flow and (found := JOINED.search(getattr(event, "value", ""))):
-            problem = (
-                f"{event.value} stands within brackets or braces, where DVC cannot read its"
-                f" {found[0]!r}: give it a line of its own"
-            )
-            raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
-        inner = bool(getattr(event, "flow_style", False))
-        self._flow += inner
-        node = super().compose_node(parent, index)
-        self._flow -= inner
-        return node
-
-
 def read_yaml(text: str) -> Any:
     """The value of a text in YAML 1.1; anything wrong with it, a key given twice, an alias and more
     than `DEEPEST` levels included, raises yaml.YAMLError.
@@ -110,9 +83,7 @@ def read_yaml(text: str) -> Any:
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
-    """YAML that 1.1 and 1.2, and DVC's parser, read alike: sections apart, a key per line, lists
-    on one.
-    """
+    """YAML that every parser reads alike: sections apart, a key per line, lists on one."""
     texts = []
     for name, value in values.items():
         # None: what holds values alone goes on one line
@@ -126,16 +97,8 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
 
 
 def _open(node: yaml.Node) -> None:
-    """Let a mapping take a line per key, since `dvc exp run -S` may put a value under any that DVC
-    cannot read within braces; and a list that holds a mapping, or such a value, one per item.
-    """
-    if not isinstance(node, yaml.CollectionNode):
-        return
-    mapping = isinstance(node, yaml.MappingNode)
-    inner = [item[1] if mapping else item for item in node.value]
-    for one in inner:
-        _open(one)
-    joined = (isinstance(one, yaml.ScalarNode) and JOINED.search(one.value) for one in inner)
-    opened = (isinstance(one, yaml.CollectionNode) and not one.flow_style for one in inner)
-    if mapping or any(joined) or any(opened):
+    """Let mappings take a line per key: a parser in C refuses ``{labels: resolver:names}``."""
+    if isinstance(node, yaml.MappingNode):
         node.flow_style = False
+        for _, value in node.value:
+            _open(value)
