@@ -56,7 +56,9 @@ def test_what_is_missing_is_said(small: Results) -> None:
 
 
 def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:
-    text = page.render(small, build_sections(small))
+    sections = build_sections(small)
+    names = [name for section in sections for name in section.figures]
+    text = page.render(small, sections, dict.fromkeys(names, b""))
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert text.count("<figure") == 5
     assert "The same passage with its chains" in text
@@ -72,7 +74,8 @@ def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) 
     (tmp_path / "figures/gone.png").write_bytes(b"")
     build(load(ROOT / "params.yaml"), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "README.md", "figures", "measures.csv", "metrics.json", "report.html", "units.parquet",
+        "README.md", "figures", "measures.csv", "metrics.json", "report.html", "summary.txt",
+        "units.parquet",
     }  # fmt: skip
     assert "gpt2" in json.loads((tmp_path / "metrics.json").read_text())
     assert not (tmp_path / "figures/gone.png").exists()

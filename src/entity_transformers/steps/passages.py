@@ -47,7 +47,7 @@ def passages(run: Run) -> Rows:
     source = run.folder / "source.json"
     write_json(source, listed)
     path = find_listed(source, run.cache) / listed["files"][0]["path"]
-    text: Literal[original, openai] = "openai" if section.text == "openai" else "original"
+    text: Literal["original", "openai"] = "openai" if section.text == "openai" else "original"
     ledger = Ledger(policy=run.params.corpus.bad_documents)
     read = parse_passages(open_lines(path), str(path), text, ledger)
     count = write_json_lines(run.folder / "lambada.jsonl", read)
