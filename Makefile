@@ -18,7 +18,7 @@ PAGES := '*.md' docs CITATION.cff LICENSE 'results/*' ':!studies/*/*'
 FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
 
-.PHONY: help sample study report site generate test test-all check bench gpu commands requirements lock push pull clean
+.PHONY: help sample study report site test test-all check bench gpu commands requirements clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"

@@ -17,8 +17,8 @@ for name in ("corpus", "passages", "examples"):
         benchmark:
             f"logs/{{study}}/{name}.tsv"
         priority: 9
-        # a text that may be missing or bad stops the study before all else begins
-        threads: 1 if workflow.remote_exec else workflow.resource_settings.cores or 1
+        # a corpus that may be missing or bad stops the study before all else begins
+        threads: 1 if workflow.remote_exec or name != "corpus" else workflow.resource_settings.cores or 1
         params:
             step=name,
             file=file_of,

@@ -49,7 +49,7 @@ class DecisionsParams(SetlmParams):
     "entity decisions: is the next token in a mention, of which entity, for how long",
     params=DecisionsParams,
     reads={"corpus": TOKENS, "lm": MODEL},
-    needs={"causal"},
+    needs={"causal", "encode"},
     libraries=need("scipy"),
     title="Entity decisions",
     units={

@@ -47,7 +47,7 @@ class SetlmParams(Section):
     "entity decisions token by token, without latent variables",
     params=SetlmParams,
     reads={"corpus": TOKENS, "lm": MODEL},
-    needs={"causal"},
+    needs={"causal", "encode"},
     title="Entity decisions, token by token",
     units={
         "loss": "nats per token",
