@@ -59,7 +59,7 @@ class MentionsParams(Section):
     params=MentionsParams,
     also=("perplexity.stride",),
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
-    needs={"causal"},
+    needs={"causal", "encode"},
     title="Where a memory pays",
     units={
         "loss": "nats per token",
