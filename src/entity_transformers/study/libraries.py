@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.util import find_spec
-
 from entity_transformers.kinds import Library
 
 EXTRAS = {
@@ -39,24 +36,13 @@ def need(*names: str, extra: str | None = None) -> tuple[Library, ...]:
     return tuple(Library(name, extra or EXTRAS[name]) for name in names)
 
 
-def explain(error: ImportError, libraries: Sequence[Library] = ()) -> str:
-    """What to install where a module of `EXTRAS` is missing, in a line, with what else is missing
-    of the ``libraries`` that a command's step needs; "" for any other.
-    """
+def explain(error: ImportError) -> str:
+    """What to install where a module of `EXTRAS` is missing, in a line; "" for any other."""
     name = (error.name or "").partition(".")[0]
-    lacking = {one.name: one.extra for one in libraries if _is_missing(one.name)}
     if name not in EXTRAS:
         return ""
-    extras = sorted({*lacking.values()} | ({EXTRAS[name]} if name not in lacking else set()))
-    named = f"extra{'s' if len(extras) > 1 else ''} {' and '.join(map(repr, extras))}"
+    extra = EXTRAS[name]
     return (
-        f"{name} is not installed: install the {named}: pip install '.[{','.join(extras)}]' in the"
+        f"{name} is not installed: install the extra {extra!r}: pip install '.[{extra}]' in the"
         " checkout"
     )
-
-
-def _is_missing(name: str) -> bool:
-    try:
-        return find_spec(name) is None
-    except (ImportError, ValueError):  # it is blocked
-        return True
