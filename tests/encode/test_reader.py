@@ -117,7 +117,7 @@ class Recurrent(LanguageModel):
         return Sums(torch.zeros(rows, dtype=torch.int64))
 
     def encode(self, batch, state):
-        assert batch.labels is None
+        assert batch.entity_ids is None
         assert batch.new == 0
         self.rows.append(len(batch.tokens))
         sums = state.sums[:, None] + batch.tokens.cumsum(1)

@@ -36,7 +36,7 @@ def test_shut_it_is_the_bert_of_its_seed() -> None:
     )
     batch, memory = make_input()
     expected, _ = bert.eval().encode(batch, bert.start(4))
-    for labels in (batch.labels, None):
+    for labels in (batch.entity_ids, None):
         found, _ = shut.eval().encode(Batch(batch.tokens, labels), memory)
         assert torch.equal(found, expected)
 
@@ -55,9 +55,9 @@ def test_transformers_bert_through_the_adapter_reads_the_folder(
     assert not missing.unexpected_keys
     batch, memory = make_input()
     found, written = model.encode(batch, memory)
-    hidden = other.bert(batch.tokens, entity_ids=batch.labels, memory=memory).last_hidden_state
+    hidden = other.bert(batch.tokens, entity_ids=batch.entity_ids, memory=memory).last_hidden_state
     torch.testing.assert_close(found, hidden, rtol=0, atol=1e-5)
-    assert torch.equal(written.states, memory.write(batch.labels, found).states)
+    assert torch.equal(written.states, memory.write(batch.entity_ids, found).states)
 
 
 def test_the_held_out_loss_is_with_the_labels_that_are_given() -> None:

@@ -90,7 +90,7 @@ def pack(model: LanguageModel, batch: Batch, lengths: list[list[int]]) -> Batch:
 
 def cut(batch: Batch, row: int, part: slice) -> Batch:
     """A part of one row alone."""
-    labels = None if batch.labels is None else batch.labels[row : row + 1, part]
+    labels = None if batch.entity_ids is None else batch.entity_ids[row : row + 1, part]
     return Batch(batch.tokens[row : row + 1, part], labels)
 
 
@@ -143,7 +143,7 @@ def test_documents_side_by_side_are_as_each_alone(model: LanguageModel) -> None:
     for row in range(ROWS):
         part, alone = slice(row, row + 1), model.start(1, ENTITIES)
         for batch, hidden in zip(batches, together, strict=True):
-            labels = None if batch.labels is None else batch.labels[part]
+            labels = None if batch.entity_ids is None else batch.entity_ids[part]
             found, alone = model.encode(Batch(batch.tokens[part], labels), alone)
             expected = hidden[part]
             if model.objective == "mixture":  # what may be copied takes as much room as it needs
@@ -172,8 +172,8 @@ def test_no_later_token_is_seen(model: LanguageModel) -> None:
     tokens = batch.tokens.clone()
     tokens[:, 5:] = tokens[:, 5:] % (VOCABULARY - 1) + 1
     labels = None
-    if batch.labels is not None:
-        labels = batch.labels.clone()
+    if batch.entity_ids is not None:
+        labels = batch.entity_ids.clone()
         labels[:, 5:] = (labels[:, 5:] + 1) % (ENTITIES + 1)
     one, other = (model.encode(b, start)[0] for b in (batch, Batch(tokens, labels)))
     torch.testing.assert_close(one[:, :5], other[:, :5], rtol=1e-5, atol=1e-5)
@@ -314,7 +314,7 @@ def test_documents_that_begin_in_a_window_are_read_with_fresh_vectors(model: Lan
     _, state = model.encode(make_batch(model), start)
     fresh = torch.zeros(ROWS, ENTITIES + 1, dtype=torch.bool)
     fresh[1, 1:] = True
-    hidden, _ = model.encode(Batch(batch.tokens, batch.labels, fresh=fresh), state)
+    hidden, _ = model.encode(Batch(batch.tokens, batch.entity_ids, fresh=fresh), state)
     for row, known in enumerate((state, start, state)):
         expected, _ = model.encode(batch, known)
         found, alone = (say(model, states[row][None]) for states in (hidden, expected))
@@ -327,9 +327,9 @@ def test_what_is_read_again_as_context_is_not_written_again(model: LanguageModel
     batch, start = make_batch(model), model.start(ROWS, ENTITIES)
     if not isinstance(start, EntityMemory):
         pytest.skip("tested with its own memory")
-    hidden, state = model.encode(Batch(batch.tokens, batch.labels, new=5), start)
-    assert batch.labels is not None
-    written = start.write(batch.labels[:, 5:], hidden[:, 5:], model.memory_write)
+    hidden, state = model.encode(Batch(batch.tokens, batch.entity_ids, new=5), start)
+    assert batch.entity_ids is not None
+    written = start.write(batch.entity_ids[:, 5:], hidden[:, 5:], model.memory_write)
     assert torch.equal(state.states, written.states)
 
 
@@ -445,7 +445,7 @@ def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_p
     short = tiny_model(kind, seed=9, initial_weights=str(tmp_path), window=4)
     assert (longer.context, short.context) == (8, 4)
     batch = make_batch(longer)
-    labels = None if batch.labels is None else batch.labels[:, :4]
+    labels = None if batch.entity_ids is None else batch.entity_ids[:, :4]
     part = Batch(batch.tokens[:, :4], labels)
     one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (longer, short))
     assert torch.equal(one, other)

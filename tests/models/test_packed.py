@@ -43,7 +43,7 @@ def test_flex_reads_what_the_mask_lets_it_read(kind: str, entities: bool) -> Non
     """Also a plain window after a packed one, which goes to SDPA's causal kernel."""
     model = lively_model(kind, window=64, dropout=0.0)
     batch = packed_batch(entities)
-    plain = Batch(batch.tokens, batch.labels)
+    plain = Batch(batch.tokens, batch.entity_ids)
     expected = encode(model, batch), encode(model, plain)
     assert not torch.allclose(*expected, atol=1e-2)
     model.attend_packed()

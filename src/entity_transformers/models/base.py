@@ -34,8 +34,8 @@ class Batch:
     """One window of B documents or streams side by side.
 
     tokens     int64 [B, T]
-    labels     int64 [B, T]: the entity of each token as far as the model is given it, a row of its
-               memory; 0, or no labels at all: no entity. For a "guided" kind in training alone
+    entity_ids int64 [B, T]: the entity of each token as far as the model is given it, a row of its
+               memory; 0, or None: no entity. For a "guided" kind in training alone
     positions  int64 [B, T]: where several documents are packed in a row, the place of each token
                in its own; None: one document per row
     fresh      bool [B, R]: rows of the memory whose document begins in this window; None: none
@@ -48,7 +48,7 @@ class Batch:
     """
 
     tokens: Tensor
-    labels: Tensor | None = None
+    entity_ids: Tensor | None = None
     positions: Tensor | None = None
     fresh: Tensor | None = None
     begins: Tensor | None = None

@@ -52,11 +52,11 @@ class BERTE(BERT):
     def encode(self, batch: Batch, state: EntityMemory) -> tuple[Tensor, EntityMemory]:
         if batch.fresh is not None:
             state = state.reset(batch.fresh)
-        if batch.labels is None:
+        if batch.entity_ids is None:
             return self.read(batch), state
-        state.check(batch.labels)
-        hidden = self.read(batch, entity_ids=batch.labels, memory=state)
-        labels, states = batch.labels[:, batch.new :], hidden[:, batch.new :]
+        state.check(batch.entity_ids)
+        hidden = self.read(batch, entity_ids=batch.entity_ids, memory=state)
+        labels, states = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
         return hidden, state.write(labels, states, self.memory_write)
 
 

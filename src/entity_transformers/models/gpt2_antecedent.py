@@ -48,12 +48,12 @@ class GPT2Antecedent(gpt2.GPT2):
         self.weight, self.layer, self.head = weight, layer, head
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        if batch.labels is None or not self.weight or not self.module.training:
+        if batch.entity_ids is None or not self.weight or not self.module.training:
             return super().encode(batch, state)
         read = self.module.transformer(**gpt2.inputs(batch), output_hidden_states=True)
         block = self.module.transformer.h[self.layer]
         scores = score_head(block, read.hidden_states[self.layer], self.head)
-        loss = antecedent_losses(scores, batch.labels, batch.positions).sum()
+        loss = antecedent_losses(scores, batch.entity_ids, batch.positions).sum()
         return read.last_hidden_state, Looked(self.weight * loss)
 
     def penalty(self, state: Any) -> Tensor | None:

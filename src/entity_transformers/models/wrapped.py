@@ -58,15 +58,15 @@ class Wrapped(LanguageModel):
         return EntityMemory(rows, entities, self.width, device=self.device)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        if batch.labels is None or not self.can("entities"):
+        if batch.entity_ids is None or not self.can("entities"):
             return self.module.base_model(**inputs(batch)).last_hidden_state, state
         if batch.fresh is not None:
             state = state.reset(batch.fresh)
         hidden = self.module.base_model(
-            **inputs(batch), entity_ids=batch.labels, memory=state
+            **inputs(batch), entity_ids=batch.entity_ids, memory=state
         ).last_hidden_state
         new = slice(batch.new, None)
-        return hidden, state.write(batch.labels[:, new], hidden[:, new], self.memory_write)
+        return hidden, state.write(batch.entity_ids[:, new], hidden[:, new], self.memory_write)
 
     @property
     def output_weight(self) -> Tensor:

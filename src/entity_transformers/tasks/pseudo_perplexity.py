@@ -73,7 +73,7 @@ def _score_places(model: LanguageModel, text: Batch, state: Any, places: np.ndar
     column = torch.from_numpy(places).to(model.device)
     shown = text.tokens.repeat(len(places), 1)
     shown[rows, column] = model.mask
-    labels = None if text.labels is None else text.labels.repeat(len(places), 1)
+    labels = None if text.entity_ids is None else text.entity_ids.repeat(len(places), 1)
     states, _ = model.encode(Batch(shown, labels), state.select(torch.zeros_like(rows)))
     targets = text.tokens[0, column].cpu().numpy()
     return compute_token_losses(model, states[rows, column], targets)

@@ -43,14 +43,14 @@ class GPT2E(GPT2):
     def encode(self, batch: Batch, state: EntityMemory) -> tuple[Tensor, EntityMemory]:
         if batch.fresh is not None:
             state = state.reset(batch.fresh)
-        if batch.labels is None:
+        if batch.entity_ids is None:
             return self.module.transformer(**inputs(batch)).last_hidden_state, state
         # before the device has work: writing would wait for all of the window's
-        state.check(batch.labels)
+        state.check(batch.entity_ids)
         hidden = self.module.transformer(
-            **inputs(batch), entity_ids=batch.labels, memory=state
+            **inputs(batch), entity_ids=batch.entity_ids, memory=state
         ).last_hidden_state
-        labels, states = batch.labels[:, batch.new :], hidden[:, batch.new :]
+        labels, states = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
         return hidden, state.write(labels, states, self.memory_write)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:

@@ -89,9 +89,9 @@ class GPT2Pointer(GPT2):
         which stays as it is; in training, where documents may begin, no labels are those of a
         window without mentions.
         """
-        if batch.labels is None and batch.fresh is None:
+        if batch.entity_ids is None and batch.fresh is None:
             return self.read_plainly(batch), None, state
-        labels = torch.zeros_like(batch.tokens) if batch.labels is None else batch.labels
+        labels = torch.zeros_like(batch.tokens) if batch.entity_ids is None else batch.entity_ids
         starts = find_starts(batch, self.module.config.bos_token_id)
         hidden, new = self.read_base(batch, labels, starts, state), slice(batch.new, None)
         copies = self._point(batch, hidden, starts, state)
