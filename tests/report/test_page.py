@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
-from entity_transformers.report import figures, page
+from entity_transformers.report import figures, page, pictures
 from entity_transformers.report.build import build
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import make, render, write_units
@@ -56,15 +57,29 @@ def test_what_is_missing_is_said(small: Results) -> None:
 
 
 def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:
-    sections = build_sections(small)
+    page_ = pictures.Page("d", ("a", "</script>"), (0, 1), {"1": "Ada"})
+    scores = [
+        pictures.Scores(model, given, 2, ((0.5, 1.0),), read)
+        for model, given, read in (
+            ("gpt2", "off", ()), ("gpt2e", "on", ((), ((1, 50),))), ("gpt2e", "off", ())
+        )
+    ]  # fmt: skip
+    excerpts = pictures.Excerpts("test", (page_,), tuple(scores))
+    shown = replace(small, pictures=replace(small.pictures, excerpts=excerpts))
+    sections = build_sections(shown)
     names = [name for section in sections for name in section.figures]
-    text = page.render(small, sections, dict.fromkeys(names, b""))
+    text = page.render(shown, sections, dict.fromkeys(names, b""))
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert text.count("<figure") == 5
-    assert "The same passage with its chains" in text
-    assert re.search(r'class="verdict holds"', text)
+    assert text.count("</script>") == 1
+    labels = re.findall(r'"label": "([^"]*)"', text)
+    assert labels == ["GPT2E, entities on", "GPT2E, entities off", "GPT2"]
     ids = re.findall(r' id="([^"]*)"', text)
     assert len(ids) == len(set(ids))
+    for table in (table for section in sections for table in section.tables.values()):
+        for cell in table.rows[0]:
+            assert f">{escape(str(cell))}</td>" in text
+    assert text.count('class="number paper"') > 0
 
 
 def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ class Results:
 
     def value(self, key: Key) -> float | None:
         """A number of the whole study."""
-        cell = self.frame.get(key)
+        cell = self.frame.runs(key).get(("", None))
         return None if cell is None else cell.value
 
     def split(self, step: str, measure: str = "") -> str:

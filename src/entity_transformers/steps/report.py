@@ -42,7 +42,7 @@ class ReportParams(Section):
         "metrics.json",
         "README.md",
     ),
-    libraries=need("matplotlib", "jinja2", "pandas", "scipy", "sklearn", "spacy", extra="report"),
+    libraries=need("matplotlib", "jinja2", "pandas", "scipy", "sklearn", extra="report"),
     gpu=False,
 )
 def report(run: Run) -> Rows:
