@@ -189,7 +189,7 @@ def test_a_comparison_pairs_units_and_seeds(
     assert own is not None
     assert own.value == pytest.approx(results.statistic(*side).mean)
     assert intervals.compare(results, side, (None, other[1])) is None
-    again = intervals.compare_studies((results, side), (results, side))
+    again = intervals.compare(results, side, side, their_results=results)
     assert again is not None
     assert again.value == 0
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.report import open_results
+from entity_transformers.report import intervals
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import (
     MARGIN,
     Estimate,
-    compare_studies,
     name_difference,
 )
 from entity_transformers.report.results import Results, has_entities, read_results
@@ -76,7 +76,8 @@ def _compare(ours: Results, theirs: Results, a: str, b: str) -> Iterator[tuple[A
     for step in ("perplexity", "lambada"):
         for split in sorted(ours.units.splits(step, "nll") & theirs.units.splits(step, "nll")):
             key = at(step, "loss", split, entities=given)
-            found = compare_studies((ours, (models[0], key)), (theirs, (models[1], key)))
+            sides = (models[0], key), (models[1], key)
+            found = intervals.compare(ours, *sides, their_results=theirs)
             if found is not None:
                 name = a if a == b else f"{a} - {b}"
                 yield (name, split, str(found.units), found.number(), _judge(found, split))

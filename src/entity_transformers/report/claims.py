@@ -31,7 +31,7 @@ from entity_transformers.report.intervals import (
     Side,
     compare,
     compare_all,
-    difference,
+    compare_baseline,
     judge,
     judged_split,
     name_difference,
@@ -201,15 +201,9 @@ def _entities_help(results: Results) -> Judged:
     return verdict.status, verdict.text
 
 
-def _compare_losses(results: Results) -> Difference | None:
-    """The model under test with entities, less the baseline."""
-    split, ours = judged_split(results), results.proposed
-    return difference(results, split, ours, "on", results.baseline, "off")
-
-
 @claim("perplexity", "section 6, table 2", "GPT2E and GPT2 are indistinguishable in perplexity.")
 def _perplexity(results: Results) -> Judged:
-    gap = _compare_losses(results)
+    gap = compare_baseline(results)
     if gap is None:
         return NOT_MEASURED
     text = (
@@ -411,7 +405,7 @@ def _say_perplexity(results: Results) -> str:
             said.append(f"{write_label(model)} {on:.2f} with entities{without}")
         elif off is not None:
             said.append(f"{write_label(model)} {off:.2f}")
-    gap = _compare_losses(results)
+    gap = compare_baseline(results)
     tail = "" if gap is None else f" The difference is {_weigh(gap.found)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
