@@ -108,7 +108,7 @@ def test_a_curve_is_the_mean_over_seeds_at_their_common_steps(small: Results) ->
     figure = draw_training(small)
     assert figure is not None
     assert [axes.get_title() for axes in figure.axes] == ["Training loss", "The last half"]
-    texts = {text.get_text() for text in figure.axes[1].texts}
+    texts = {text.get_text() for text in figure.legends[0].get_texts()}
     assert texts == {
         "GPT2",
         "GPT2E",
@@ -117,13 +117,6 @@ def test_a_curve_is_the_mean_over_seeds_at_their_common_steps(small: Results) ->
         "GPT2 parameter-matched",
     }
     assert draw_training(replace(small, curves=small.curves.iloc[:0])) is None
-
-
-def test_labels_are_moved_apart_as_little_as_possible() -> None:
-    """Least squares: a pair that is too close moves by the same on both sides."""
-    assert figures.spread([0.5, 0.52], 0.1) == pytest.approx([0.46, 0.56])
-    assert figures.spread([0.1, 0.9], 0.1) == [0.1, 0.9]
-    assert figures.spread([0.98, 0.99, 1.0], 0.1) == pytest.approx([0.8, 0.9, 1.0])
 
 
 def test_intervals_are_drawn_to_their_ends(small: Results) -> None:
@@ -137,7 +130,7 @@ def test_intervals_are_drawn_to_their_ends(small: Results) -> None:
 
 
 def test_other_shapes_draw_what_they_are_given() -> None:
-    points = figures.Points("a", "red", [10.0], [Number(0.5, low=0.4, high=0.7, percent=True)])
+    points = figures.Point("a", "red", 10.0, Number(0.5, low=0.4, high=0.7, percent=True))
     figure = figures.draw_points([("F1", [points]), ("none", [])], "Seconds")
     assert figure is not None
     [container] = figure.axes[0].containers

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import cache, lambada, ner, perplexity, similarity
 from entity_transformers.report.colours import choose_colours
-from entity_transformers.report.figures import Points, draw_points
+from entity_transformers.report.figures import Point, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems
@@ -220,7 +220,7 @@ def draw_overview(results: Results) -> Figure | None:
             seconds, number = count_seconds(results, model).mean, read(results, model)
             if seconds and number.value is not None:
                 look = write_label(model), colours[model.name]
-                points.append(Points(*look, [seconds], [number], mark))
+                points.append(Point(*look, seconds, number, mark))
         panels.append((title, points))
     return draw_points(panels, "Seconds of training")
 
