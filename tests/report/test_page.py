@@ -89,8 +89,7 @@ def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) 
     (tmp_path / "figures/gone.png").write_bytes(b"")
     build(load(ROOT / "params.yaml"), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "README.md", "figures", "measures.csv", "metrics.json", "report.html", "summary.txt",
-        "units.parquet",
+        "README.md", "figures", "measures.csv", "metrics.json", "report.html", "units.parquet",
     }  # fmt: skip
     assert "gpt2" in json.loads((tmp_path / "metrics.json").read_text())
     assert not (tmp_path / "figures/gone.png").exists()

@@ -11,7 +11,6 @@ from entity_transformers.report.table import (
     Table,
     render_csv,
     render_markdown,
-    render_text,
 )
 
 TABLE = Table(
@@ -70,18 +69,6 @@ def test_csv_numbers_survive_a_round_trip_exactly() -> None:
     )
 
 
-def test_text_columns_align_and_headings_break() -> None:
-    lines = render_text(TABLE).splitlines()
-    assert lines[0] == "A <title>"
-    ends = {len(line) - len(line.rstrip()) for line in lines}
-    assert ends == {0}
-    first, second = (line for line in lines if "12.3" in line or "1,234" in line)
-    assert first.index("±") > 0
-    assert first.index("%") == second.index("57") + 1  # both numbers end in the same column
-    assert lines[2].split() == ["Score", "of"]
-    assert lines[-1] == "Mind the gap."
-
-
 def test_markdown_escapes_what_would_break_the_table() -> None:
     text = render_markdown(TABLE)
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -93,7 +80,6 @@ def test_markdown_escapes_what_would_break_the_table() -> None:
 
 def test_an_empty_table_renders_in_every_form() -> None:
     empty = Table("x", "Nothing", ("a", "b"), ())
-    assert "Nothing" in render_text(empty)
     assert render_csv(empty) == "a,b\n"
     assert "| a | b |" in render_markdown(empty)
 

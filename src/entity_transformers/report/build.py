@@ -47,8 +47,6 @@ from entity_transformers.study.plan import Plan, folder
 
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
 """What everything else of a study's results is made of."""
-SUMMARY = "summary.txt"
-"""What a run prints when it ends; like report.html, git does not keep it."""
 OF_ALL = ("git_commit", "code", "versions", "machine", "device")
 """What stands once in the manifest where it is the same for all runs, else with each."""
 
@@ -137,7 +135,6 @@ def build(params: Any, results: Path) -> None:
     write_json(results / "metrics.json", readme.summarise_models(gathered))
     write_text(results / "README.md", readme.write_readme(gathered, sections))
     write_text(results / "report.html", page.render(gathered, sections, images))
-    write_text(results / SUMMARY, readme.write_summary(sections, params.name))
 
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:

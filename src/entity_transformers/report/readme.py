@@ -4,8 +4,7 @@ verdicts, every figure and every table; and the few numbers of each model that D
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from entity_transformers.kinds import ModelEntry
@@ -15,20 +14,10 @@ from entity_transformers.report.claims import write_headline
 from entity_transformers.report.figures import choose_lead
 from entity_transformers.report.frame import at
 from entity_transformers.report.results import Results, has_entities, write_label
-from entity_transformers.report.table import render_markdown, render_text, select
+from entity_transformers.report.table import render_markdown
 
 ROWS = 40
 """Tables of more rows are folded."""
-COLUMNS, FEW = 100, 20
-"""Of a terminal, and of a table that fits it."""
-SHOWN: Mapping[str, tuple[str, ...]] = {
-    "controls": ("Against", "Entities", "Difference", "Verdict"),
-    "overview": ("System", "Year", "Parameters", "Bits per byte", "NER F1"),
-    "scaling": ("Model", "Parameters", "Tokens", "Bits per byte", "LAMBADA accuracy"),
-    "table2": ("Process", "Model", "Entities", "PPL", "Paper PPL", "Loss"),
-    "table3": ("Model", "Paper PPL", "Last word PPL", "Last word accuracy"),
-}
-"""What a run prints when it ends: these columns of these tables, where they fit."""
 
 
 def write_readme(results: Results, sections: Sequence[Section]) -> str:
@@ -55,25 +44,6 @@ def write_readme(results: Results, sections: Sequence[Section]) -> str:
 
 def _draw(name: str, caption: str) -> str:
     return f"![{caption}](figures/{name}.png)\n\n{caption}".strip()
-
-
-def write_summary(sections: Sequence[Section], study: str) -> str:
-    """What a run prints when it ends: the verdict on each claim, the tables that fit a terminal,
-    and the names of all.
-    """
-    tables = {name: table for one in sections for name, table in one.tables.items()}
-    parts = []
-    if "claims" in tables:
-        verdicts = [f"  {row[2]!s:20}  {row[0]}" for row in tables["claims"].rows]
-        parts.append("\n".join([tables["claims"].title, *verdicts, ""]))
-    for name, columns in SHOWN.items():
-        if name in tables and len(tables[name].rows) <= FEW:
-            text = render_text(replace(select(tables[name], columns), note=""))
-            if max(map(len, text.splitlines())) <= COLUMNS:
-                parts.append(text)
-    listed = f"All tables are in results/{study}/README.md: {', '.join(tables)}"
-    parts.append(textwrap.fill(listed, COLUMNS, break_on_hyphens=False) + "\n")
-    return "\n\n".join(parts)
 
 
 def say_missing(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""A table as data, and its forms: Markdown, CSV, and plain text for a terminal."""
+"""A table as data, and its two forms: Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import re
-import textwrap
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -154,25 +153,6 @@ def _say_units(table: Table) -> str:
         return ""
     many = f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
     return f"Units of an interval: {many}."
-
-
-def render_text(table: Table) -> str:
-    """Aligned columns for a terminal, long headings broken into lines."""
-    columns = []
-    for i, heading in enumerate(table.columns):
-        cells = [str(row[i]) for row in table.rows]
-        width = max(map(len, [*cells, *heading.split()]), default=0) or 1
-        align = str.rjust if is_numeric(table, i) else str.ljust
-        lines = [*textwrap.wrap(heading, width), "", *cells]
-        columns.append([align(line, width) for line in lines])
-    height = max(map(len, columns))
-    head = height - len(table.rows) - 1
-    grid = [[" " * len(column[0])] * (height - len(column)) + column for column in columns]
-    body = ["  ".join(line).rstrip() for line in zip(*grid, strict=True)]
-    rule = "─" * max(map(len, body))
-    note = textwrap.wrap(table.note, max(len(rule), 100))
-    lines = [table.title, rule, *body[:head], rule, *body[head + 1 :], rule, *note]
-    return "\n".join(lines) + "\n"
 
 
 def render_markdown(table: Table, level: int = 2) -> str:
