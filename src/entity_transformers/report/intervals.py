@@ -80,114 +80,85 @@ def write_interval(
     return Number(value, digits, low=low, high=high, percent=percent, signed=signed)
 
 
-@dataclass(frozen=True)
-class Statistic:
-    """What a number is of its units' ``measures``: ``of`` them, ``gap`` between two sides of each.
-    Both take arrays [..., units] and an axis.
-    """
-
-    measures: tuple[str, ...]
-    of: Callable[..., np.ndarray]
-    gap: Callable[..., np.ndarray]
-
-
-def _ratio(value: np.ndarray, count: np.ndarray, axis: int = -1) -> np.ndarray:
-    return value.sum(axis) / count.sum(axis)
-
-
-def _ratio_gap(
-    value: np.ndarray, count: np.ndarray, other: np.ndarray, _: np.ndarray, axis: int = -1
-) -> np.ndarray:
-    return (value - other).sum(axis) / count.sum(axis)
-
-
-def _f1(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-    correct, predicted, gold = (column.sum(axis) for column in columns)
-    return 2 * correct / np.where(predicted + gold > 0, predicted + gold, 1)
-
-
-def _f1_gap(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-    return _f1(*columns[:3], axis=axis) - _f1(*columns[3:], axis=axis)
-
-
-def ratio(measure: str) -> Statistic:
-    """The sum of a measure over units by that of its counts: nats per token, right answers per
-    question.
-    """
-    return Statistic((measure,), _ratio, _ratio_gap)
-
-
-F1 = Statistic(("correct", "predicted", "gold"), _f1, _f1_gap)
+F1 = "f1"
 UNITS = {
-    "loss": ratio("nll"),
-    "last_word_perplexity": ratio("nll"),
+    "loss": "nll",
+    "last_word_perplexity": "nll",
     "span_f1": F1,
-    "accuracy": ratio("correct"),
+    "accuracy": "correct",
 }
-"""By the name of a measure what it is of its units."""
+"""By the name of a measure what of its units it is: the sum of their values by that of their counts
+(nats per token, right answers per question), or `F1`, which is such a ratio, too.
+"""
 
 
-class _Read(NamedTuple):
-    """The names of the units, their counts, and the arguments of the statistic."""
-
-    units: tuple[str, ...]
-    counts: np.ndarray
-    columns: Columns
+def divide(value: np.ndarray, *counts: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The sum of the values over units by that of the counts."""
+    whole = np.asarray(sum(count.sum(axis) for count in counts))
+    return value.sum(axis) / np.where(whole > 0, whole, 1)
 
 
-def _read_units(results: Results, side: Side, statistic: Statistic) -> dict[int, _Read]:
-    """For each seed that has every measure of the statistic; none without a model."""
+def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+    """`divide` of the first half of the columns minus that of the other half."""
+    half = len(columns) // 2
+    if half == 2:  # the counts are the same
+        return divide(columns[0] - columns[2], columns[1], axis=axis)
+    return divide(*columns[:half], axis=axis) - divide(*columns[half:], axis=axis)
+
+
+def _read_units(results: Results, side: Side, measure: str) -> dict[int, tuple[Any, Columns]]:
+    """The names of the units and the columns to `divide`, of each seed; none without a model."""
     model, key = side
     if model is None:
         return {}
-    about = dict(key.about)
-    if statistic is F1:  # over all types
-        about.pop("average", None)
-    keys = [at(key.step, name, key.split, **about) for name in statistic.measures]
-    found = [results.units.find(model.name, one) for one in keys]
+    about, names = dict(key.about), [measure]
+    if measure == F1:
+        about.pop("average", None)  # over all types
+        names = ["correct", "predicted", "gold"]
+    keys = (at(key.step, name, key.split, **about) for name in names)
+    found = [results.units.find(model.name, key) for key in keys]
     read = {}
-    for seed in results.seeds:
-        if all(seed in one for one in found):
-            scores = [one[seed] for one in found]
-            counts = scores[0].counts
-            values = tuple(one.values for one in scores)
-            columns = values if statistic is F1 else (*values, counts)
-            read[seed] = _Read(scores[0].units, counts, columns)
+    for seed in (seed for seed in results.seeds if all(seed in one for one in found)):
+        first, *others = (one[seed] for one in found)
+        if measure == F1:
+            read[seed] = first.units, (2 * first.values, *(other.values for other in others))
+        else:
+            read[seed] = first.units, (first.values, first.counts)
     return read
 
 
-def describe(results: Results, side: Side, statistic: Statistic | None = None) -> Estimate | None:
+def describe(results: Results, side: Side, measure: str = "") -> Estimate | None:
     """A model's number with its interval; None where it has no units."""
-    statistic = statistic or UNITS[side[1].measure]
-    seeds = [read.columns for read in _read_units(results, side, statistic).values()]
-    return estimate(statistic.of, seeds, results.bootstrap_samples)
+    measure = measure or UNITS[side[1].measure]
+    seeds = [columns for _, columns in _read_units(results, side, measure).values()]
+    return estimate(divide, seeds, results.bootstrap_samples)
 
 
 def compare(
     results: Results,
     ours: Side,
     theirs: Side,
-    statistic: Statistic | None = None,
-    other: Statistic | None = None,
+    measure: str = "",
+    other: str = "",
     their_results: Results | None = None,
 ) -> Estimate | None:
     """The first side's number minus the second's (of ``other`` units, if they are named, or of
     another study), paired by unit and by the seeds that both have; None where one was not measured.
     """
-    statistic = statistic or UNITS[ours[1].measure]
-    first = _read_units(results, ours, statistic)
-    second = _read_units(their_results or results, theirs, other or statistic)
+    measure = measure or UNITS[ours[1].measure]
+    first = _read_units(results, ours, measure)
+    second = _read_units(their_results or results, theirs, other or measure)
     pairs = []
     for seed in (seed for seed in first if seed in second):
-        one, two = first[seed], second[seed]
-        if one.units != two.units or not np.array_equal(one.counts, two.counts, equal_nan=True):
+        (units, columns), (their_units, their_columns) = first[seed], second[seed]
+        if units != their_units or not np.array_equal(columns[-1], their_columns[-1]):
             names = dict.fromkeys(model.name for model, _ in (ours, theirs) if model is not None)
             raise ValueError(
                 f"units.parquet: {' and '.join(names)} scored different units or tokens"
                 f" of {ours[1].split or ours[1].step} (step {ours[1].step}): score them again"
             )
-        pairs.append((*one.columns, *two.columns))
-    return estimate(statistic.gap, pairs, results.bootstrap_samples)
+        pairs.append((*columns, *their_columns))
+    return estimate(subtract_ratios, pairs, results.bootstrap_samples)
 
 
 def estimate(
@@ -195,7 +166,8 @@ def estimate(
 ) -> Estimate | None:
     """A statistic of the columns [units] of each seed, with an interval: of their means over seeds.
     Its variance over units is that of a bootstrap, or of a jackknife where they are fewer than
-    `BOOTSTRAPPED`; that over seeds is added. None for no seed or no unit.
+    `BOOTSTRAPPED`; that over seeds is added. Of a ratio, units
+    without a count are left out. None for no seed or no unit.
 
     NaN or infinity in a column raises ValueError.
     """
@@ -210,7 +182,8 @@ def estimate(
             f"{len(broken)} of {len(means[0])} units have a score that is NaN or infinite, the"
             f" first is number {broken[0]}"
         )
-    kept = means[-1] > 0 if statistic in (_ratio, _ratio_gap) else np.ones(len(means[0]), bool)
+    ratio = len(means) in (2, 4)  # but not an F1
+    kept = means[-1] > 0 if ratio else np.ones(len(means[0]), bool)
     columns = tuple(column[kept] for column in means)
     units = len(columns[0])
     if units == 0:
@@ -339,7 +312,7 @@ def subtract(
     """
     ours = model, at(step, "nll", results.split(step), **one)
     theirs = against or model, at(their_step or step, "nll", results.split(step), **other)
-    found = compare(results, ours, theirs, ratio("nll"))
+    found = compare(results, ours, theirs, "nll")
     return MISSING if found is None else found.number()
 
 
