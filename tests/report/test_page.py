@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from entity_transformers.report import figures, page, pictures
+from entity_transformers.report import figures, page
 from entity_transformers.report.build import build
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import make, render, write_units
@@ -57,14 +57,12 @@ def test_what_is_missing_is_said(small: Results) -> None:
 
 
 def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:
-    page_ = pictures.Page("d", ("a", "</script>"), (0, 1), {"1": "Ada"})
+    page_ = {"name": "d", "tokens": ["a", "</script>"], "entities": [0, 1], "names": {"1": "Ada"}}
     scores = [
-        pictures.Scores(model, given, 2, ((0.5, 1.0),), read)
-        for model, given, read in (
-            ("gpt2", "off", ()), ("gpt2e", "on", ((), ((1, 50),))), ("gpt2e", "off", ())
-        )
-    ]  # fmt: skip
-    excerpts = pictures.Excerpts("test", (page_,), tuple(scores))
+        {"model": model, "entities": given, "seeds": 2, "nats": [[0.5, 1.0]], "read": []}
+        for model, given in (("gpt2", "off"), ("gpt2e", "on"), ("gpt2e", "off"))
+    ]
+    excerpts = {"split": "test", "pages": [page_], "scores": scores}
     shown = replace(small, pictures=replace(small.pictures, excerpts=excerpts))
     sections = build_sections(shown)
     names = [name for section in sections for name in section.figures]

@@ -32,7 +32,6 @@ from entity_transformers.report import frame, page, readme
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.figures import render_png
 from entity_transformers.report.pictures import (
-    Excerpts,
     Pictures,
     gather_excerpts,
     make_cloud,
@@ -190,7 +189,7 @@ def _gather_pictures(run: Run) -> Pictures:
     )
 
 
-def _read_excerpts(params: Any, corpus: Path, decode: Any) -> Excerpts | None:
+def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | None:
     """What step excerpts left of every model; None where it left nothing."""
     runs, split = {}, ""
     for entry in params.entries("causal"):

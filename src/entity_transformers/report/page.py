@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import yaml
@@ -61,14 +60,12 @@ def _name_excerpts(results: Results) -> dict[str, Any] | None:
     """The excerpts with a label for each model's scores; the models that the paper compares come
     first.
     """
-    if results.pictures.excerpts is None:
-        return None
-    excerpts = asdict(results.pictures.excerpts)
+    excerpts, scores = results.pictures.excerpts, []
     entries = {entry.name: entry for entry in results.entries}
+    for one in excerpts["scores"] if excerpts else ():
+        model = entries[one["model"]]
+        given = f", entities {one['entities']}" if has_entities(model) else ""
+        scores.append({**one, "label": write_label(model) + given})
     pair = [model.name for model in results.pair]
-    for scores in excerpts["scores"]:
-        model = entries[scores["model"]]
-        given = f", entities {scores['entities']}" if has_entities(model) else ""
-        scores["label"] = write_label(model) + given
-    first = sorted(excerpts["scores"], key=lambda one: (*pair, one["model"]).index(one["model"]))
-    return excerpts | {"scores": first}
+    scores.sort(key=lambda one: (*pair, one["model"]).index(one["model"]))
+    return excerpts and {**excerpts, "scores": scores}

@@ -57,53 +57,18 @@ class Cloud:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """One document: the text of each token that is predicted [n], the gold entity of each (0:
-    none), and a name for each entity.
-    """
-
-    name: str
-    tokens: tuple[str, ...]
-    entities: tuple[int, ...]
-    names: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """One model with ``entities`` on or off, its means over ``seeds`` trainings. By document and
-    token: ``nats``, to two digits, and, if it reads entities, ``read``: pairs of an entity and the
-    percentage of the entity attention that it received.
-    """
-
-    model: str
-    entities: str
-    seeds: int
-    nats: tuple[tuple[float, ...], ...]
-    read: tuple[tuple[tuple[tuple[int, int], ...], ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpts:
-    """The documents and the scores of each model on them."""
-
-    split: str
-    pages: tuple[Page, ...]
-    scores: tuple[Scores, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Pictures:
     """All of pictures.json.
 
     clouds    by the name of their figure
     kept      figures whose coordinates are not known any more: their committed PNG is shown
-    excerpts  None: step excerpts did not run
+    excerpts  of `gather_excerpts`; None: step excerpts did not run
     """
 
     example: Example | None = None
     clouds: Mapping[str, Cloud] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
-    excerpts: Excerpts | None = None
+    excerpts: dict[str, Any] | None = None
 
 
 _SHAPE = TypeAdapter(Pictures)
@@ -260,17 +225,24 @@ def gather_excerpts(
     documents: Sequence[Document],
     decode: Decode,
     runs: Mapping[str, Sequence[Arrays]],
-) -> Excerpts:
-    """``corpus`` cut as the step cut it, with its ``documents`` whole; ``runs``: by model the
-    arrays of each seed.
+) -> dict[str, Any]:
+    """The ``split``, and of ``corpus``, cut as the step cut it, with its ``documents`` whole:
+
+    pages   of each document its name, the text of each token that is predicted [n], the gold entity
+            of each (0: none), and the names of the entities by their numbers
+    scores  of each model with entities on or off, the means over its ``seeds`` trainings: by
+            document and token ``nats``, to two digits, and, if it reads entities, ``read``: pairs
+            of an entity and the percentage of the entity attention that it received
+
+    ``runs``: by model the arrays of each seed.
     """
     names, pages, first = name_entities(documents, corpus), [], 0
     spans = [corpus.document(number) for number in range(len(corpus))]
     for document, span in zip(documents, spans, strict=True):
         gold = corpus.gold[span].tolist()[1:]
-        tokens = tuple(_spell(corpus.tokens[span].tolist()[1:], decode))
+        tokens = list(_spell(corpus.tokens[span].tolist()[1:], decode))
         named = {str(entity): names[first + entity - 1] for entity in sorted({*gold} - {0})}
-        pages.append(Page(document.id, tokens, tuple(gold), named))
+        pages.append({"name": document.id, "tokens": tokens, "entities": gold, "names": named})
         first += max(gold, default=0)
     scores = [
         _average(model, given, seeds, spans)
@@ -278,7 +250,7 @@ def gather_excerpts(
         for given in ("on", "off")
         if all(given in arrays for arrays in seeds)
     ]
-    return Excerpts(corpus.split, tuple(pages), tuple(scores))
+    return {"split": corpus.split, "pages": pages, "scores": scores}
 
 
 def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
@@ -294,24 +266,29 @@ def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
             waiting = []
 
 
-def _average(model: str, given: str, runs: Sequence[Arrays], spans: Sequence[slice]) -> Scores:
+def _average(
+    model: str, given: str, runs: Sequence[Arrays], spans: Sequence[slice]
+) -> dict[str, Any]:
     mean = np.stack([arrays[given] for arrays in runs]).mean(axis=0, dtype=np.float64)
     shown = given == "on" and all("share" in arrays for arrays in runs)
-    nats = tuple(tuple(round(x, 2) for x in mean[span][1:].tolist()) for span in spans)
-    read = tuple(
-        tuple(_merge(runs, place) for place in range(span.start + 1, span.stop))
-        for span in (spans if shown else ())
-    )
-    return Scores(model, given, len(runs), nats, read)
+    return {
+        "model": model,
+        "entities": given,
+        "seeds": len(runs),
+        "nats": [[round(nats, 2) for nats in mean[span][1:].tolist()] for span in spans],
+        "read": [
+            [_merge(runs, place) for place in range(span.start + 1, span.stop)]
+            for span in (spans if shown else ())
+        ],
+    }
 
 
-def _merge(runs: Sequence[Arrays], place: int) -> tuple[tuple[int, int], ...]:
+def _merge(runs: Sequence[Arrays], place: int) -> list[list[int]]:
     """Entities and percentages of one token, the largest first: means over the seeds."""
     sums: dict[int, float] = defaultdict(float)
     for arrays in runs:
         pairs = zip(arrays["entity"][place].tolist(), arrays["share"][place].tolist(), strict=True)
         for entity, share in pairs:
             sums[entity] += 100 * share / len(runs)
-    shares = {entity: round(share) for entity, share in sums.items() if entity}
-    listed = [(entity, share) for entity, share in shares.items() if share >= LEAST]
-    return tuple(sorted(listed, key=lambda one: (-one[1], one[0])))
+    listed = ([entity, round(share)] for entity, share in sums.items() if entity)
+    return sorted((one for one in listed if one[1] >= LEAST), key=lambda one: (-one[1], one[0]))
