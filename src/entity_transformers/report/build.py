@@ -211,8 +211,9 @@ def _read_vectors(params: Any) -> dict[str, tuple[str, Any]]:
     found = {}
     for role in ("proposed", "baseline"):
         entry = next((e for e in params.entries("encode") if e.role == role), None)
-        read = entry and _find_arrays(params, "embeddings", entry.name, "mentions.safetensors")
-        if read:
+        name = entry.name if entry else ""
+        read = _find_arrays(params, "embeddings", name, "mentions.safetensors")
+        if entry and read:
             found[role] = entry.name, (read[0][0]["context_on"], read[0][0]["entity"])
     return found
 

@@ -318,11 +318,12 @@ def _similarity(group: str, of: str, against: str, expected: int) -> Callable[..
     off, on, gpt2 = paper.TABLE4[group, measure]
 
     def judged(results: Results) -> Judged:
+        other, printed = (
+            (results.proposed, on - off) if against == "off" else (results.baseline, on - gpt2)
+        )
         keys = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
-        models = results.proposed, results.proposed if against == "off" else results.baseline
-        sides = zip(models, keys, strict=True)
-        printed = on - (off if against == "off" else gpt2)
-        return _compare_seeds(results, *sides, expected, "cosine", printed=printed)
+        ours, theirs = zip((results.proposed, other), keys, strict=True)
+        return _compare_seeds(results, ours, theirs, expected, "cosine", printed=printed)
 
     return judged
 

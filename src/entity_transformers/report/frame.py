@@ -61,7 +61,8 @@ def at(step: str, measure: str, split: str = "", **about: Any) -> Key:
     return Key(step, measure, split, frozenset(pair for pair in found if pair[1]))
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cell:
     """Value and count of a row, None where they are empty."""
 
     value: float | None

@@ -356,7 +356,7 @@ def _compare_loss(
     if split is None or ours is None or against is None:
         return None
     found = compare(results, (ours, loss(split, "on")), (against, loss(split, condition)))
-    return found and Difference(split, ours, against, condition, found)
+    return None if found is None else Difference(split, ours, against, condition, found)
 
 
 def compare_all(results: Results, split: str | None) -> tuple[Difference, ...]:
