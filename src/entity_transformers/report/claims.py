@@ -5,14 +5,13 @@ and the sentences that open the report.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, lm, ner, paper, perplexity, similarity
-from entity_transformers.report.frame import Key
 from entity_transformers.report.intervals import (
     ABSENT,
     BUILT_IN,
@@ -348,56 +347,39 @@ def _ner(results: Results) -> Judged:
 
 def write_headline(results: Results) -> tuple[str, ...]:
     """The sentences that open the report, each made from the numbers: perplexity, the verdict on
-    entities, LAMBADA, NER, and what the sections say; of a study without a model under test, its
-    lowest and highest ones.
+    entities, and what the sections say.
     """
     from entity_transformers.report.catalogue import list_modules
 
     sections = [one for one in list_modules(results) if hasattr(one, "say")]
     said = [sentence for section in sections for sentence in section.say(results)]
-    if not results.tests_a_model:
-        found = [say_counting(results), *_say_range(results), *said]
-        return tuple(filter(None, found)) or ("Nothing has been measured yet.",)
-    f1 = {model: ner.average(results, model, ner.F1).mean for model in results.pair}
-    points = [
-        f"{write_label(m)} {Number(100 * mean)}" for m, mean in f1.items() if mean is not None
-    ]
-    recogniser = "Strict span F1 of the named entity recogniser, in percent"
+    judged = results.tests_a_model and (judged_split(results) or not said)
     sentences = (
-        say_counting(results),
+        _say_counting(results),
         _say_perplexity(results),
-        judge_entities(results).short if judged_split(results) or not said else "",
-        _say_last_words(results),
-        f"{recogniser}: {'; '.join(points)}." if points else "",
+        judge_entities(results).short if judged else "",
         *said,
     )
-    return tuple(filter(None, sentences))
+    return tuple(filter(None, sentences)) or ("Nothing has been measured yet.",)
 
 
-def _rank(results: Results, key: Key) -> dict[ModelEntry, float]:
-    """The trained models that have such a number, with its mean, lowest first."""
-    means = {model: results.statistic(model, key).mean for model in results.trained}
-    found = ((model, mean) for model, mean in means.items() if mean is not None)
-    return dict(sorted(found, key=lambda one: one[1]))
-
-
-def _say_range(results: Results) -> Iterator[str]:
-    split = judged_split(results) or ""
-    right = f"Last words of {lambada.name_passages(results)} predicted right, in percent"
-    asked = (
-        (f"Perplexity per token on {split}", perplexity.at(split, "off", "perplexity"), 1),
-        (right, lambada.at("last_word_accuracy"), 100),
-    )
-    for what, key, factor in asked:
-        ranked = list(_rank(results, key).items())
-        ends = ranked[:: max(1, len(ranked) - 1)]
-        if ends:
-            said = (f"{write_label(model)} {factor * mean:.2f}" for model, mean in ends)
-            yield f"{what}: {' to '.join(said)}."
+def _rank(results: Results) -> list[tuple[ModelEntry, float]]:
+    """The models with their perplexities without entities, lowest first."""
+    key = perplexity.at(judged_split(results) or "", "off", "perplexity")
+    means = ((model, results.statistic(model, key).mean) for model in results.trained)
+    return sorted(((m, mean) for m, mean in means if mean is not None), key=lambda one: one[1])
 
 
 def _say_perplexity(results: Results) -> str:
-    split, said = judged_split(results), []
+    """Of the models that the paper compares; of a study without a model under test, from the lowest
+    to the highest.
+    """
+    split = judged_split(results)
+    if not results.tests_a_model:
+        said = [f"{write_label(model)} {mean:.2f}" for model, mean in _rank(results)]
+        ends = " to ".join(dict.fromkeys((said[0], said[-1]))) if said else ""
+        return f"Perplexity per token on {split}: {ends}." if ends else ""
+    said = []
     for model in results.pair if split else ():
         keys = (perplexity.at(split or "", given, "perplexity") for given in ("on", "off"))
         on, off = (results.statistic(model, key).mean for key in keys)
@@ -411,36 +393,19 @@ def _say_perplexity(results: Results) -> str:
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 
-def say_counting(results: Results) -> str:
+def _say_counting(results: Results) -> str:
     """Whether the best model that learns beats the best that counts; "" in a study without one."""
-    split = judged_split(results) or ""
-    ranked = _rank(results, perplexity.at(split, "off", "perplexity"))
-    counts = [model for model in ranked if model.kind.era == "counts"]
-    learnt = [model for model in ranked if model.kind.era != "counts"]
+    ranked = _rank(results)
+    counts = [mean for model, mean in ranked if model.kind.era == "counts"]
+    learnt = [(model, mean) for model, mean in ranked if model.kind.era != "counts"]
     if not counts or not learnt:
         return ""
-    lowest, best = ranked[counts[0]], ranked[learnt[0]]
-    below = "below" if lowest < best else "above"
-    not_more = "have not learnt what" if lowest < best else "have learnt more than"
-    return (
-        f"Counting n-grams has a perplexity of {lowest:.2f} on {split}, {below}"
-        f" {write_label(learnt[0])}'s {best:.2f}, the best of the models that learn: they"
-        f" {not_more} counting finds."
+    model, best = learnt[0]
+    below, than = (
+        ("below", "not learnt what") if counts[0] < best else ("above", "learnt more than")
     )
-
-
-def _say_last_words(results: Results) -> str:
-    """Nats and accuracy of the last word; what a guess has where one is no better."""
-    said = []
-    for model in results.pair:
-        nats = results.statistic(model, lambada.LAST_WORD, math.log).mean
-        right = results.statistic(model, lambada.at("last_word_accuracy")).mean
-        if nats is not None:
-            known = "" if right is None else f", {right:.1%} predicted right"
-            said.append(f"{write_label(model)} {nats:.2f} nats{known}")
-    if not said:
-        return ""
-    chance = lambada.guess(results, lambada.LAST_WORD)
-    guessing = any(lambada.is_guessing(results, m, lambada.LAST_WORD) for m in results.pair)
-    guess = f" A uniform guess has {math.log(chance):.2f} nats." if chance and guessing else ""
-    return f"Last words of {lambada.name_passages(results)}: {'; '.join(said)}.{guess}"
+    return (
+        f"Counting n-grams has a perplexity of {counts[0]:.2f} on {judged_split(results)}, {below}"
+        f" {write_label(model)}'s {best:.2f}, the best of the models that learn: they have {than}"
+        " counting finds."
+    )
