@@ -25,7 +25,7 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.resolve.registry import follow_from_text
 from entity_transformers.tasks.cache import read_documents
-from entity_transformers.tasks.groups import find_layer
+from entity_transformers.tasks.mentions import find_layer
 
 PARTS, TOKENS = 4, 256
 """Parts of documents in a training step, and tokens of each."""

@@ -17,7 +17,7 @@ from entity_transformers.tasks.decisions.learning import (
     read_texts,
     sum_words,
 )
-from entity_transformers.tasks.groups import cut_documents
+from entity_transformers.tasks.mentions import cut_documents
 
 MOST = 500_000
 """Tokens of a split, whose stories are held whole: of more every k-th document is read."""
