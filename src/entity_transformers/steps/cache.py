@@ -54,12 +54,14 @@ def cache(run: Run) -> Rows:
     """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen
     on ``choose``, and the nats of each document.
     """
+    import numpy as np
+
     from entity_transformers.tasks.cache import (
         choose_all,
         read_scores,
         score_sizes,
-        sum_documents,
     )
+    from entity_transformers.tasks.perplexity import sum_documents
 
     section = run.section
     how = {"sizes": section.sizes, **run.reading}
@@ -75,7 +77,7 @@ def cache(run: Run) -> Rows:
             yield {"measure": "theta", "value": one.theta, **about}
         yield {"measure": "weight", "value": one.weight, **about}
     for one in found:
-        totals = sum_documents(one.nats, scores.lengths).tolist()
+        totals = sum_documents(one.nats, np.cumsum([0, *scores.lengths])).tolist()
         for name, tokens, total in zip(judged.names, scores.lengths.tolist(), totals, strict=True):
             about = {"split": section.report, "unit": name, "size": one.size}
             yield {"measure": "nll", "value": total, "count": tokens, **about}

@@ -207,9 +207,3 @@ def score_sizes(
     yield Cached(0, None, 0.0, -np.log(scores.model))
     for s, (size, best) in enumerate(zip(sizes, choices, strict=True)):
         yield Cached(size, THETAS[best.theta], best.weight, mix(scores, s, best.theta, best.weight))
-
-
-def sum_documents(nats: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The nats of each document, float64 [D], whose predicted tokens are so many, int64 [D]."""
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return np.diff(np.concatenate([[0.0], np.cumsum(nats)])[ends])
