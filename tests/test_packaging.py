@@ -81,22 +81,20 @@ def test_extras_bring_the_modules_that_they_are_named_for() -> None:
         assert NAMES.get(module, module) in requirements(extra), module
     for step in STEPS.values():
         for library in step.libraries:
-            needed = {NAMES.get(library.name, library.name)}
-            assert needed <= requirements(library.extra), step.name
-            assert library.extra == "vectors" or needed <= requirements("pipeline"), step.name
+            needed = {NAMES.get(library, library)}
+            assert EXTRAS[library] == "vectors" or needed <= requirements("pipeline"), step.name
     assert {"snakemake", "dvc", "accelerate", "pooch"} <= requirements("pipeline")
     assert requirements("dev") > requirements("pipeline") | requirements("vectors")
 
 
-STEP = "step {2} needs {0}, which is not installed: pip install 'entity-transformers[{1}]', or"
-TOOL = "{0} is not installed: install the extra '{1}': pip install '.[{1}]' in the checkout"
+TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
 
 
 @pytest.mark.parametrize(
     ("command", "missing", "extra", "told"),
     [
         (f"run ner --study {ROOT}/params.yaml --model gpt2 --seed 1", "seqeval", "ner",
-         f"{STEP} leave it out"),
+         f"step ner needs {TOOL.replace(' is', ', which is')}"),
         (f"report {ROOT}/params.yaml", "matplotlib", "report", TOOL),
         ("annotate book.txt --output x.jsonl", "spacy", "annotate", TOOL),
     ],
@@ -113,7 +111,7 @@ def test_a_missing_extra_is_named_in_one_line(
     python = [sys.executable, "-c", code]
     done = subprocess.run(python, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 2
-    line = told.format(missing, extra, words[1])
+    line = told.format(missing, extra)
     assert done.stderr == f"entity-transformers {words[0]}: {line}\n"
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds import CAPABILITIES
-from entity_transformers.study.libraries import Library
+from entity_transformers.study.libraries import find_missing
 
 if TYPE_CHECKING:
     from entity_transformers.corpus.alignment import AlignedCorpus
@@ -88,7 +88,7 @@ class Step:
     writes: tuple[str, ...] = ()
     own: frozenset[str] | None = None
     gpu: bool = True
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     gather: str = ""
@@ -112,8 +112,7 @@ class Step:
     @property
     def missing(self) -> str:
         """What to install before it can run, in a line; "" if nothing is missing."""
-        lines = (one.explain(f"step {self.name}", "it") for one in self.libraries)
-        return next(filter(None, lines), "")
+        return find_missing(f"step {self.name}", *self.libraries)
 
 
 def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:

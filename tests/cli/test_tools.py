@@ -107,8 +107,8 @@ def test_remember(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_compare_and_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("compare", STUDY, STUDY), ("report", STUDY), ("verify", STUDY)):
+def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("report", STUDY), ("verify", STUDY)):
         assert "results/tiny has no results yet" in fail(capsys, *words)
 
 

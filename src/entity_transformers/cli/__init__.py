@@ -46,7 +46,6 @@ GROUPS: dict[str, dict[str, Command]] = {
         "report": Command("report", "build a study's tables, figures and page from its results"),
         "show-tables": Command("report", "print the tables of a study in the terminal"),
         "verify": Command("report", "compute every checksum of a study's results again"),
-        "compare": Command("compare", "two studies' models on the same test set, with intervals"),
     },
     "corpora": {
         "inspect-corpus": Command(

@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 
 QUESTIONS = "questions-words.txt"
@@ -27,7 +26,7 @@ class AnalogiesParams(Section):
     params=AnalogiesParams,
     reads={"lm": MODEL},
     needs={"static"},
-    libraries=need("gensim"),
+    libraries=("gensim",),
     gpu=False,
     title="Words alone",
     units={

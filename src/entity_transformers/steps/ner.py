@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from entity_transformers.step import Row, Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
 LEVELS = ("span", "tag")
@@ -48,7 +47,7 @@ class NerParams(Section):
     },
     writes=("tagger.safetensors", "curve.csv"),
     needs={"encode"},
-    libraries=need("seqeval", "sklearn", extra="ner"),
+    libraries=("seqeval", "sklearn"),
     title="Named entities",
     units={
         **{f"{level}_{s}": "fraction" for level in LEVELS for s in ("f1", "precision", "recall")},

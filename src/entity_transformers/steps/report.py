@@ -7,7 +7,6 @@ from typing import Annotated
 from pydantic import Field, StrictBool
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 
 
@@ -42,7 +41,7 @@ class ReportParams(Section):
         "metrics.json",
         "README.md",
     ),
-    libraries=need("matplotlib", "jinja2", "pandas", "scipy", "sklearn", "spacy", extra="report"),
+    libraries=("matplotlib", "jinja2", "pandas", "scipy", "sklearn", "spacy"),
     gpu=False,
 )
 def report(run: Run) -> Rows:

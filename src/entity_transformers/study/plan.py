@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.digests import file_digests
+from entity_transformers.digests import file_digest, list_files
 from entity_transformers.kinds import KINDS, param_keys
-from entity_transformers.provenance import list_files
 from entity_transformers.step import MANIFEST, RECORD, Step
 from entity_transformers.study.code import digest_modules, reach
 from entity_transformers.study.origin import (
@@ -24,7 +23,6 @@ from entity_transformers.study.origin import (
 )
 from entity_transformers.study.params import STEPS, find_study, load
 
-WORK = Path("work")  # digests of the user's files are kept there
 OWN_PATHS = ("path", "initial_weights")
 """Keys whose value may name a file or folder of the user's."""
 
@@ -160,7 +158,7 @@ class Plan:
                 above = {"/".join(run): self._digest(*run) for run in sorted(runs)}
             parts = {
                 "code": find_code(name, self._kinds(step, model)),
-                "files": file_digests(files, WORK),
+                "files": list(map(file_digest, files)),
                 "values": values,
                 "above": above,
             }
