@@ -17,7 +17,7 @@ import yaml
 
 from entity_transformers import _HOMES, __version__
 from entity_transformers.corpus.download import datasets
-from entity_transformers.study import params
+from entity_transformers.study import values
 from entity_transformers.study.libraries import EXTRAS
 from entity_transformers.study.params import STEPS, load
 
@@ -135,13 +135,13 @@ def test_the_model_alone_imports_what_is_required() -> None:
 def test_without_params_yaml_the_paper_s_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(params, "PACKAGED", ROOT / "params.yaml")
+    monkeypatch.setattr(values, "PACKAGED", ROOT / "params.yaml")
     study = tmp_path / "studies/own.yaml"
     study.parent.mkdir()
     study.write_text("lm: {steps: 7}\n")
     assert (load(study).lm.learning_rate, load(study).lm.steps) == (2e-5, 7)
     (tmp_path / "params.yaml").write_text("lm: {}\n")  # one that is there counts
-    with pytest.raises(params.ParamsError):
+    with pytest.raises(values.ParamsError):
         load(study)
 
 

@@ -6,7 +6,7 @@ builds and loads a kind's models is named, not imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, get_args
@@ -143,13 +143,32 @@ class ModelEntry:
         """Does the model itself hold labels back until their mentions have ended?"""
         return hasattr(self.lm, "entity_lag")
 
-    def can(self, needs: frozenset[str] | set[str]) -> bool:
+    def can(self, needs: Iterable[str]) -> bool:
         """Does its kind have all these capabilities?"""
         return self.kind.can.issuperset(needs)
+
+    def require(self, needs: Iterable[str], step: str, key: str) -> ModelEntry:
+        """The entry, which stands at ``key``; KindError if it can't do what ``step`` needs."""
+        if not self.can(needs):
+            raise KindError(
+                f"{key}: kind {self.kind.name} can {', '.join(sorted(self.kind.can))}, but step"
+                f" {step} needs {explain_needs({*needs} - self.kind.can)}"
+            )
+        return self
 
 
 class KindError(ValueError):
     """An entry of ``models`` that can't be: the message names entry, key and value."""
+
+
+def explain_needs(needs: Iterable[str]) -> str:
+    """The capabilities in words."""
+    return " and ".join(f"{need} ({CAPABILITIES[need]})" for need in sorted(needs))
+
+
+def list_abilities(entries: Iterable[ModelEntry]) -> str:
+    """What each entry can, in a line."""
+    return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
 
 
 def resolve(

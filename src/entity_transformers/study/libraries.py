@@ -17,7 +17,6 @@ EXTRAS = {
     "peft": "stanza",
     "pooch": "pipeline",
     "pyarrow": "pipeline",
-    "psutil": "pipeline",
     "scipy": "pipeline",
     "seqeval": "ner",
     "sklearn": "pipeline",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from entity_transformers.study.origin import read_tokenizer_origin
+from entity_transformers.study.origin import read_origin
 
 
 def _refuse_truth(value: Any) -> Any:
@@ -86,8 +86,8 @@ class TokenizerParams(Section):
 
     @model_validator(mode="after")
     def _found(self) -> TokenizerParams:
-        named = read_tokenizer_origin(self.path) is not None
-        if self.path is None if self.kind == "study" else named:
+        origin = read_origin(self.path)
+        if (origin is None or origin.model) if self.kind == "study" else origin is not None:
             raise ValueError(
                 f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"
                 " study:NAME"
