@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from entity_transformers import artifacts
-from entity_transformers.streamed import ArrayFile
 from entity_transformers.tasks import similarity
 from entity_transformers.tasks.similarity import CHUNK, measure_similarity, summarise_similarity
 
@@ -106,7 +105,8 @@ def test_memory_does_not_grow_with_the_mentions(tmp_path):
     artifacts.write_arrays(tmp_path / "mentions.safetensors", arrays)
     del arrays, ones
     tracemalloc.start()
-    summary = summarise_similarity(ArrayFile(tmp_path / "mentions.safetensors"), {"nouns": ["NN"]})
+    mapped, _ = artifacts.read_arrays(tmp_path / "mentions.safetensors")
+    summary = summarise_similarity(mapped, {"nouns": ["NN"]})
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert summary["nouns"]["context"]["on"]["mention_similarity"] == pytest.approx(1)

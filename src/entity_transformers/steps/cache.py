@@ -54,7 +54,6 @@ def cache(run: Run) -> Rows:
     """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen
     on ``choose``, and the nats of each document.
     """
-    from entity_transformers.freed import give_back
     from entity_transformers.tasks.cache import (
         choose_all,
         compare_sizes,
@@ -65,8 +64,6 @@ def cache(run: Run) -> Rows:
     section = run.section
     chosen = read_scores(run.trained, run.split(section.choose), sizes=section.sizes, **run.reading)
     choices = choose_all(chosen)
-    del chosen  # the scores are large
-    give_back()
     judged = run.split(section.report)
     scores = read_scores(run.trained, judged, sizes=section.sizes, **run.reading)
     found = compare_sizes(choices, scores, section.sizes)

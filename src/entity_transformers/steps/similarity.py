@@ -37,10 +37,10 @@ class SimilarityParams(Section):
 )
 def similarity(run: Run) -> Rows:
     """Means over entities, by part of speech, words alone or in context, entities given or not."""
-    from entity_transformers.streamed import ArrayFile
+    from entity_transformers.artifacts import read_arrays
     from entity_transformers.tasks.similarity import summarise_similarity
 
-    mentions = ArrayFile(run.home("embeddings") / "mentions.safetensors")
+    mentions, _ = read_arrays(run.home("embeddings") / "mentions.safetensors")
     for group, scores in summarise_similarity(mentions, run.section.groups).items():
         for context in ("words", "context"):
             for entities, numbers in scores[context].items():

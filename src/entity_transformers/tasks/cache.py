@@ -25,9 +25,7 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses, read_windows
-from entity_transformers.freed import give_back
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.spilled import Spilled
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
 ROWS = 256
@@ -42,13 +40,13 @@ class CacheScores:
     """What a model and caches of several sizes give to the tokens that came.
 
     model   float64 [N]        p_LM of each predicted token
-    cache   float64 [S, A, N]  p_cache of it, by size and theta; on the disk
+    cache   float64 [S, A, N]  p_cache of it, by size and theta
     filled  bool [N]           does the cache hold anything yet?
     lengths int64 [D]          predicted tokens of each document; N in all
     """
 
     model: np.ndarray
-    cache: np.ndarray | Spilled
+    cache: np.ndarray
     filled: np.ndarray
     lengths: np.ndarray
 
@@ -61,11 +59,10 @@ class CacheScores:
         """
         starts = np.cumsum(lengths) - lengths
         model = np.empty(int(lengths.sum()))
-        cache = Spilled((sizes, len(THETAS), len(model)), torch.float64)
+        cache = np.empty((sizes, len(THETAS), len(model)))
         for start, (nats, found) in zip(starts.tolist(), parts, strict=True):
             model[start : start + len(nats)] = np.exp(-nats.astype(np.float64))
-            for s, a in np.ndindex(found.shape[:2]):
-                cache.put(found[s, a], s, a, start)
+            cache[..., start : start + len(nats)] = found
         filled = np.ones(len(model), bool)
         filled[starts[lengths > 0]] = False
         return cls(model, cache, filled, lengths)
@@ -74,7 +71,7 @@ class CacheScores:
         """p_cache of each token, or of those at ``place``, float64 [N], by the indices of size and
         theta.
         """
-        return np.asarray(self.cache[size, theta, place])
+        return self.cache[size, theta, place]
 
     def alone(self) -> np.ndarray:
         """Nats of each token under the model without a cache, float64 [N]."""
@@ -127,8 +124,6 @@ def read_documents(
             valid = torch.from_numpy(reading.valid).to(model.device)
             states[torch.from_numpy(reading.where[reading.valid])] = reading.hidden[valid].float()
         yield states[:-1], corpus.tokens[place][1:]
-        del states
-        give_back(corpus.tokens)  # the states of a book, and what was read of the split
 
 
 def recall_targets(

@@ -14,7 +14,6 @@ import numpy as np
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import LAG
-from entity_transformers.freed import drop_pages
 
 PLACES = ("outside", "first", "near", "far")
 TOKENS = ("begin", "rest")
@@ -103,17 +102,11 @@ def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -
         [start + np.arange(n) for start, n in zip(starts, lengths, strict=True)]
         or [np.zeros(0, np.int64)]
     )
-
-    def take(column: np.ndarray) -> np.ndarray:
-        found = column[kept]
-        drop_pages(column)  # of a large split even one column is large
-        return found
-
-    columns: dict[str, Any] = {name: take(getattr(corpus, name)) for name in TOKEN_ARRAYS}
+    columns: dict[str, Any] = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
     about: dict[str, Any] = {
         "names": corpus.names[::every],
         "offsets": np.concatenate([[0], np.cumsum(lengths)]),
-        "layers": {name: take(layer) for name, layer in corpus.layers.items()},
+        "layers": {name: layer[kept] for name, layer in corpus.layers.items()},
         "given": None,
         "layer": "none",
     }

@@ -23,7 +23,6 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.layers import split_layer
 from entity_transformers.encode.reader import compute_token_losses, read_windows
-from entity_transformers.freed import drop_pages, give_back
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.pointer.memory import PointerMemory
@@ -107,8 +106,6 @@ def read_scores(
             text = corpus.part(slice(d, d + 1))
             states, nats = read_document(model, text, window=window, stride=stride)
             yield nats, recall_targets(states, text.tokens[1:], sizes)
-            del states
-            give_back(corpus.tokens)
 
     return CacheScores.collect(read(), np.diff(corpus.offsets) - 1, len(sizes))
 
@@ -144,7 +141,6 @@ def list_texts(corpus: AlignedCorpus, layer: str) -> Iterator[Text]:
     """
     labels, spans = find_layer(corpus, layer)
     for d in range(len(corpus)):
-        drop_pages(corpus.tokens)  # those of the documents before
         place = corpus.document(d)
         own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
         words, tokens = corpus.words[own], corpus.tokens[own].astype(np.int64)

@@ -11,7 +11,6 @@ from typing import Any
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.freed import give_back
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.cache import choose_all
 from entity_transformers.tasks.groups import Groups, cut_documents, group_tokens
@@ -67,7 +66,6 @@ class Readings:
         how: dict[str, Any] = {"sizes": sizes, "window": window, "stride": stride}
         # one split after the other, since scores are large
         choices = choose_all(read_scores(model, tuned, **how)) if sizes else []
-        give_back()
         known = count_entities(text)
         held = known if rows is None else [min(rows, one) for one in known]
         name = "none" if layer == "none" else name_condition(self.run.entry)

@@ -42,9 +42,8 @@ def summarise_similarity(
     """The groups of similarity.json from the arrays of `encode.embed_mentions`: words without
     and in context, entities on and off.
 
-    Vectors are read in pieces, and each array is asked for when its turn comes, so that
-    `streamed.ArrayFile` needs no memory that grows with them. A vector that is not finite raises
-    ValueError.
+    Vectors are read in pieces, so that those of a mapped file need no memory that grows with them.
+    A vector that is not finite raises ValueError.
     """
     result: dict[str, Any] = {}
     for g, (name, tags) in enumerate(groups.items()):
