@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -45,8 +45,8 @@ def _enter(table: ModuleType) -> None:
         table.CONFIG_MAPPING.register("gpt2e", GPT2EConfig)
 
 
-class _Watch(MetaPathFinder, Loader):
-    """Finds `TABLE` as Python does, and makes the entry once it is loaded."""
+class _Watch(MetaPathFinder):
+    """Finds `TABLE` as Python does, and has the entry made once it is loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -56,14 +56,11 @@ class _Watch(MetaPathFinder, Loader):
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            self.loader, spec.loader = spec.loader, self
+            load = spec.loader.exec_module
+
+            def load_and_enter(module: ModuleType) -> None:
+                load(module)
+                _enter(module)
+
+            spec.loader.exec_module = load_and_enter  # type: ignore[method-assign]
         return spec
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self.loader
-        self.loader.exec_module(module)
-        _enter(module)
