@@ -32,7 +32,7 @@ from entity_transformers.models.gpt2e.adapted import KEY
 from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEntities
 from entity_transformers.models.registry import load_model
 from entity_transformers.models.wrapped import wrap
-from entity_transformers.resolve.base import Resolver, require, resolve
+from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.resolve.registry import make_resolver
 
 POLICY: Nesting = "outermost"
@@ -136,7 +136,7 @@ class DocumentReader:
         document = text if isinstance(text, Document) else _read_text(text, resolver)
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver
-            document = resolve(found, document).document
+            document = resolve(found, document)
         if self.tokenizer is None or self.tokenizer.token_to_id(END) is None:
             raise ValueError(
                 f"no tokenizer with {END}: give tokens and their entities, with"
@@ -290,7 +290,6 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
     if has_marks(text) or resolver is None or not text.strip():
         return read_marked(text)  # which says that it has no words
     # resolvers were made for words as spaCy splits them
-    require("spacy", "annotate")
     from entity_transformers.corpus.splitting import WordSplitter
 
     lines = [" ".join(line.split()) for line in text.splitlines()]

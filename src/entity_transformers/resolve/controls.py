@@ -4,23 +4,19 @@ each spelling; and slots that the latest words are written into, whatever they a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from spacy.lang.en.stop_words import STOP_WORDS
 
 from entity_transformers.corpus.document import Document, Mention
 
 
-@dataclass(frozen=True)
 class Words:
     """Resolver ``words-causal``: a mention is a word of letters alone that is none of spaCy's
     English stop words (the, of, you); its entity is its spelling in lower case. Whether a word is
     one does not depend on any other.
     """
 
-    causal: bool = True
-    name: ClassVar[str] = "words-causal"
+    causal = True
+    name = "words-causal"
 
     def resolve(self, document: Document) -> list[Mention]:
         """Mentions in reading order; entities are numbered from 1 by first appearance."""
@@ -37,14 +33,13 @@ SLOTS = 512
 """About as many as a novel has names."""
 
 
-@dataclass(frozen=True)
 class Slots:
     """Resolver ``slots-causal``: every word is a mention, and its entity one of `SLOTS` numbers in
     turn, so that a memory of entities becomes one of slots that are written by recency.
     """
 
-    causal: bool = True
-    name: ClassVar[str] = "slots-causal"
+    causal = True
+    name = "slots-causal"
 
     def resolve(self, document: Document) -> list[Mention]:
         """Mentions in reading order; entities are numbered from 1, again after the last slot."""

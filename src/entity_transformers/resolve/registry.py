@@ -1,41 +1,22 @@
 """The resolvers by name. It selects, so that no step's code counts it, and a further one makes no
-result stale; a step counts the modules of those that it may name. The options that go with a name
-are in what the resolver calls itself, and so in the layers that it writes.
+result stale; a step counts the modules of those that it may name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
-from inspect import signature
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
 from entity_transformers.resolve.base import Resolver, ResolverError
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A resolver that there is.
-
-    home     module and what makes it, ``package.module:name``
-    options  keywords that come with the name
-    """
+class Entry(NamedTuple):
+    """A resolver: its module and class, ``package.module:name``, and its options."""
 
     home: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def make(self, name: str, options: Mapping[str, Any]) -> Resolver:
-        """The resolver; an option that it does not take raises ResolverError."""
-        module, _, attribute = self.home.partition(":")
-        factory = getattr(import_module(module), attribute)
-        try:
-            signature(factory).bind(**{**self.options, **options})
-        except TypeError as error:
-            taken = ", ".join(key for key in signature(factory).parameters) or "none"
-            raise ResolverError(f"resolver {name}: {error}; its options: {taken}") from None
-        return cast(Resolver, factory(**{**self.options, **options}))
+    options: Mapping[str, Any] = {}
 
 
 _HERE = "entity_transformers.resolve"
@@ -45,9 +26,8 @@ REGISTRY: dict[str, Entry] = {
     "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}),
     "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}),
     "names-pronouns-causal": Entry(f"{_HERE}.names:Names", {"causal": True, "pronouns": True}),
-    "words-causal": Entry(f"{_HERE}.controls:Words", {"causal": True}),
-    "slots-causal": Entry(f"{_HERE}.controls:Slots", {"causal": True}),
-    "file": Entry(f"{_HERE}.files:Answers"),
+    "words-causal": Entry(f"{_HERE}.controls:Words"),
+    "slots-causal": Entry(f"{_HERE}.controls:Slots"),
     # the English models have learnt from ParCor and LitBank
     "coreferee": Entry(f"{_HERE}.libraries:Coreferee"),
     # udcoref has learnt from CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum from GUM
@@ -56,16 +36,16 @@ REGISTRY: dict[str, Entry] = {
 """The resolvers by name; a program may add its own."""
 
 
-def make_resolver(name: str, **options: Any) -> Resolver:
-    """The resolver of that name (with or without the ``resolver:`` of a label layer).
-
-    An unknown name or option raises ResolverError that lists those that there are, a library that
-    is not installed one that names the extra.
+def make_resolver(name: str) -> Resolver:
+    """The resolver of that name (with or without the ``resolver:`` of a label layer);
+    ResolverError for an unknown one.
     """
     name = name.removeprefix("resolver:")
     if name not in REGISTRY:
         raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[name].make(name, options)
+    module, _, attribute = REGISTRY[name].home.partition(":")
+    made: Resolver = getattr(import_module(module), attribute)(**REGISTRY[name].options)
+    return made
 
 
 def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:
@@ -101,4 +81,4 @@ def follow_from_text(labels: str) -> bool:
 
 
 def _list_causal() -> list[str]:
-    return [name for name, entry in REGISTRY.items() if entry.options.get("causal")]
+    return [name for name in REGISTRY if name.endswith("-causal")]
