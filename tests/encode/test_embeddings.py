@@ -12,17 +12,20 @@ from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
 from entity_transformers.corpus.mentions import flatten
-from entity_transformers.encode import (
+from entity_transformers.encode.mentions import (
     MENTION_ARRAYS,
     embed_mentions,
+    find_head,
+    find_heads,
+    number_on,
+)
+from entity_transformers.encode.words import (
+    check_same,
     embed_splits,
     embed_words,
     embed_words_in_context,
-    number_on,
     split_documents,
 )
-from entity_transformers.encode.mentions import find_head, find_heads
-from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}

@@ -7,7 +7,7 @@ Dimensions: N tokens of the document, its first one ``<|endoftext|>``; W width; 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from entity_transformers.artifacts import read_json, read_tokenizer
-from entity_transformers.corpus.alignment import END, AlignedCorpus, align_split
+from entity_transformers.corpus.alignment import END, align_split
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
-from entity_transformers.encode.reader import compute_token_losses, plan_windows, read_windows
-from entity_transformers.encode.watched import Watched
+from entity_transformers.encode.reader import (
+    Reading,
+    compute_token_losses,
+    plan_windows,
+    read_windows,
+)
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2e.adapted import KEY
@@ -175,10 +179,10 @@ class DocumentReader:
         if memory is not None:
             _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        watched = Watched(self.model, memory)
         states, losses = [], np.zeros(len(source.tokens), np.float32)
-        for reading in self._windows(watched, source.corpus(entities)):
+        for reading in self._windows(source, entities, memory):
             states.append(reading.hidden[0][:, : self.model.width])
+            memory = reading.state
             where = reading.where[0] + 1
             scored = where < len(losses)
             losses[where[scored]] = compute_token_losses(
@@ -186,7 +190,7 @@ class DocumentReader:
                 reading.hidden[0][torch.from_numpy(scored).to(self.model.device)],
                 source.tokens[where[scored]],
             )
-        return ReadDocument(source, losses, torch.cat(states), watched.state)
+        return ReadDocument(source, losses, torch.cat(states), memory)
 
     @torch.no_grad()
     def generate(
@@ -208,15 +212,15 @@ class DocumentReader:
             raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
-        watched = Watched(self.model)
+        state: Any = self.model.start(1)
         if new:
-            for _ in self._windows(watched, _cut(source, new).corpus(entities)):
-                pass
+            before = Source(source.tokens[:new], source.entity_ids[:new], source.words[:new])
+            for reading in self._windows(before, entities):
+                state = reading.state
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
         reads = entities and self.model.can("entities")
-        state: Any = watched.state if new else self.model.start(1)
         end = tokens.shape[1] + max_new_tokens
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
         most = max(most, self.entities or 0, 0 if callable(new_entities) else new_entities)
@@ -256,8 +260,9 @@ class DocumentReader:
             raise ValueError("no tokenizer to write tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
 
-    def _windows(self, model: LanguageModel, corpus: AlignedCorpus) -> Any:
-        return read_windows(model, corpus, window=self.window, stride=self.stride, batch=1)
+    def _windows(self, source: Source, entities: bool, memory: Any = None) -> Iterator[Reading]:
+        how: dict[str, Any] = {"window": self.window, "stride": self.stride, "batch": 1}
+        return read_windows(self.model, source.corpus(entities), **how, memory=memory)
 
     def _check(self, source: Source) -> Source:
         found = int(source.entity_ids.max(initial=0))
@@ -318,10 +323,6 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
             " numbers, and a document's or resolver's begin at 1: mark them as in [1 Anna], give"
             " tokens with encode_tokens, or read both texts as one"
         )
-
-
-def _cut(source: Source, end: int) -> Source:
-    return Source(source.tokens[:end], source.entity_ids[:end], source.words[:end])
 
 
 def _see_all(rule: NewEntities, tokens: Tensor, ids: Tensor) -> NewEntities:

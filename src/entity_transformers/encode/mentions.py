@@ -14,9 +14,14 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.pooling import Pooling, SlotSums, pool_slots
 from entity_transformers.encode.reader import gather, read_windows
-from entity_transformers.encode.words import check_same, embed_words
+from entity_transformers.encode.words import (
+    Pooling,
+    SlotSums,
+    check_same,
+    embed_words,
+    pool_slots,
+)
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 

@@ -1,25 +1,109 @@
-"""Vectors of words: alone, which is the paper's "words without context", or in their sentence or
-document.
+"""Vectors of words, final hidden states pooled over a word's tokens, as the float16 they are stored
+in (section 4.1): of words alone, which is the paper's "words without context", or in their sentence
+or document.
+
+Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of the longest.
 """
 
 from __future__ import annotations
 
 import itertools
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus, spelled_out
 from entity_transformers.corpus.document import Document
-from entity_transformers.encode.pooling import CHUNK, Pooling, cut_long, embed_sequences, pool_slots
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.encode.reader import batch_by_length, gather, lay_out
+from entity_transformers.logs import log_progress
+from entity_transformers.models.base import Batch, LanguageModel
 
 Context = Literal["word", "sentence", "document"]
+Pooling = Literal["last", "first", "mean"]
 PART = 1 << 18
 """Tokens of a text, or distinct words, whose vectors are made before they are written."""
+
+
+def pool_slots(slots: np.ndarray, pooling: Pooling) -> np.ndarray:
+    """Which tokens stand for their word: ``slots`` [N] (the word's number on each of its tokens, -1
+    none) with the others set to -1.
+    """
+    if pooling == "mean":
+        return slots
+    last = pooling == "last"
+    beside = np.append(slots[1:], -1) if last else np.insert(slots[:-1], 0, -1)
+    return np.where(slots != beside, slots, -1)
+
+
+class SlotSums:
+    """Sums of hidden states by slot, [slots, width], added to window by window; `mean` is what a
+    word's tokens average to.
+    """
+
+    def __init__(self, model: LanguageModel, slots: np.ndarray, count: int) -> None:
+        self.slots, self.counts = slots, np.bincount(slots[slots >= 0], minlength=count)
+        self.sums = torch.zeros(count, model.width, device=model.device)
+
+    def add(self, hidden: Tensor, where: np.ndarray, valid: np.ndarray) -> None:
+        """Add hidden states [B, T, width] of tokens ``where`` [B, T] to the slots that they stand
+        for.
+        """
+        slots = torch.from_numpy(np.where(valid, self.slots[where], -1)).to(hidden.device)
+        used = slots >= 0
+        self.sums.index_add_(0, slots[used], hidden[used].float())
+
+    def mean(self) -> np.ndarray:
+        """float16 [slots, width]; zeros for a slot without tokens."""
+        sums, counts = self.sums.cpu().numpy(), np.maximum(self.counts, 1)[:, None]
+        means = np.empty(sums.shape, np.float16)
+        return np.divide(sums, counts, out=means, dtype=np.float64, casting="same_kind")
+
+
+@torch.inference_mode()
+def embed_sequences(
+    model: LanguageModel,
+    tokens: np.ndarray,
+    bounds: np.ndarray,
+    slots: np.ndarray,
+    count: int,
+    *,
+    batch: int,
+    given: np.ndarray | None = None,
+) -> np.ndarray:
+    """Mean hidden state by slot, float16 [count, width], of sequences ``tokens[bounds[s]:bounds[s +
+    1]]`` read alone, by length.
+
+    ``given`` [S, width]: the entity's memory vector that every token of sequence s reads; None: no
+    entities.
+    """
+    sums, lengths = SlotSums(model, slots, count), np.diff(bounds)
+    for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
+        where, valid = lay_out(bounds[rows], lengths[rows])
+        ids = gather(tokens, where, valid, model.device)
+        state = model.start(len(rows), 0 if given is None else 1)
+        labels = None
+        if given is not None:
+            vectors = torch.from_numpy(given[rows]).to(model.device)
+            first = torch.arange(len(rows), device=model.device)
+            state = state.put(first, torch.ones_like(first), vectors.float())
+            labels = torch.ones_like(ids)
+        known = torch.from_numpy(lengths[rows]).to(model.device)
+        sums.add(model.encode(Batch(ids, labels, lengths=known), state)[0], where, valid)
+    return sums.mean()
+
+
+def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
+    """Bounds of sequences with those longer than ``window`` cut into consecutive parts of at most
+    ``window``.
+    """
+    if np.diff(bounds).max(initial=0) <= window:
+        return bounds
+    parts = [np.arange(start, end, window) for start, end in itertools.pairwise(bounds)]
+    return np.concatenate([*parts, bounds[-1:]])
 
 
 def index_words(
@@ -71,26 +155,17 @@ def embed_words(
     A space precedes it, and the Penn Treebank's quotes are encoded as in running text. A word of
     more tokens than the window is read in several parts.
     """
-    flat, lengths = _encode_words(words, tokenizer)
+    with spelled_out(tokenizer):
+        texts = [" " + QUOTES.get(word, word) for word in words]
+        ids = [one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    flat, lengths = np.array(list(itertools.chain(*ids)), np.int32), list(map(len, ids))
     slots = np.repeat(np.arange(len(words)), lengths)
-    bounds = cut_long(np.concatenate([[0], np.cumsum(lengths)]), window)
+    bounds = cut_long(np.cumsum([0, *lengths]), window)
     if given is not None:
         given = given[slots[bounds[:-1]]]
     return embed_sequences(
         model, flat, bounds, pool_slots(slots, pooling), len(words), batch=batch, given=given
     )
-
-
-def _encode_words(words: Sequence[str], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens int32 [N] of the words, one after another, and how many each has, int64 [words]."""
-    tokens, lengths = array("i"), array("q")
-    with spelled_out(tokenizer):
-        for start in range(0, len(words), CHUNK):
-            texts = [" " + QUOTES.get(word, word) for word in words[start : start + CHUNK]]
-            for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
-                tokens.extend(encoding.ids)
-                lengths.append(len(encoding))
-    return np.array(tokens, np.int32), np.array(lengths, np.int64)
 
 
 def embed_words_in_context(
