@@ -91,7 +91,6 @@ def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     main(["demo", "--model", str(MODEL)])
     assert "nats per token: " in capsys.readouterr().out
-    assert "raise --entities" in fail(capsys, "demo", "--model", str(MODEL), "--entities", "1")
     assert "--window is 99" in fail(capsys, "demo", "--model", str(MODEL), "--window", "99")
 
 
