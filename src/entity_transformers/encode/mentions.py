@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,35 +74,24 @@ def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> He
     """
     group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
     members, base = frozenset(group_of), entity_offsets(corpus)
-    rows = array("q")  # a list of tuples takes several times as much
+    rows = []
     for d in range(len(corpus)):
         part = corpus.document(d)
-        for places in _mention_words(corpus.words[part], corpus.mentions[part]):
+        words, mentions = corpus.words[part], corpus.mentions[part]
+        # first tokens of the words of mentions, cut where another mention begins
+        first = np.flatnonzero((mentions >= 0) & (np.diff(words, prepend=-1) != 0))
+        for places in np.split(first, np.flatnonzero(np.diff(mentions[first])) + 1):
             tags = [corpus.tag_names[tag] for tag in corpus.tags[part][places]]
             if (head := find_head(tags, members)) is not None:
-                place = places[head]
+                place = int(places[head])
                 number = int(base[d]) + int(corpus.gold[part][place]) - 1
-                at = int(corpus.words[part][place])
-                rows.extend((d, at, number, group_of[tags[head]], part.start + int(place)))
-    table = np.array(rows, np.int64).reshape(-1, 5)
-    document, word, entities, group, first = table.T
-    return Heads(document, word, entities, group, _mark_words(corpus.words, first))
-
-
-def _mention_words(words: np.ndarray, mentions: np.ndarray) -> list[np.ndarray]:
-    """First tokens of the words of each mention of one document."""
-    first = np.flatnonzero((mentions >= 0) & (words != np.concatenate([[-1], words[:-1]])))
-    return np.split(first, np.flatnonzero(np.diff(mentions[first])) + 1) if len(first) else []
-
-
-def _mark_words(words: np.ndarray, firsts: np.ndarray) -> np.ndarray:
-    """int64 [N]: i on every token of the word that starts at token ``firsts[i]``, else -1."""
-    ends = np.append(np.flatnonzero(np.diff(words)) + 1, len(words))
-    lengths = ends[np.searchsorted(ends, firsts, side="right")] - firsts
-    slots = np.full(len(words), -1, np.int64)
-    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    slots[np.repeat(firsts, lengths) + steps] = np.repeat(np.arange(len(firsts)), lengths)
-    return slots
+                rows.append((d, words[place], number, group_of[tags[head]], part.start + place))
+    document, word, entities, group, heads = np.array(rows, np.int64).reshape(-1, 5).T
+    # the number of each token's word, over all documents
+    ids = np.cumsum(np.diff(corpus.words, prepend=-2) != 0)
+    slots = np.full(len(ids) + 1, -1, np.int64)
+    slots[ids[heads]] = np.arange(len(heads))
+    return Heads(document, word, entities, group, slots[ids])
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
