@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -16,10 +17,13 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve import scoring
 from entity_transformers.resolve.base import resolve
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.resolve.scoring import (
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import resolvers as scoring
+from resolvers import (
     Chain,
     Score,
     Scores,

@@ -5,7 +5,7 @@ As the reference scorer does, each measure's numerators and denominators are sum
 before they are divided, and a mention counts where both its borders are right (Pradhan et al. 2014,
 "Scoring Coreference Partitions of Predicted Mentions: A Reference Implementation").
 
-python -m entity_transformers.resolve.scoring litbank=FOLDER ontogum=FOLDER
+    python benchmarks/resolvers.py litbank=FOLDER ontogum=FOLDER
 """
 
 from __future__ import annotations
