@@ -23,7 +23,7 @@ from entity_transformers.models.base import Batch, LanguageModel, Nothing
 from entity_transformers.models.static.vectors import WordVectors
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
-HOW: dict[str, Any] = {"window": 16, "pooling": "last", "batch": 3}
+HOW: dict[str, Any] = {"window": 16, "batch": 3}
 
 
 class Bag(LanguageModel):

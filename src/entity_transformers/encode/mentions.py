@@ -14,13 +14,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import gather, read_windows
-from entity_transformers.encode.words import (
-    Pooling,
-    SlotSums,
-    check_same,
-    embed_words,
-    pool_slots,
-)
+from entity_transformers.encode.words import LastTokens, check_same, embed_words
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 
@@ -110,7 +104,6 @@ def embed_mentions(
     groups: Mapping[str, Sequence[str]],
     *,
     window: int,
-    pooling: Pooling,
     batch: int,
 ) -> dict[str, np.ndarray]:
     """mentions.safetensors of a split or of some of its documents: vectors of the head words of M
@@ -130,17 +123,13 @@ def embed_mentions(
     words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
     given = give(corpus, "gold")
     unread = give(corpus, "none")
-    context_off, memory_off = _read_mentions(model, unread, heads, **how, pooling=pooling)
+    context_off, memory_off = _read_mentions(model, unread, heads, **how)
     context_on, memory_on = context_off, memory_off
-    word_off = _embed_distinct(
-        model, words, np.zeros(len(words), np.int64), tokenizer, **how, pooling=pooling
-    )
+    word_off = _embed_distinct(model, words, np.zeros(len(words), np.int64), tokenizer, **how)
     word_on = word_off
     if model.can("entities"):
-        context_on, memory_on = _read_mentions(model, given, heads, **how, pooling=pooling)
-        word_on = _embed_distinct(
-            model, words, heads.entity, tokenizer, **how, pooling=pooling, vectors=memory_on
-        )
+        context_on, memory_on = _read_mentions(model, given, heads, **how)
+        word_on = _embed_distinct(model, words, heads.entity, tokenizer, **how, vectors=memory_on)
     vectors = (word_on, word_off, context_on, context_off, memory_on, memory_off)
     arrays = (*vectors, heads.entity.astype(np.int32), heads.group.astype(np.uint8))
     return dict(zip(MENTION_ARRAYS, arrays, strict=True))
@@ -154,7 +143,6 @@ def _read_mentions(
     *,
     window: int,
     batch: int,
-    pooling: Pooling,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Head words in context [M, width] and the entities' vectors after their documents [E, width],
     float16.
@@ -163,11 +151,11 @@ def _read_mentions(
     has the same in its own memory.
     """
     base = entity_offsets(corpus)
-    sums = SlotSums(model, pool_slots(heads.slots, pooling), len(heads.word))
+    found = LastTokens(model, heads.slots, len(heads.word))
     vectors = np.ones((int(base[-1]), model.width), np.float16)
     memory = EntityMemory(1, 0, model.width)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):
-        sums.add(reading.hidden, reading.where, reading.valid)
+        found.add(reading.hidden, reading.where, reading.valid)
         documents = reading.documents
         if reading.where[0, 0] == corpus.offsets[documents[0]]:  # a new batch of documents
             most = int(np.diff(base)[documents].max(initial=0))
@@ -178,7 +166,7 @@ def _read_mentions(
         for row in np.flatnonzero(reading.ended):
             start, end = base[documents[row]], base[documents[row] + 1]
             vectors[start:end] = memory.states[row, 1 : end - start + 1].cpu().numpy()
-    return sums.mean(), vectors
+    return found.vectors, vectors
 
 
 def _embed_distinct(

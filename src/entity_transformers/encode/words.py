@@ -1,6 +1,5 @@
-"""Vectors of words, final hidden states pooled over a word's tokens, as the float16 they are stored
-in (section 4.1): of words alone, which is the paper's "words without context", or in their sentence
-or document.
+"""Vectors of words (section 4.1): the final hidden state of a word's last token, as the float16 it
+is stored in; of words alone, the paper's "words without context", or in their sentence or document.
 
 Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of the longest.
 """
@@ -23,44 +22,28 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 
 Context = Literal["word", "sentence", "document"]
-Pooling = Literal["last", "first", "mean"]
 PART = 1 << 18
 """Tokens of a text, or distinct words, whose vectors are made before they are written."""
 
 
-def pool_slots(slots: np.ndarray, pooling: Pooling) -> np.ndarray:
-    """Which tokens stand for their word: ``slots`` [N] (the word's number on each of its tokens, -1
-    none) with the others set to -1.
-    """
-    if pooling == "mean":
-        return slots
-    last = pooling == "last"
-    beside = np.append(slots[1:], -1) if last else np.insert(slots[:-1], 0, -1)
-    return np.where(slots != beside, slots, -1)
+class LastTokens:
+    """The vector of each word, the hidden state of its last token, filled window by window.
 
-
-class SlotSums:
-    """Sums of hidden states by slot, [slots, width], added to window by window; `mean` is what a
-    word's tokens average to.
+    slots    int64 [N]: the word's number on its last token, else -1
+    vectors  float16 [words, width]; zeros where nothing was read
     """
 
-    def __init__(self, model: LanguageModel, slots: np.ndarray, count: int) -> None:
-        self.slots, self.counts = slots, np.bincount(slots[slots >= 0], minlength=count)
-        self.sums = torch.zeros(count, model.width, device=model.device)
+    def __init__(self, model: LanguageModel, words: np.ndarray, count: int) -> None:
+        """``words`` [N]: the number of each token's word, -1: none."""
+        self.slots = np.where(words != np.append(words[1:], -1), words, -1)
+        self.vectors = np.zeros((count, model.width), np.float16)
 
     def add(self, hidden: Tensor, where: np.ndarray, valid: np.ndarray) -> None:
-        """Add hidden states [B, T, width] of tokens ``where`` [B, T] to the slots that they stand
-        for.
-        """
-        slots = torch.from_numpy(np.where(valid, self.slots[where], -1)).to(hidden.device)
+        """Hidden states [B, T, width] of tokens ``where`` [B, T]."""
+        slots = np.where(valid, self.slots[where], -1)
         used = slots >= 0
-        self.sums.index_add_(0, slots[used], hidden[used].float())
-
-    def mean(self) -> np.ndarray:
-        """float16 [slots, width]; zeros for a slot without tokens."""
-        sums, counts = self.sums.cpu().numpy(), np.maximum(self.counts, 1)[:, None]
-        means = np.empty(sums.shape, np.float16)
-        return np.divide(sums, counts, out=means, dtype=np.float64, casting="same_kind")
+        states = hidden[torch.from_numpy(used).to(hidden.device)]
+        self.vectors[slots[used]] = states.float().cpu().numpy()
 
 
 @torch.inference_mode()
@@ -68,19 +51,19 @@ def embed_sequences(
     model: LanguageModel,
     tokens: np.ndarray,
     bounds: np.ndarray,
-    slots: np.ndarray,
+    words: np.ndarray,
     count: int,
     *,
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Mean hidden state by slot, float16 [count, width], of sequences ``tokens[bounds[s]:bounds[s +
-    1]]`` read alone, by length.
+    """The vector of each word, float16 [count, width], of sequences ``tokens[bounds[s]:bounds[s +
+    1]]`` read alone, by length; ``words`` [N]: the number of each token's word.
 
     ``given`` [S, width]: the entity's memory vector that every token of sequence s reads; None: no
     entities.
     """
-    sums, lengths = SlotSums(model, slots, count), np.diff(bounds)
+    found, lengths = LastTokens(model, words, count), np.diff(bounds)
     for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
         where, valid = lay_out(bounds[rows], lengths[rows])
         ids = gather(tokens, where, valid, model.device)
@@ -92,8 +75,8 @@ def embed_sequences(
             state = state.put(first, torch.ones_like(first), vectors.float())
             labels = torch.ones_like(ids)
         known = torch.from_numpy(lengths[rows]).to(model.device)
-        sums.add(model.encode(Batch(ids, labels, lengths=known), state)[0], where, valid)
-    return sums.mean()
+        found.add(model.encode(Batch(ids, labels, lengths=known), state)[0], where, valid)
+    return found.vectors
 
 
 def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
@@ -145,7 +128,6 @@ def embed_words(
     tokenizer: Tokenizer,
     *,
     window: int,
-    pooling: Pooling,
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -163,9 +145,7 @@ def embed_words(
     bounds = cut_long(np.cumsum([0, *lengths]), window)
     if given is not None:
         given = given[slots[bounds[:-1]]]
-    return embed_sequences(
-        model, flat, bounds, pool_slots(slots, pooling), len(words), batch=batch, given=given
-    )
+    return embed_sequences(model, flat, bounds, slots, len(words), batch=batch, given=given)
 
 
 def embed_words_in_context(
@@ -175,7 +155,6 @@ def embed_words_in_context(
     *,
     context: Literal["sentence", "document"],
     window: int,
-    pooling: Pooling,
     batch: int,
 ) -> np.ndarray:
     """Every word in its sentence or document, without entities: float16 [words of the documents,
@@ -193,7 +172,7 @@ def embed_words_in_context(
         model,
         corpus.tokens,
         cut_long(bounds, window),
-        pool_slots(slots, pooling),
+        slots,
         int(sizes.sum()),
         batch=batch,
     )
@@ -220,7 +199,6 @@ def embed_splits(
     *,
     context: Context,
     window: int,
-    pooling: Pooling,
     batch: int,
     tokens: int = PART,
 ) -> Iterator[dict[str, np.ndarray]]:
@@ -231,7 +209,7 @@ def embed_splits(
     word of the text. ``tokens`` are read in one part: documents of so many together, or as many
     distinct words.
     """
-    how: dict[str, Any] = {"window": window, "pooling": pooling, "batch": batch}
+    how: dict[str, Any] = {"window": window, "batch": batch}
     if context == "word":
         vocabulary: dict[str, int] = {}
         texts = {split: documents for split, (documents, _) in splits.items()}

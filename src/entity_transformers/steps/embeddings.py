@@ -18,8 +18,6 @@ class EmbeddingsParams(Section):
     """splits whose mentions are compared"""
     ner_context: Literal["word", "sentence", "document"]
     """text around a word when its NER vector is made; word: none, the paper"""
-    pooling: Literal["last", "first", "mean"]
-    """token or mean of tokens that stands for a word"""
     batch: Size
     """words, sentences or documents of one forward pass"""
 
@@ -80,7 +78,6 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
 
     how = {
         "window": run.entry.lm.window,
-        "pooling": run.section.pooling,
         "batch": run.section.batch,
     }
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
