@@ -82,7 +82,7 @@ class DocumentReader:
 
     ``window`` tokens are read at once, by default as many as the model can, and the memory is
     written each ``stride`` tokens (by default ``window``, as in training): the model of a short
-    text sees its memory only with a smaller one. ``entities``: the most that a document may have.
+    text sees its memory only with a smaller one.
     """
 
     def __init__(
@@ -92,14 +92,12 @@ class DocumentReader:
         *,
         window: int | None = None,
         stride: int | None = None,
-        entities: int | None = None,
     ) -> None:
         self.model: LanguageModel = wrap(model).eval()
         self.tokenizer: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", tokenizer)
         longest = self.model.context
         self.window = (longest or 1024) if window is None else window
         self.stride = self.window if stride is None else stride
-        self.entities = entities
         if self.window < 1:
             raise ValueError(f"window is {self.window}, expected 1 or more tokens")
         if longest is not None and self.window > longest:
@@ -153,14 +151,14 @@ class DocumentReader:
         if isinstance(text, str) and has_marks(text):
             entities = _number_as_marked(document)[entities]
         tokens, words = corpus.tokens.astype(np.int64), corpus.words.astype(np.int64)
-        return self._check(Source(tokens, entities, words, document))
+        return Source(tokens, entities, words, document)
 
     def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
         """The same of tokens, the first of which is not predicted, and the entity of each."""
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
         join_sources([(tokens, ids)])  # which looks at them
         words = np.arange(-1, len(tokens) - 1)
-        return self._check(Source(np.array(tokens, np.int64), ids, words))
+        return Source(np.array(tokens, np.int64), ids, words)
 
     @torch.no_grad()
     def read(
@@ -223,7 +221,7 @@ class DocumentReader:
         reads = entities and self.model.can("entities")
         end = tokens.shape[1] + max_new_tokens
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
-        most = max(most, self.entities or 0, 0 if callable(new_entities) else new_entities)
+        most = max(most, 0 if callable(new_entities) else new_entities)
         while tokens.shape[1] < end:
             state = state.grow(most) if reads else state
             if (full := start + self.window) < tokens.shape[1]:
@@ -263,15 +261,6 @@ class DocumentReader:
     def _windows(self, source: Source, entities: bool, memory: Any = None) -> Iterator[Reading]:
         how: dict[str, Any] = {"window": self.window, "stride": self.stride, "batch": 1}
         return read_windows(self.model, source.corpus(entities), **how, memory=memory)
-
-    def _check(self, source: Source) -> Source:
-        found = int(source.entity_ids.max(initial=0))
-        if self.entities is not None and found > self.entities:
-            raise ValueError(
-                f"the document has entity {found}, the memory room for {self.entities}: raise"
-                " entities, or read a part of it"
-            )
-        return source
 
 
 def _load_model(folder: Path) -> Any:

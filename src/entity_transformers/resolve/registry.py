@@ -26,7 +26,6 @@ REGISTRY: dict[str, Entry] = {
     "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}),
     "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}),
     "names-pronouns-causal": Entry(f"{_HERE}.names:Names", {"causal": True, "pronouns": True}),
-    "words-causal": Entry(f"{_HERE}.controls:Words"),
     "slots-causal": Entry(f"{_HERE}.controls:Slots"),
     # the English models have learnt from ParCor and LitBank
     "coreferee": Entry(f"{_HERE}.libraries:Coreferee"),
