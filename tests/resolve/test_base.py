@@ -58,7 +58,6 @@ def test_overlaps_are_resolved_by_policy_or_kept() -> None:
 
 
 def test_a_resolver_is_called_as_it_is_registered() -> None:
-    """The registry counts for no step's code: what a name stands for shows in the layer's name."""
     for name in REGISTRY.keys() - {"coreferee", "stanza"}:
         made = make_resolver(name)
         assert made.name == make_resolver(f"resolver:{name}").name == name

@@ -6,8 +6,7 @@ import torch
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.models.pointer.memory import Keep, PointerMemory
-from entity_transformers.resolve.controls import SLOTS
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import SLOTS, make_resolver
 
 
 def test_a_memory_of_slots_holds_the_latest_words() -> None:

@@ -1,38 +1,62 @@
-"""The resolvers by name. It selects, so that no step's code counts it, and a further one makes no
-result stale; a step counts the modules of those that it may name.
-"""
+"""The resolvers by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
 from entity_transformers.resolve.base import Resolver, ResolverError
 
-
-class Entry(NamedTuple):
-    """A resolver: its module and class, ``package.module:name``, and its options."""
-
-    home: str
-    options: Mapping[str, Any] = {}
+SLOTS = 512
+"""About as many as a novel has names."""
 
 
-_HERE = "entity_transformers.resolve"
-REGISTRY: dict[str, Entry] = {
+class Slots:
+    """Resolver ``slots-causal``, a control without coreference: every word is a mention, and its entity one of `SLOTS` numbers in
+    turn, so that a memory of entities becomes one of slots that are written by recency.
+    """
+
+    causal = True
+    name = "slots-causal"
+
+    def resolve(self, document: Document) -> list[Mention]:
+        """Mentions in reading order; entities are numbered from 1, again after the last slot."""
+        return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
+
+
+def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
+    from entity_transformers.resolve.names import Names
+
+    return Names(causal, pronouns)
+
+
+def _coreferee() -> Resolver:
+    from entity_transformers.resolve.libraries import Coreferee
+
+    return Coreferee()
+
+
+def _stanza() -> Resolver:
+    from entity_transformers.resolve.libraries import Stanza
+
+    return Stanza()
+
+
+REGISTRY: dict[str, Callable[[], Resolver]] = {
     # LitBank's and OntoGUM's training splits were looked at while the rules of names were written
-    "names": Entry(f"{_HERE}.names:Names"),
-    "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}),
-    "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}),
-    "names-pronouns-causal": Entry(f"{_HERE}.names:Names", {"causal": True, "pronouns": True}),
-    "slots-causal": Entry(f"{_HERE}.controls:Slots"),
+    "names": _names,
+    "names-causal": partial(_names, causal=True),
+    "names-pronouns": partial(_names, pronouns=True),
+    "names-pronouns-causal": partial(_names, causal=True, pronouns=True),
+    "slots-causal": Slots,
     # the English models have learnt from ParCor and LitBank
-    "coreferee": Entry(f"{_HERE}.libraries:Coreferee"),
+    "coreferee": _coreferee,
     # udcoref has learnt from CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum from GUM
-    "stanza": Entry(f"{_HERE}.libraries:Stanza"),
+    "stanza": _stanza,
 }
-"""The resolvers by name; a program may add its own."""
+"""What makes each resolver; a program may add its own."""
 
 
 def make_resolver(name: str) -> Resolver:
@@ -42,9 +66,7 @@ def make_resolver(name: str) -> Resolver:
     name = name.removeprefix("resolver:")
     if name not in REGISTRY:
         raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
-    module, _, attribute = REGISTRY[name].home.partition(":")
-    made: Resolver = getattr(import_module(module), attribute)(**REGISTRY[name].options)
-    return made
+    return REGISTRY[name]()
 
 
 def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:

@@ -24,7 +24,6 @@ OUTSIDE = (
     "logs",
     "provenance",
     "report",
-    "resolve.registry",
     "step",
     "study",
 )
