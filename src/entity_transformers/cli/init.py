@@ -50,7 +50,7 @@ def init(
     """Write a study of your own corpus: the steps that its text can fill, a model of its size."""
     file = _find_file(name)
     if format == "auto":
-        format, why = _detect(corpus)
+        format, why = detect_format(corpus)
         log.info("read as %s, since %s (--format names another)", format, why)
     if format not in names():
         raise CorpusError(
@@ -98,23 +98,6 @@ def _find_file(name: str) -> Path:
     if file.exists() or name == PAPER:
         raise FileExistsError(f"{file}: a study of that name is there: choose another, or edit it")
     return file
-
-
-def _detect(corpus: Path) -> tuple[str, str]:
-    """The format of a corpus, and why; CorpusError for a file that holds no text at all."""
-    start = b"?"
-    if corpus.is_file():
-        with corpus.open("rb") as file:
-            start = file.read(4096)
-    form = "expected a text in UTF-8 (*.txt) or JSON lines: docs/own-corpus.md"
-    if not start.strip():
-        raise CorpusError(f"{corpus}: nothing in this file, {form}")
-    try:
-        return detect_format(corpus)
-    except CorpusError:
-        if b"\0" in start:
-            raise CorpusError(f"{corpus}: a picture or another binary file, {form}") from None
-        raise
 
 
 def _measure(documents: Iterable[Document], lengths: Lengths) -> Iterator[Document]:

@@ -14,8 +14,9 @@ SLOTS = 512
 
 
 class Slots:
-    """Resolver ``slots-causal``, a control without coreference: every word is a mention, and its entity one of `SLOTS` numbers in
-    turn, so that a memory of entities becomes one of slots that are written by recency.
+    """Resolver ``slots-causal``, a control without coreference: every word is a mention, and its
+    entity one of `SLOTS` numbers in turn, so that a memory of entities becomes one of slots that
+    are written by recency.
     """
 
     causal = True
