@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,9 +47,7 @@ MANIFEST = "manifest.json"
 COLUMNS = ("split", "unit", "measure", "value", "count")
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
 LAST = ("ner", "recall", "report")
-METHOD = (*FIRST, *LAST)
-"""The steps of the paper's study, in its order; any others stand between `FIRST` and `LAST`."""
-log = logging.getLogger(__name__)
+"""The steps of the paper's study, in its order; any others stand between these."""
 
 
 @dataclass(frozen=True, eq=False)
