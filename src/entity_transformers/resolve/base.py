@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Protocol
 
 from entity_transformers.corpus.document import Document, Mention, reading_order
@@ -44,8 +43,9 @@ def resolve(
     """
     bare = replace(document, mentions=(), named_entities=None)
     mentions = sorted(resolver.resolve(bare), key=reading_order)
-    for before, mention in pairwise([None, *mentions]):
-        if not 0 <= mention.start < mention.end <= len(document.words) or mention == before:
+    for i, mention in enumerate(mentions):
+        inside = 0 <= mention.start < mention.end <= len(document.words)
+        if not inside or (i and mention == mentions[i - 1]):
             raise ResolverError(
                 f"resolver {resolver.name}, document {document.id}: {mention}, expected 0 <= start"
                 f" < end <= {len(document.words)} words, and each span once for an entity"

@@ -281,9 +281,9 @@ def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
         return f"it is of kind {found.kind.name}, from which kind {entry.kind.name} can't start"
     for name in SHAPE:
-        here = there = getattr(entry.lm, name, None)  # static vectors have a width alone
-        if here is not None:
-            there = getattr(found.lm, name)
+        if not hasattr(entry.lm, name):  # static vectors have a width alone
+            continue
+        here, there = getattr(entry.lm, name), getattr(found.lm, name)
         if here != there and not (name == "window" and entry.kind.cuts and here < there):
             return f"{name} {here} here, {there} there"
     if entry.kind.name == found.kind.name and entry.extra != found.extra:
