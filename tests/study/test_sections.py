@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.steps.capacity import CapacityParams
 from entity_transformers.study.params import ParamsError, load, parse
 from entity_transformers.study.values import read_values
 
@@ -45,13 +44,6 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"labels": "shuffled"}, "'shuffled', expected gold or resolver:NAME"),
         ({"labels": "lagged-resolver:names"}, "expected gold or resolver:NAME"),
         ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
-    ],
-    "short_windows": [
-        ({"sizes": [128, 64]}, "sizes .* expected different ones, smallest first"),
-        ({"sizes": []}, "at least 1"),
-        ({"sizes": [0]}, "greater than 0"),
-        ({"caches": [8, 8]}, "caches .* expected different ones, smallest first"),
-        ({"sizes": [64, 2048]}, r"windows\.sizes 2048 is more than models\.gpt2's window, 1024"),
     ],
     "capacity": [
         ({"memories": [[8, 0], [8, 0]]}, "expected different ones"),
@@ -91,11 +83,6 @@ def test_the_committed_study_sorts_them_by_what_its_proposed_model_reads() -> No
     assert [entry.labels for entry in params.entries() if entry.role == "proposed"] == [
         params.mentions.labels
     ]
-
-
-def test_memories_are_read_by_their_entities() -> None:
-    found = CapacityParams(memories=((64, 0), (32, 32), (64, 16), (0, 8)))
-    assert found.by_entities() == ((0, (8,)), (32, (32,)), (64, (0, 16)))
 
 
 def test_the_paper_s_values_have_as_many_entries_as_caches_that_are_measured() -> None:

@@ -35,7 +35,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "check-study": ("run", "check a study and print it whole, every value typed"),
         "init": ("init", "write a study of your own corpus: what its text can fill"),
         "report": ("report", "build a study's tables, figures and page from its results"),
-        "show-tables": ("report", "print the tables of a study in the terminal"),
+        "show-verdicts": ("report", "print the verdict on each claim of the paper"),
         "verify": ("report", "compute every checksum of a study's results again"),
     },
     "corpora": {
