@@ -1,13 +1,11 @@
 """E.T.: Entity-Transformers. The public names load torch and transformers only when they are first
-used; transformers' Auto classes know GPT2E from here on.
+used; transformers' Auto classes know GPT2E once one of its classes is loaded.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from entity_transformers.registration import register
 
 if TYPE_CHECKING:
     from entity_transformers.encode.document import DocumentReader
@@ -56,6 +54,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
-
-
-register()
