@@ -276,8 +276,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file atomically."""
-    with atomic(target) as temporary:
-        shutil.copyfile(source, temporary)
+    write_with(target, lambda temporary: shutil.copyfile(source, temporary))
 
 
 def write_with(path: Path, writer: Callable[[Path], Any]) -> None:

@@ -183,10 +183,10 @@ def test_a_failure_is_not_an_empty_answer(resolver: Any, document: Document, mes
 def test_a_pipeline_without_its_model_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("peft", "coreferee", "stanza"):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(Pipeline=fail))
-    with pytest.raises(ResolverError, match=r"no pipeline .*: python -c \"import stanza"):
+    with pytest.raises(ResolverError, match=r"stanza: RuntimeError: .*: python -c \"import stanza"):
         make_resolver("stanza")
     monkeypatch.setattr(spacy, "load", fail)
     with pytest.raises(
-        ResolverError, match=r"no model .*: python -m spacy download en_core_web_lg"
+        ResolverError, match=r"coreferee: RuntimeError: .*: python -m spacy download en_core_web_lg"
     ):
         make_resolver("coreferee")

@@ -11,6 +11,8 @@ python -c "import stanza; stanza.download('en', processors='tokenize,coref')"
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from entity_transformers.corpus.document import Document, Mention
@@ -22,20 +24,15 @@ LONGEST = 20_000
 log = logging.getLogger(__name__)
 
 
-def load_coreferee() -> Any:
-    """spaCy's pipeline with the component."""
-    import coreferee  # noqa: F401 - registers the component
-    import spacy
-
+@contextmanager
+def named(where: str, hint: str = "") -> Iterator[None]:
+    """Whatever a library raises (their errors have no common base that is public) becomes a
+    ResolverError.
+    """
     try:
-        pipeline = spacy.load(SPACY)
-        pipeline.add_pipe("coreferee")
-    except Exception as error:  # coreferee's own errors have no common base that is public
-        raise ResolverError(
-            f"resolver coreferee: no model ({type(error).__name__}: {error}): python -m spacy"
-            f" download {SPACY} && python -m coreferee install en"
-        ) from error
-    return pipeline
+        yield
+    except Exception as error:
+        raise ResolverError(f"resolver {where}: {type(error).__name__}: {error}{hint}") from error
 
 
 class Coreferee:
@@ -49,30 +46,31 @@ class Coreferee:
     name = "coreferee"
 
     def __init__(self, pipeline: Any = None) -> None:
-        self._pipeline = load_coreferee() if pipeline is None else pipeline
+        if pipeline is None:
+            import coreferee  # noqa: F401 - registers the component
+            import spacy
+
+            hint = f": python -m spacy download {SPACY} && python -m coreferee install en"
+            with named("coreferee", hint):
+                pipeline = spacy.load(SPACY)
+                pipeline.add_pipe("coreferee")
+        self._pipeline = pipeline
 
     def resolve(self, document: Document) -> list[Mention]:
         """Mentions in no order; the words are the document's own."""
         from spacy.tokens import Doc
 
-        starts = set(document.sentence_starts)
-        words = list(document.words)
-        doc = self._pipeline(
-            Doc(
-                self._pipeline.vocab,
-                words=words,
-                spaces=None if document.space_after is None else list(document.space_after),
-                sent_starts=[i in starts for i in range(len(words))],
-            ),
-            disable=["coreferee"],
+        starts, words = set(document.sentence_starts), list(document.words)
+        doc = Doc(
+            self._pipeline.vocab,
+            words=words,
+            spaces=None if document.space_after is None else list(document.space_after),
+            sent_starts=[i in starts for i in range(len(words))],
         )
-        try:
-            # the component itself turns every failure into a warning and returns no chains
+        doc = self._pipeline(doc, disable=["coreferee"])
+        # the component itself turns every failure into a warning and returns no chains
+        with named(f"coreferee, document {document.id}"):
             self._pipeline.get_pipe("coreferee").annotator.annotate(doc)
-        except Exception as error:
-            raise ResolverError(
-                f"resolver coreferee, document {document.id}: {type(error).__name__}: {error}"
-            ) from error
         chunks = {chunk.root.i: (chunk.start, chunk.end) for chunk in doc.noun_chunks}
         found = {}  # in which a mention that is found twice stands once
         for number, chain in enumerate(doc._.coref_chains, 1):
@@ -83,26 +81,6 @@ class Coreferee:
         return list(found)
 
 
-def load_stanza() -> Any:
-    """Stanza's pipeline for words and sentences that are given."""
-    import peft  # noqa: F401 - needed by the models themselves, which are loaded later
-    import stanza
-
-    try:
-        return stanza.Pipeline(
-            "en",
-            processors="tokenize,coref",
-            tokenize_pretokenized=True,
-            download_method=None,  # what is downloaded is the user's own decision
-            verbose=False,
-        )
-    except Exception as error:
-        raise ResolverError(
-            f"resolver stanza: no pipeline ({type(error).__name__}: {error}): python -c"
-            " \"import stanza; stanza.download('en', processors='tokenize,coref')\""
-        ) from error
-
-
 class Stanza:
     """Resolver ``stanza``; ``pipeline``: one that is loaded already, of words that are given."""
 
@@ -110,22 +88,32 @@ class Stanza:
     name = "stanza"
 
     def __init__(self, pipeline: Any = None) -> None:
-        self._pipeline = load_stanza() if pipeline is None else pipeline
+        if pipeline is None:
+            import peft  # noqa: F401 - needed by the models themselves, which are loaded later
+            import stanza
+
+            download = "stanza.download('en', processors='tokenize,coref')"
+            with named("stanza", f': python -c "import stanza; {download}"'):
+                pipeline = stanza.Pipeline(
+                    "en",
+                    processors="tokenize,coref",
+                    tokenize_pretokenized=True,
+                    download_method=None,  # what is downloaded is the user's own decision
+                    verbose=False,
+                )
+        self._pipeline = pipeline
 
     def resolve(self, document: Document) -> list[Mention]:
         """Mentions chain by chain; the words and sentences are the document's own."""
+        where = f"stanza, document {document.id}"
         if len(document.words) > LONGEST:
             raise ResolverError(
-                f"resolver stanza, document {document.id}: {len(document.words)} words, at most"
-                f" {LONGEST}: resolve chapter by chapter"
+                f"resolver {where}: {len(document.words)} words, at most {LONGEST}: resolve chapter"
+                " by chapter"
             )
         sentences = list(document.sentences())
-        try:
+        with named(where):
             answer = self._pipeline([[document.words[i] for i in s] for s in sentences])
-        except Exception as error:
-            raise ResolverError(
-                f"resolver stanza, document {document.id}: {type(error).__name__}: {error}"
-            ) from error
         mentions, missing = [], 0
         for number, chain in enumerate(answer.coref, 1):
             for mention in chain.mentions:
@@ -137,8 +125,6 @@ class Stanza:
                     Mention(first + mention.start_word, first + mention.end_word, number)
                 )
         if missing:
-            log.warning(
-                "resolver stanza, document %s: %d mentions of words that the text does not have,"
-                " left out", document.id, missing,
-            )  # fmt: skip
+            log.warning("resolver %s: %d mentions of words that the text does not have, left out",
+                        where, missing)  # fmt: skip
         return mentions
