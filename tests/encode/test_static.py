@@ -124,5 +124,5 @@ def test_words_have_their_vectors_in_every_split(
 def test_documents_that_are_not_the_aligned_ones_are_refused(
     documents: list[Document], corpus: AlignedCorpus, vectors: WordVectors
 ) -> None:
-    with pytest.raises(ValueError, match="is aligned as"):
+    with pytest.raises(ValueError, match="that are aligned are not these"):
         embed_mentions(vectors, documents[::-1], corpus, GROUPS)

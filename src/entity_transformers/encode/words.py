@@ -168,27 +168,18 @@ def embed_words_in_context(
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
     slots = np.where(corpus.words >= 0, corpus.words + base, -1)
     bounds = corpus.offsets if context == "document" else _sentence_bounds(documents, corpus)
-    return embed_sequences(
-        model,
-        corpus.tokens,
-        cut_long(bounds, window),
-        slots,
-        int(sizes.sum()),
-        batch=batch,
-    )
+    parts = cut_long(bounds, window)
+    return embed_sequences(model, corpus.tokens, parts, slots, int(sizes.sum()), batch=batch)
 
 
 def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np.ndarray:
     """First tokens of all sentences (and of each ``<|endoftext|>``, a sequence of its own that no
     slot reads), int64 [S + 1].
     """
-    bounds = [
-        int(corpus.offsets[d])
-        + np.concatenate(
-            [[0], np.searchsorted(corpus.words[corpus.document(d)], document.sentence_starts)]
-        )
-        for d, document in enumerate(documents)
-    ]
+    bounds = []
+    for d, document in enumerate(documents):
+        words, start = corpus.words[corpus.document(d)], int(corpus.offsets[d])
+        bounds += [[start], start + np.searchsorted(words, document.sentence_starts)]
     return np.concatenate([*bounds, corpus.offsets[-1:]]).astype(np.int64)
 
 
@@ -228,14 +219,8 @@ def embed_splits(
 
 def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:
     """ValueError unless the aligned split holds exactly these documents, in this order."""
-    for d, (document, name) in enumerate(zip(documents, corpus.names, strict=False)):
-        if document.id != name:
-            raise ValueError(
-                f"split {corpus.split!r}, document {d}: {document.id!r} is aligned as {name!r}:"
-                " align the corpus again"
-            )
-    if len(documents) != len(corpus):
+    if [document.id for document in documents] != list(corpus.names):
         raise ValueError(
-            f"split {corpus.split!r}: {len(documents)} documents, but {len(corpus)} are aligned:"
-            " align the corpus again"
+            f"split {corpus.split!r}: the {len(corpus)} documents that are aligned are not these"
+            f" {len(documents)}: align the corpus again"
         )
