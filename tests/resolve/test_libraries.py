@@ -1,10 +1,7 @@
-"""Coreferee and Stanza behind stubs of their APIs, and with their own classes where they are
-installed.
-"""
+"""Coreferee and Stanza behind stubs of their APIs."""
 
 from __future__ import annotations
 
-import importlib
 import logging
 import sys
 from collections.abc import Sequence
@@ -82,28 +79,6 @@ def test_coreferee_s_heads_become_noun_chunks_and_coordinations() -> None:
     assert [token.i for token in pipeline.asked[0] if token.is_sent_start] == [0, 8]
 
 
-def test_coreferee_s_own_classes() -> None:
-    model = pytest.importorskip("coreferee.data_model", reason="needs '.[coreferee]'")
-
-    def annotate(doc: Doc) -> Doc:
-        holder = model.ChainHolder()
-        for number, chain in enumerate(KINGS):
-            mentions = []
-            for heads in chain:
-                token, others = doc[heads[0]], [doc[i] for i in heads[1:]]
-                token._.coref_chains = SimpleNamespace(temp_dependent_siblings=others)
-                mentions.append(model.Mention(token, include_dependent_siblings=True))
-            holder.chains.append(model.Chain(mentions, 0))
-            holder.chains[-1].index = number
-        doc._.coref_chains = holder
-        return doc
-
-    resolver = Coreferee(pipeline=Spacy(annotate))
-    assert resolve(resolver, GREETED, None).mentions == GREETERS
-    manager = importlib.import_module("coreferee.manager")
-    assert "annotator" in manager.CorefereeBroker.__init__.__code__.co_names
-
-
 class Pipeline:
     """Returns Stanza's chains on the sentences that it is given."""
 
@@ -136,35 +111,6 @@ def test_stanza_s_mentions_are_counted_from_the_document_s_start(
         left_out = Stanza(pipeline=Pipeline([[(0, (1, 1), (1, 1)), (0, 0, 1)]]))
         assert left_out.resolve(MET) == [Mention(0, 1, 1)]
     assert "document d#0: 1 mentions of words that the text does not have" in caplog.text
-
-
-def test_stanza_s_own_document_and_processor() -> None:
-    """Stanza's tokenizer on given words, and its processor on a model that answers."""
-    coref: Any = pytest.importorskip("stanza.pipeline.coref_processor", reason="needs '.[stanza]'")
-    tokenize = importlib.import_module("stanza.pipeline.tokenize_processor")
-    const = importlib.import_module("stanza.models.coref.const")
-    documents = importlib.import_module("stanza.models.common.doc")
-
-    class Model:
-        def build_doc(self, document: dict[str, Any]) -> dict[str, Any]:
-            assert tuple(document["cased_words"]) == ADA
-            assert document["sent_id"] == [0] * 6 + [1] * 3
-            return document
-
-        def run(self, document: dict[str, Any]) -> Any:
-            spans, words = [[(0, 1), (2, 3), (6, 7)], [(2, 5)]], [[0, 2, 6], [4]]
-            return const.CorefResult(span_clusters=spans, word_clusters=words)
-
-    class Coref(coref.CorefProcessor):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            self._model = Model()
-            self._use_zeros = True
-
-    def read(sentences: list[list[str]]) -> Any:
-        text, rows = tokenize.TokenizeProcessor.process_pre_tokenized_text(None, sentences)
-        return Coref().process(documents.Document(rows, text))
-
-    assert resolve(Stanza(pipeline=read), MET, None).mentions == FRIENDS
 
 
 @pytest.mark.parametrize(

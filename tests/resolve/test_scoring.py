@@ -1,24 +1,19 @@
-"""The measures: worked examples of the papers, enumeration of all alignments, and kept scorers."""
+"""The measures: worked examples of the papers, and enumeration of all alignments."""
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import resolve
-from entity_transformers.resolve.registry import make_resolver
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -145,68 +140,6 @@ def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     ours = [*count_links(key, response), *count_shares(key, response), align_chains(key, response)]
     assert ours == pytest.approx(brute_force(key, response))
     assert align_chains(key, response) == pytest.approx(align_chains(response, key))
-
-
-def need(module: str, what: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        pytest.skip(what)
-
-
-def coval_scores(pairs: Sequence[tuple[list[Mention], list[Mention]]]) -> list[float]:
-    """Recall and precision of mentions, MUC, B-cubed and CEAF-e by CoVal (Moosavi), which agrees
-    with the reference scorer.
-    """
-    evaluator = need(
-        "coval.eval.evaluator",
-        "needs CoVal of github.com/ns-moosavi/coval (PyPI's coval is something else)",
-    )
-    infos = {}
-    for number, (gold, found) in enumerate(pairs):
-        key, response = ([list(chain) for chain in make_chains(side)] for side in (gold, found))
-        in_key = {span: i for i, chain in enumerate(key) for span in chain}
-        in_response = {span: i for i, chain in enumerate(response) for span in chain}
-        infos[number] = (
-            key, response,
-            {span: i for span, i in in_response.items() if span in in_key},
-            {span: i for span, i in in_key.items() if span in in_response},
-        )  # fmt: skip
-    metrics = (evaluator.mentions, evaluator.muc, evaluator.b_cubed, evaluator.ceafe)
-    results = [evaluator.evaluate_documents(infos, metric) for metric in metrics]
-    return [rate for result in results for rate in result]
-
-
-def our_scores(scores: Scores) -> list[float]:
-    measures = (scores.mentions, scores.muc, scores.b_cubed, scores.ceaf_e)
-    return [rate for score in measures for rate in (score.recall, score.precision, score.f1)]
-
-
-@given(st.lists(st.tuples(partitions("k"), partitions("r")), min_size=1, max_size=4))
-def test_coval_on_random_partitions(pairs: list[tuple[list[Mention], list[Mention]]]) -> None:
-    assert our_scores(score_chains(pairs)) == pytest.approx(coval_scores(pairs), abs=1e-12)
-
-
-def test_coval_on_litbank(shared_data: Path) -> None:
-    coval_scores([])
-    resolver = make_resolver("names")
-    documents = list(read_corpus("litbank", shared_data / "litbank"))
-    pairs = [(list(d.mentions), list(resolve(resolver, d, None).mentions)) for d in documents]
-    assert our_scores(score_chains(pairs)) == pytest.approx(coval_scores(pairs), abs=1e-12)
-
-
-@given(partitions("k"), partitions("r"))
-def test_scorch_on_random_partitions(gold: list[Mention], found: list[Mention]) -> None:
-    """One document; scorch's edge cases (no chain of two on one side) are those of 0 over 0."""
-    scorer = need("scorch.scores", "needs scorch (pip install scorch)")
-    key, response = make_chains(gold), make_chains(found)
-    scores = score_chains([(gold, found)])
-    for ours, measure in (
-        (scores.muc, scorer.muc),
-        (scores.b_cubed, scorer.b_cubed),
-        (scores.ceaf_e, scorer.ceaf_e),
-    ):
-        assert (ours.recall, ours.precision, ours.f1) == pytest.approx(measure(key, response))
 
 
 GOLD = (Mention(0, 1, 1), Mention(2, 3, 1), Mention(4, 5, 2), Mention(6, 7, 3))
