@@ -26,7 +26,7 @@ affects seconds; the smallest and the largest round are in brackets.
 def find_benchmarks() -> list[str]:
     """Names of all benchmarks."""
     files = sorted((ROOT / "benchmarks").glob("*.py"))
-    return [file.stem for file in files if file.stem not in ("common", "table")]
+    return [file.stem for file in files if file.stem not in ("common", "resolvers", "table")]
 
 
 def pivot(figures: list[Figure]) -> dict[str, dict[str, Figure]]:
