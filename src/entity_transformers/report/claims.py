@@ -404,14 +404,9 @@ def write_headline(results: Results) -> tuple[str, ...]:
     entities, LAMBADA, NER, and what the sections say; of a study without a model under test, its
     lowest and highest ones.
     """
-    from entity_transformers.report.catalogue import list_modules
+    from entity_transformers.report.catalogue import list_parts
 
-    said = [
-        sentence
-        for section in list_modules(results)
-        if hasattr(section, "say")
-        for sentence in section.say(results)
-    ]
+    said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     if not results.tests_a_model:
         counted = (say_counting(results),) if say_counting(results) else ()
         return (*counted, *_say_range(results), *said) or ("Nothing has been measured yet.",)

@@ -135,7 +135,7 @@ class Measure:
     ``place`` changes what the row is about.
 
     transform  of each seed's number, before the mean
-    shows      "mean", or "count": what it is a mean of
+    shows      "mean" with its deviation, "plain" without, or "count": what it is a mean of
     compare    in a row of differences: "units" and seeds, "seeds" alone (logarithms of
                perplexities), or "": a dash
     read       another mean and deviation for it
@@ -165,7 +165,10 @@ class Measure:
         model, key = place["model"], key_of(place)
         if self.shows == "count":
             return Number(results.count(model, key), 0)
-        return show(results.statistic(model, key, self.transform), self.digits, self.percent)
+        found = results.statistic(model, key, self.transform)
+        if self.shows == "plain":
+            return Number(found.mean, self.digits, percent=self.percent)
+        return show(found, self.digits, self.percent)
 
     def _subtract(self, results: Results, place: Place) -> Cell:
         if not self.compare:
@@ -199,9 +202,17 @@ class Paired(Measure):
         other = self.other(results, place)
         if other is None or other == place or "against" in place:
             return MISSING
-        ours, theirs = ((one["model"], key_of(one)) for one in (place, other))
-        gap = intervals.compare(results, ours, theirs)
-        return MISSING if gap is None else gap.number(self.digits, percent=self.percent)
+        return subtract(results, place, other, self.digits, self.percent)
+
+
+def subtract(
+    results: Results, ours: Place, theirs: Place, digits: int = 4, percent: bool = False
+) -> Cell:
+    """The number of one place minus that of another, paired by unit and seed, with its interval; a
+    dash where one was not measured.
+    """
+    gap = intervals.compare(results, *((one["model"], key_of(one)) for one in (ours, theirs)))
+    return MISSING if gap is None else gap.number(digits, percent=percent)
 
 
 Columns = Callable[[Results], Iterable[Measure]]
@@ -289,6 +300,20 @@ class Pivot:
         for texts, added in axes[0].entries(results, place):
             for more, whole in self._list(results, axes[1:], {**place, **added}):
                 yield (*texts, *more), whole
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the report: the step that it is about, its title, tables (pivots, or functions
+    of the results), figures with captions by name, and sentences that it adds to the headline.
+    """
+
+    step: str
+    title: str
+    tables: tuple[Pivot | Callable[[Results], Table], ...]
+    figures: Mapping[str, tuple[Callable[[Results], Any], str]] = field(default_factory=dict)
+    say: Callable[[Results], tuple[str, ...]] = lambda results: ()
+    name: str = ""
 
 
 def _say(text: Text, results: Results) -> str:
