@@ -23,7 +23,6 @@ from entity_transformers.report import (
     probe,
     pseudo_perplexity,
     recall,
-    setlm,
     similarity,
     transfer,
 )
@@ -49,7 +48,6 @@ MODULES = (
     probe,
     pseudo_perplexity,
     recall,
-    setlm,
     similarity,
     transfer,
 )
