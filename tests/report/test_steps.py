@@ -138,34 +138,3 @@ def test_recall_says_what_carries_the_fact() -> None:
     assert draw_recall(results) is not None
     assert draw_recall(make_recall({"detached": values})) is None
     assert build_recall(make_recall({})).rows == ()
-
-
-def make_transfer(entries: Entries) -> Results:
-    """Two models fine-tuned with seeds of their own; of four examples some are right."""
-    rows: list[dict[str, Any]] = []
-    for seed in (11, 12):
-        for model, variant, right in (
-            ("gpt2", "full", 2),
-            ("gpt2", "no-auxiliary", 3),
-            ("gpt2e", "full", 1),
-        ):
-            about = {"step": "transfer", "model": model, "seed": seed, "variant": variant}
-            for task, split in (("polarity", "test"), ("cola", "test")):
-                own = {**about, "task": task, "split": split, "count": 4}
-                rows.append({**own, "measure": "accuracy", "value": right / 4})
-                rows.append({**own, "measure": "majority", "value": 0.75})
-                trained = {"measure": "train_examples", "split": "train", "value": 80}
-                rows.append({**about, "task": task, **trained})
-            rows.append({**own, "measure": "matthews", "value": 0.25})
-        pair = {"step": "transfer", "model": "gpt2", "seed": seed, "split": "test", "count": 4}
-        for about in (
-            {"task": "polarity", "variant": "full", "other": "no-auxiliary"},
-            {"task": "polarity", "variant": "full", "against": "gpt2e"},
-        ):
-            for name, value in (("only_first", 0), ("only_second", 1)):
-                rows.append({**pair, **about, "measure": name, "value": value})
-    for rate in (0.5, 2.0):
-        tried = {"task": "polarity", "pretrained": "True", "rate": f"{rate:g}", "seed": 11}
-        own = {"step": "transfer", "model": "gpt2", "split": "dev", "measure": "rate_loss"}
-        rows.append({**own, **tried, "value": 1 / rate})
-    return make_results(rows, None, (entries["gpt2"], entries["gpt2e"]))

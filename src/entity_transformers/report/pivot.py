@@ -162,7 +162,10 @@ class Measure:
             return self._subtract(results, place)
         if self.read is not None:
             return show(self.read(results, place), self.digits, self.percent)
-        model, key = place["model"], key_of(place)
+        key = key_of(place)
+        if "model" not in place:  # a number of the whole study
+            return Number(results.value(key), self.digits, percent=self.percent)
+        model = place["model"]
         if self.shows == "count":
             return Number(results.count(model, key), 0)
         found = results.statistic(model, key, self.transform)
