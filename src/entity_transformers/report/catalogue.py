@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from entity_transformers.report import (
     analogies,
-    cache,
     corpus,
     decisions,
     lambada,
@@ -20,7 +19,6 @@ from entity_transformers.report import (
     overview,
     perplexity,
     probe,
-    pseudo_perplexity,
     recall,
     similarity,
     transfer,
@@ -34,7 +32,6 @@ from entity_transformers.study.params import STEPS
 
 MODULES = (
     analogies,
-    cache,
     corpus,
     decisions,
     lambada,
@@ -44,7 +41,6 @@ MODULES = (
     overview,
     perplexity,
     probe,
-    pseudo_perplexity,
     recall,
     similarity,
     transfer,

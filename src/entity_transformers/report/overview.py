@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import cache, lambada, ner, perplexity, similarity
+from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.figures import Points, draw_points
 from entity_transformers.report.frame import at
@@ -101,7 +101,7 @@ def build_overview(results: Results) -> Table:
 
     def row(model: ModelEntry) -> tuple[Cell, ...]:
         parameters, bits = results.statistic(model, size), read_bits(results, model)
-        cached = cache.read_share(results, model, SPLIT)
+        cached = perplexity.read_share(results, model, SPLIT)
         share = parameters.mean / whole if parameters.mean and whole else None
         return (
             write_label(model),
@@ -173,7 +173,9 @@ def _explain(results: Results, systems: list[ModelEntry], columns: tuple[str, ..
     if sighted := [model for model in systems if model not in causal]:
         no = "no perplexity and no LAMBADA" if asked else "no perplexity"
         said.append(f"{name(sighted)}: {no}, because nothing is predicted from the past alone.")
-    sizes = {found[0] for model in systems if (found := cache.read_share(results, model, SPLIT))}
+    sizes = {
+        found[0] for model in systems if (found := perplexity.read_share(results, model, SPLIT))
+    }
     if sizes:
         held = " or ".join(f"{size:,}" for size in sorted(sizes))
         said.append(f"With a cache: the same model with the document's latest {held} tokens.")
