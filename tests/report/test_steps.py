@@ -82,15 +82,15 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
     rows.append({**whole, "measure": "accuracy_nearest", "value": 0.4, "group": "all"})
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
-    plain, ours, gap = list_rows(probe.TABLES[0].build(results))
+    plain, ours, gap = list_rows(probe.TABLE.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
     assert plain["Accuracy"].value == pytest.approx(5 / 12)
     assert plain["Less nearest"].value == pytest.approx(2 / 12)
     assert str(plain["Nearest"]) == "25.0%"
     assert str(plain["Chance"]) == MISSING
     assert gap["Accuracy"].value == pytest.approx(ours["Accuracy"].value - 5 / 12)
-    kind = {"model": entries["gpt2"], "attention": "self", "entities": "off"}
-    assert probe.fill_grid(results, kind, 1, "test").tolist() == [[0, 25], [25, 50]]
+    kind = {"split": "test", "model": entries["gpt2"], "attention": "self", "entities": "off"}
+    assert probe.fill_grid(results, kind, 1).tolist() == [[0, 25], [25, 50]]
     assert probe.draw_heads(results) is not None
 
 

@@ -9,7 +9,6 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from entity_transformers.report import (
-    analogies,
     corpus,
     decisions,
     lambada,
@@ -31,7 +30,6 @@ from entity_transformers.report.table import Table, finish
 from entity_transformers.study.params import STEPS
 
 MODULES = (
-    analogies,
     corpus,
     decisions,
     lambada,
