@@ -34,20 +34,16 @@ ROLES = {
     "other": "another system, for comparison",
 }
 LABELS = {
-    "gold": "is given the corpus' chains",
     "none": "is given no labels",
-    "shuffled": "is given the chains shuffled among a document's mentions",
-    "first-only": "is given the chains, but none on an entity's first mention",
-    "lagged": "is given the corpus' chains after a mention has ended",
-    "surface": "is given the corpus' mentions, an entity for each spelling",
-    "random": "is given spans drawn anywhere, as many and as long as the mentions",
+    "first-only": "is given the corpus' chains, but none on an entity's first mention",
     "nouns": "is given every noun, an entity for each spelling",
 }
 CHANGES = {
-    "shuffled": "shuffled among a document's mentions",
-    "lagged": "after a mention has ended",
-    "surface": "its mentions alone, an entity for each spelling",
-    "random": "spans drawn anywhere instead, as many and as long as its mentions",
+    None: "{}",
+    "shuffled": "{}, shuffled among a document's mentions",
+    "lagged": "{}, each label after its mention has ended",
+    "surface": "the mentions of {}, an entity for each spelling",
+    "random": "spans drawn anywhere, as many and as long as the mentions of {}",
 }
 
 
@@ -95,5 +91,5 @@ def _describe_labels(labels: str) -> str:
     if labels in LABELS:
         return LABELS[labels]
     change, base = split_layer(labels)
-    found = f"is given chains found by {base.removeprefix(RESOLVER)}"
-    return found if change is None else f"{found}, {CHANGES[change]}"
+    found = f"chains found by {base.removeprefix(RESOLVER)}"
+    return "is given " + CHANGES[change].format("the corpus' chains" if base == "gold" else found)
