@@ -31,36 +31,19 @@ from entity_transformers.study.params import STEPS
 
 MODULES = (
     corpus,
-    decisions,
-    lambada,
     lm,
-    memories,
-    ner,
     overview,
     perplexity,
-    probe,
-    recall,
+    lambada,
     similarity,
+    probe,
+    ner,
+    recall,
+    memories,
+    decisions,
     transfer,
 )
-PARTS = tuple(
-    part
-    for module in MODULES
-    for part in (
-        module.PARTS
-        if hasattr(module, "PARTS")
-        else (
-            Part(
-                module.STEP,
-                module.TITLE,
-                module.TABLES,
-                getattr(module, "FIGURES", {}),
-                getattr(module, "say", lambda results: ()),
-                module.__name__.rpartition(".")[2],
-            ),
-        )
-    )
-)
+PARTS = tuple(part for module in MODULES for part in module.PARTS)
 
 
 @dataclass(frozen=True)

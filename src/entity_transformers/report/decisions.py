@@ -248,16 +248,12 @@ DECIDED = Pivot(
 
 def say_setlm(results: Results) -> tuple[str, ...]:
     """What the decisions are worth to each model's words when nobody tells them."""
-    place = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}
-    gaps = {
-        write_label(model): subtract(
-            results, *({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
-        )
-        for model in results.measured(SETLM)
-    }
+    place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
+    for model in results.measured(SETLM):
+        alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
+        gaps.append(f"{write_label(model)} {subtract(results, alone, shift)}")
     what = "SetLM's decisions, which nobody tells, against a learnt vector, in nats per token: "
-    told = ", ".join(f"{name} {gap}" for name, gap in gaps.items())
-    return (f"{what}{told}.",) if gaps else ()
+    return (f"{what}{', '.join(gaps)}.",) if gaps else ()
 
 
 PARTS = (

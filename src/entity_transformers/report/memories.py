@@ -244,9 +244,9 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     """
     alone = [side for side in list_sides(results, "mentions") if not side["size"]]
     lagged = {side["model"]: side for side in alone if side["labels"] == "lagged"}
-    ours = results.proposed and lagged.pop(results.proposed, None)
-    if ours is None:
+    if results.proposed not in lagged:
         return ()
+    ours = lagged.pop(results.proposed)
     sides = [_baseline(results, ours)] if results.baseline else []
     sides += sorted(lagged.values(), key=lambda side: read_loss(results, side))[:1]
     name, loss = write_label(ours["model"]), Number(read_loss(results, ours), 4)
@@ -441,9 +441,10 @@ def draw_capacity(results: Results) -> Figure | None:
         sides = list_sides(results, "capacity", model)
         for share, mark in zip(sorted({*map(_share, sides)}), "os^Dv", strict=False):
             name = f"{write_label(model)}, {share:.0%} recent tokens"
-            look = {"label": name, "colour": choose_colours(results)[model.name], "mark": mark}
-            drawn.append(([side for side in sides if _share(side) == share], look))
-    by_entries, by_bytes = [], []
+            own = [side for side in sides if _share(side) == share]
+            colour = choose_colours(results)[model.name]
+            drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
+    by_entries, by_bytes = list[Line](), list[Line]()
     for sides, look in drawn:
         losses = [read_loss(results, side) for side in sides]
         entries = [side.get("rows", 0) + side["size"] for side in sides]

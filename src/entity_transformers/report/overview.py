@@ -16,10 +16,11 @@ from entity_transformers.report.figures import Points, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems
+from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
-TITLE, STEP, SPLIT, OFF = "Every system", "lm", "test", "off"
+SPLIT, OFF = "test", "off"
 MARKERS = "osD^vP*X<>"
 
 
@@ -206,9 +207,6 @@ def _knows_origin(results: Results, model: ModelEntry) -> bool:
     )
 
 
-TABLES = (build_overview,)
-
-
 def draw_overview(results: Results) -> Figure | None:
     """Quality against training time: bits per byte, and F1 of the tagger."""
     systems, colours = list_systems(results), choose_colours(results)
@@ -227,11 +225,17 @@ def draw_overview(results: Results) -> Figure | None:
     return draw_points(panels, "Seconds of training")
 
 
-FIGURES = {
-    "overview": (
-        draw_overview,
-        "What each system reaches against the seconds of its training. Bars are 95 % intervals over"
-        " documents and, where there are several, over seeds. What has no perplexity is not in the"
-        " first panel.",
-    )
-}
+CAPTION = (
+    "What each system reaches against the seconds of its training. Bars are 95 % intervals over"
+    " documents and, where there are several, over seeds. What has no perplexity is not in the"
+    " first panel."
+)
+PARTS = (
+    Part(
+        "lm",
+        "Every system",
+        (build_overview,),
+        {"overview": (draw_overview, CAPTION)},
+        name="overview",
+    ),
+)

@@ -441,8 +441,8 @@ def draw_classes(results: Results) -> Figure | None:
             gaps = pair_seeds(results, *sides)
             number = write_interval(float(np.mean(gaps)), seed_interval(gaps)) if gaps else None
             hollow = has_entities(model) and given == "off"
-            bar = number and Bar(_name(model, given), number, colours[model.name], hollow)
-            bars.append(bar)
+            look = colours[model.name], hollow
+            bars.append(None if number is None else Bar(_name(model, given), number, *look))
         own = results.statistic(base, at(split, "off", "perplexity", class_=name)).mean
         said = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(own, 1)}"
         panels.append(Rows(said, bars))

@@ -214,7 +214,8 @@ def subtract(
     """The number of one place minus that of another, paired by unit and seed, with its interval; a
     dash where one was not measured.
     """
-    gap = intervals.compare(results, *((one["model"], key_of(one)) for one in (ours, theirs)))
+    first, second = ((one["model"], key_of(one)) for one in (ours, theirs))
+    gap = intervals.compare(results, first, second)
     return MISSING if gap is None else gap.number(digits, percent=percent)
 
 

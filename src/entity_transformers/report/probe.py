@@ -81,7 +81,7 @@ def _right(heading: str, name: str = "correct", less: str = "", interval: bool =
         else:
             found = intervals.describe(results, side, one)
         if found is None or not interval:
-            return Number(found and found.value, 1, percent=True)
+            return Number(None if found is None else found.value, 1, percent=True)
         return found.number(1, percent=True, signed=bool(less or other))
 
     return Measure(heading, "accuracy", cell=cell)

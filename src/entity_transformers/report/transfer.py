@@ -419,7 +419,7 @@ RATES = Pivot(
 Scores = Mapping[tuple[ModelEntry, str], Number]
 
 
-def list_scores(results: Results) -> dict[str, Scores]:
+def list_scores(results: Results) -> Mapping[str, Scores]:
     """By task on which models were trained, the accuracy on test of each model and variant."""
     scores: dict[str, dict[tuple[ModelEntry, str], Number]] = {}
     for task in list_tasks(results):
