@@ -78,8 +78,8 @@ def build_sections(results: Results, figures: bool = True) -> list[Section]:
         tables = {one.name: finish(one, results.paper) for one in made if one.rows}
         drawn = {}
         with matplotlib.rc_context(STYLE):
-            for name, (draw, caption) in part.figures.items() if figures else ():
+            for name, draw in part.figures.items() if figures else ():
                 if (figure := draw(results)) is not None:
-                    drawn[name] = figure, caption
+                    drawn[name] = figure, " ".join((draw.__doc__ or "").split())
         sections.append(Section(part.name or part.step, part.title, tables, drawn))
     return [section for section in sections if section.tables or section.figures]

@@ -40,7 +40,7 @@ ON_CELLS = "#111111"  # what stands on the cells, whose colours are the same in 
 PANELS_A_ROW = 4
 LIMIT = 16  # heads or layers up to which the picture's cells carry numbers
 MARKERS = ("o", "^")
-LEADS = ("differences", "mentions", "transfer_scores", "overview", "recall", "figure2")
+LEADS = ("differences", "capacity", "transfer_scores", "overview", "recall", "figure2")
 """Figures by what they say of a study: the first of them that it has stands at the top."""
 
 

@@ -303,13 +303,18 @@ def _halve(line: Line) -> Line:
 
 
 def draw_training(results: Results) -> Figure | None:
-    """Figure 2: training loss over steps, one line per model (mean over seeds)."""
+    """Figure 2: training loss, the mean in nats per token since the previous point, with dropout
+    on; lines are means over the seeds, the bands of the paper's two models reach from the lowest
+    seed to the highest. Losses of other objectives are in table objectives alone.
+    """
     lines = [read_line(results, model, "train_loss") for model in _causal(results)]
     return _draw_curves(lines, "Training loss")
 
 
 def draw_validation(results: Results) -> Figure | None:
-    """Figure 3: validation loss over steps; dashed: the proposed model without entities."""
+    """Figure 3: validation loss in nats per token; dashed: the same model without entities. Lines
+    and bands as in figure 2.
+    """
     drawn, ours = _causal(results), results.proposed
     lines = [read_line(results, model, "dev_loss_on") for model in drawn]
     if ours is not None and ours in drawn and has_entities(ours):
@@ -324,19 +329,6 @@ PARTS = (
         STEP,
         "The models",
         (MODELS, OTHERS, EQUAL_TIME),
-        {
-            "figure2": (
-                draw_training,
-                "Figure 2: training loss, the mean in nats per token since the previous point, with"
-                " dropout on; lines are means over the seeds, the bands of the paper's two models"
-                " reach from the lowest seed to the highest, and markers tell apart models of one"
-                " colour. Losses of other objectives are in table objectives alone.",
-            ),
-            "figure3": (
-                draw_validation,
-                "Figure 3: validation loss in nats per token; dashed: the same model without"
-                " entities. Lines, bands and markers as in figure 2.",
-            ),
-        },
+        {"figure2": draw_training, "figure3": draw_validation},
     ),
 )

@@ -9,7 +9,7 @@ many entities there is room for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.colours import INK, PALETTE, choose_colours
 from entity_transformers.report.figures import Line, Panel, draw_lines
 from entity_transformers.report.intervals import name_difference, pair_seeds
-from entity_transformers.report.pivot import (
-    Axis,
-    Measure,
-    Part,
-    Pivot,
-    Place,
-    key_of,
-    subtract,
-)
+from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, subtract
 from entity_transformers.report.pivot import Line as Row
 from entity_transformers.report.results import Results, write_label
 from entity_transformers.report.table import MISSING, Cell, Number
@@ -43,22 +35,18 @@ GROUPS = {
     ("sort", "description"): "Later: descriptions",
 }
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
-AXES = ("window", "rows", "labels", "size")
-ORDER: Mapping[str, Callable[[Place, int], tuple[int, ...]]] = {
-    "mentions": lambda side, model: (model, list(LABELS).index(side["labels"]), side["size"]),
-    "short_windows": lambda side, model: (side["window"], side["size"], model),
-    "capacity": lambda side, model: (side["rows"] + side["size"], side["rows"], model),
-}
-"""The rows of each step's table, by the side and the place of its model."""
 DISTANCES = tuple(str(2**power) for power in range(18))
 FEWEST = 100
 """Tokens at a distance from which on its mean is drawn."""
 
 
 def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> list[Place]:
-    """All models, or one of them, as a step has read them, in the order of its table."""
+    """All models, or one of them, as a step has read them, in the order of its table: by window, by
+    entries of the memory and entities among them, by model, labels and cache.
+    """
     rows, measured = results.frame.find(step, measure="loss"), results.measured(step)
-    names = [name for name in AXES if name in rows and (rows[name] != "").any()]
+    columns = ("window", "rows", "labels", "size")
+    names = [name for name in columns if name in rows and (rows[name] != "").any()]
     about = {"step": step, "split": results.split(step)}
     sides: list[dict[str, Any]] = [
         {**about, "model": one}
@@ -66,8 +54,14 @@ def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> 
         for one in measured
         for read in rows[rows["model"] == one.name][names].drop_duplicates().to_dict("records")
     ]
-    sides.sort(key=lambda side: ORDER[step](side, measured.index(side["model"])))
-    return [side for side in sides if model is None or side["model"] == model]
+
+    def order(side: Place) -> tuple[int, ...]:
+        window, room, size = side.get("window", 0), side.get("rows", 0), side["size"]
+        entries = (size if window else 0, room + size if "rows" in side else 0, room)
+        own = (measured.index(side["model"]), list(LABELS).index(side["labels"]), size)
+        return (window, *entries, *own)
+
+    return [side for side in sorted(sides, key=order) if model in (None, side["model"])]
 
 
 def read_loss(results: Results, side: Place) -> float:
@@ -119,15 +113,19 @@ def _baseline(results: Results, side: Place) -> Place:
     return {**side, "model": results.baseline, "labels": "none"}
 
 
-def _rows(headings: tuple[str, ...], *numbers: str) -> Axis:
-    """A row for every side: these of its numbers, the model and its labels."""
+def _rows(**columns: str) -> Axis:
+    """A row for every side, with its model, labels or numbers by the headings."""
+
+    def write(side: Place, name: str) -> Cell:
+        if name == "model":
+            return write_label(side["model"])
+        return LABELS[side["labels"]] if name == "labels" else Number(side[name], 0)
 
     def entries(results: Results, place: Place) -> Iterator[Row]:
         for side in list_sides(results, place["step"]):
-            texts = write_label(side["model"]), LABELS[side["labels"]]
-            yield (*(Number(side[name], 0) for name in numbers), *texts), side
+            yield tuple(write(side, name) for name in columns), side
 
-    return Axis((*headings, "Model", "Labels"), entries)
+    return Axis(tuple(columns.values()), entries)
 
 
 def _groups(results: Results) -> Iterator[Measure]:
@@ -136,17 +134,16 @@ def _groups(results: Results) -> Iterator[Measure]:
             yield Measure(heading, "loss", 4, place={grouping: name})
 
 
-CACHE = Measure("Cache", cell=lambda _, side: Number(side["size"], 0))
-KIB = Measure("KiB", cell=lambda results, side: Number(count_bytes(results, side) / 1024, 0))
+KIB = Measure("KiB", digits=0, cell=lambda results, side: count_bytes(results, side) / 1024)
 LOSS = Measure("Loss", "loss", 4)
 MENTIONS = Pivot(
     name="mentions",
     title="Where a memory pays",
     step="mentions",
-    rows=(_rows(()),),
+    rows=(_rows(model="Model", labels="Labels"),),
     columns=(
         Measure("Entities", "entities", 0, shows="plain"),
-        CACHE,
+        Measure("Cache", digits=0, cell=lambda _, side: side["size"]),
         KIB,
         LOSS,
         _against("Against the baseline", _baseline),
@@ -159,18 +156,16 @@ MENTIONS = Pivot(
         " which reveals that a mention has begun. Entities: how many are remembered at a document's"
         " end, on average. Cache: recent tokens in a continuous cache (Grave et al., 2017) around"
         " the model; theta and lambda are chosen on another split. KiB: states and tokens that are"
-        " remembered beyond the window. Against the baseline: minus the loss of the baseline"
-        " without labels and with a cache of that size; intervals are over documents and seeds."
-        " Later: of an entity mentioned before, near if at most a window before, else far. Every"
-        " model's mentions are those of one label layer."
+        " remembered beyond the window. Against the baseline: minus its loss without labels and"
+        " with a cache of that size. Later: of an entity mentioned before, near if at most a window"
+        " before, else far."
     ),
 )
 
 
-def _largest(results: Results) -> int:
+def _largest(results: Results, _: Place) -> int:
     """The largest cache that the model under test was read with."""
-    ours = results.proposed
-    own = [] if ours is None else list_sides(results, "mentions", ours)
+    own = list_sides(results, "mentions", results.proposed)
     return max((side["size"] for side in own), default=0)
 
 
@@ -180,10 +175,9 @@ def _within(results: Results, other: Place) -> int | None:
     """
     most = count_bytes(results, other)
     own = list_sides(results, "mentions", results.proposed)
-    lagged = (side for side in own if side["labels"] == "lagged")
-    return max(
-        (side["size"] for side in lagged if count_bytes(results, side) <= most), default=None
-    )
+    lagged = [side for side in own if side["labels"] == "lagged"]
+    fits = (side["size"] for side in lagged if count_bytes(results, side) <= most)
+    return max(fits, default=None)
 
 
 def _gain(
@@ -201,38 +195,30 @@ def _gain(
     return Measure(heading, cell=cell)
 
 
-def _others(results: Results, _: Place) -> Iterator[Row]:
-    """Every side but the model under test with lagged labels."""
+def _is_other(results: Results, side: Place) -> bool:
     ours = results.proposed
-    for side in list_sides(results, "mentions") if ours is not None else ():
-        if (side["model"], side["labels"]) != (ours, "lagged"):
-            texts = write_label(side["model"]), LABELS[side["labels"]]
-            yield (*texts, Number(side["size"], 0)), side
+    return ours is not None and (side["model"], side["labels"]) != (ours, "lagged")
 
 
 CONTROLS = Pivot(
     name="mention_controls",
     title="The model under test against each other",
     step="mentions",
-    rows=(Axis(("Other model", "Its labels", "Its cache"), _others),),
+    rows=(_rows(model="Other model", labels="Its labels", size="Its cache"),),
+    keep=_is_other,
     columns=(
         _gain("All tokens, the same cache", lambda _, row: row["size"]),
         _gain("Far mentions, the same cache", lambda _, row: row["size"], FAR),
         _gain("All tokens, without a cache", lambda *_: 0),
-        _gain("All tokens, its largest cache", lambda results, _: _largest(results)),
-        Measure(
-            "Cache within bytes",
-            cell=lambda results, row: (
-                MISSING if (size := _within(results, row)) is None else Number(size, 0)
-            ),
-        ),
+        _gain("All tokens, its largest cache", _largest),
+        Measure("Cache within bytes", digits=0, cell=_within),
         _gain("All tokens, within bytes", _within),
     ),
     measures="What lagged labels of entities are worth beyond every control.",
     note=lambda results: (
         "Nats per token of the model under test with lagged labels minus those of the other model:"
         " negative is better. In the last four columns the other has its cache; the model under"
-        f" test has none, one of {_largest(results):,} tokens, or the largest with which it"
+        f" test has none, one of {_largest(results, {}):,} tokens, or the largest with which it"
         " remembers no more bytes than the other (column KiB above)."
     ),
 )
@@ -242,50 +228,21 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     """The model under test with lagged labels against the baseline and against the lowest other
     model that reads labels so, all without a cache.
     """
-    alone = [side for side in list_sides(results, "mentions") if not side["size"]]
-    lagged = {side["model"]: side for side in alone if side["labels"] == "lagged"}
+    sides = [side for side in list_sides(results, "mentions") if not side["size"]]
+    lagged = {side["model"]: side for side in sides if side["labels"] == "lagged"}
     if results.proposed not in lagged:
         return ()
     ours = lagged.pop(results.proposed)
-    sides = [_baseline(results, ours)] if results.baseline else []
-    sides += sorted(lagged.values(), key=lambda side: read_loss(results, side))[:1]
-    name, loss = write_label(ours["model"]), Number(read_loss(results, ours), 4)
-    said = [f"{name} with lagged labels has a loss of {loss}"]
-    for side in sides:
+    others = [_baseline(results, ours)] if results.baseline else []
+    others += sorted(lagged.values(), key=lambda side: read_loss(results, side))[:1]
+    said = []
+    for side in (ours, *others):
+        which = "with lagged" if side["labels"] == "lagged" else "without"
+        text = f"{write_label(side['model'])} {which} labels {Number(read_loss(results, side), 4)}"
         cell = subtract_loss(results, ours, side)
-        verdict = name_difference(cell.interval if isinstance(cell, Number) else None)
-        which = "" if side["labels"] == "lagged" else " without labels"
-        loss = Number(read_loss(results, side), 4)
-        said.append(f"{write_label(side['model'])}{which} {loss} ({cell}: {verdict})")
-    return ("; ".join(said) + " nats per token.",)
-
-
-def _look(results: Results, model: ModelEntry, labels: str) -> dict[str, Any]:
-    name = write_label(model) + ("" if labels == "none" else f", {LABELS[labels].split(':')[0]}")
-    dash = "--" if labels == "none" else "-"
-    return {"label": name, "colour": choose_colours(results)[model.name], "dash": dash, "mark": "o"}
-
-
-def draw_sizes(results: Results) -> Figure | None:
-    """Loss against what is remembered, a line per model with its labels: on the left by the size
-    of the cache around it, on the right by the bytes of cache and entities together.
-    """
-    by_size, by_bytes = [], []
-    for model in results.measured("mentions"):
-        sides = list_sides(results, "mentions", model)
-        own = [side for side in sides if side["labels"] == sides[-1]["labels"]]
-        losses = [read_loss(results, side) for side in own]
-        kept = [count_bytes(results, side) / 1024 for side in own]
-        look = _look(results, model, own[0]["labels"])
-        by_size.append(Line(x=[side["size"] for side in own], y=losses, **look))
-        pairs = [(x, y) for x, y in zip(kept, losses, strict=True) if x > 0]
-        by_bytes.append(Line(x=[x for x, _ in pairs], y=[y for _, y in pairs], **look))
-    return draw_lines(
-        (
-            Panel(by_size, "Recent tokens in a cache around the model", "Loss in nats per token"),
-            Panel(by_bytes, "KiB remembered beyond the window, entities included", log=True),
-        )
-    )
+        verdict = f" ({cell}: {name_difference(cell.interval)})" if isinstance(cell, Number) else ""
+        said.append(text + verdict)
+    return (f"Nats per token: {'; '.join(said)}.",)
 
 
 def list_gains(results: Results, ours: Place, theirs: Place) -> dict[float, float]:
@@ -303,29 +260,23 @@ def list_gains(results: Results, ours: Place, theirs: Place) -> dict[float, floa
 
 
 def draw_distances(results: Results) -> Figure | None:
-    """Later mentions: the loss of each model with its labels less that of the baseline without a
-    cache, a line per model; dashed the baseline with each cache.
+    """Later mentions by the distance of their entity's last one: the loss minus that of the
+    baseline without a cache. Dashed: the baseline with a cache; dotted: the window.
     """
-    sides, baseline = list_sides(results, "mentions"), results.baseline
-    own = [side for side in sides if side["model"] == baseline]
-    if baseline is None or not own:
+    sides, baseline, lines = list_sides(results, "mentions"), results.baseline, list[Line]()
+    plain = next((side for side in sides if side["model"] == baseline), None)
+    if baseline is None or plain is None:
         return None
-    plain, lines = {**own[0], "labels": "none", "size": 0}, list[Line]()
-    named = [
-        (side, f"{write_label(baseline)}, cache of {side['size']:,}")
-        for side in own
-        if side["size"]
-    ]
-    named += [
-        (side, _look(results, side["model"], side["labels"])["label"])
-        for side in sides
-        if side["labels"] != "none" and not side["size"]
-    ]
-    for number, (side, name) in enumerate(named):
-        dash = "--" if side["model"] == baseline else "-"
-        colour = PALETTE[number % len(PALETTE)]
-        if gains := list_gains(results, side, plain):
-            lines.append(Line(name, colour, list(gains), list(gains.values()), dash=dash, mark="o"))
+    own = [side for side in sides if side["model"] == baseline and side["size"]]
+    others = [side for side in sides if side["labels"] != "none" and not side["size"]]
+    for number, side in enumerate([*own, *others]):
+        labels = LABELS[side["labels"]].split(":")[0]
+        name = f"cache of {side['size']:,}" if side["size"] else labels
+        gains = list_gains(results, side, {**plain, "labels": "none", "size": 0})
+        look: Any = {"dash": "-" if side["model"] != baseline else "--", "mark": "o"}
+        label, colour = f"{write_label(side['model'])}, {name}", PALETTE[number % len(PALETTE)]
+        if gains:
+            lines.append(Line(label, colour, list(gains), list(gains.values()), **look))
     across, up = "Tokens since the entity's last mention", "Nats per token, less is better"
     window = [(baseline.lm.window, INK)]
     return draw_lines([Panel(lines, across, up, log=True, at=window, zero=True)])
@@ -335,7 +286,7 @@ SHORT_WINDOWS = Pivot(
     name="short_windows",
     title="Shorter windows",
     step="short_windows",
-    rows=(_rows(("Window", "Cache"), "window", "size"),),
+    rows=(_rows(window="Window", size="Cache", model="Model", labels="Labels"),),
     columns=(
         LOSS,
         _against("Against the baseline", _baseline),
@@ -372,16 +323,11 @@ def _as_heavy(results: Results, side: Place) -> Place | None:
     return next((one for one in recent if count_bytes(results, one) >= own), None)
 
 
-def _heavy_size(results: Results, side: Place) -> Cell:
-    found = _as_heavy(results, side)
-    return MISSING if found is None else Number(found["size"], 0)
-
-
 CAPACITY = Pivot(
     name="capacity",
     title="Memories of bounded size",
     step="capacity",
-    rows=(_rows(("Entities", "Recent tokens"), "rows", "size"),),
+    rows=(_rows(rows="Entities", size="Recent tokens", model="Model", labels="Labels"),),
     columns=(
         KIB,
         LOSS,
@@ -390,7 +336,11 @@ CAPACITY = Pivot(
             lambda results, side: {**side, "model": results.proposed},
         ),
         _against("Against as many recent tokens", _as_many),
-        Measure("Recent tokens of no fewer bytes", cell=_heavy_size),
+        Measure(
+            "Recent tokens of no fewer bytes",
+            digits=0,
+            cell=lambda results, side: (_as_heavy(results, side) or {}).get("size"),
+        ),
         _against("Against these", _as_heavy),
         _against("Far, against these", _as_heavy, FAR),
     ),
@@ -430,19 +380,19 @@ def _share(side: Place) -> float:
 
 
 def draw_capacity(results: Results) -> Figure | None:
-    """Loss against entries on the left and KiB on the right: a line per model and share of recent
-    tokens, dashed the baseline with recent tokens alone.
+    """Loss by what is remembered beyond the window, in entries (entities and recent tokens
+    together) and in bytes. A line per model and share of recent tokens; dashed: the baseline, which
+    has recent tokens alone.
     """
     drawn: list[tuple[list[Place], dict[str, Any]]] = []
     if results.baseline is not None and (recent := list(list_recent(results).values())):
         name = f"{write_label(results.baseline)}, recent tokens alone"
         drawn.append((recent, {"label": name, "colour": INK, "dash": "--"}))
     for model in results.measured("capacity"):
-        sides = list_sides(results, "capacity", model)
+        sides, colour = list_sides(results, "capacity", model), choose_colours(results)[model.name]
         for share, mark in zip(sorted({*map(_share, sides)}), "os^Dv", strict=False):
-            name = f"{write_label(model)}, {share:.0%} recent tokens"
             own = [side for side in sides if _share(side) == share]
-            colour = choose_colours(results)[model.name]
+            name = f"{write_label(model)}, {share:.0%} recent tokens"
             drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
     by_entries, by_bytes = list[Line](), list[Line]()
     for sides, look in drawn:
@@ -452,12 +402,8 @@ def draw_capacity(results: Results) -> Figure | None:
         kept = [count_bytes(results, side) / 1024 for side in sides]
         by_bytes.append(Line(x=kept, y=losses, **look))
     where = "remembered beyond the window"
-    return draw_lines(
-        (
-            Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True),
-            Panel(by_bytes, f"KiB {where}", log=True),
-        )
-    )
+    left = Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
+    return draw_lines((left, Panel(by_bytes, f"KiB {where}", log=True)))
 
 
 PARTS = (
@@ -465,20 +411,7 @@ PARTS = (
         "mentions",
         "Where a memory pays",
         (MENTIONS, CONTROLS),
-        {
-            "mentions": (
-                draw_sizes,
-                "Loss by what is remembered beyond the window: the size of the cache around each"
-                " model (left), the bytes of cache and entities together (right). Means over seeds;"
-                " dashed: the model reads no labels.",
-            ),
-            "mention_distances": (
-                draw_distances,
-                "Later mentions by the distance of their entity's last one: the loss minus that of"
-                " the baseline without a cache. Dashed: the baseline with a cache; dotted: the"
-                " window.",
-            ),
-        },
+        {"mention_distances": draw_distances},
         say_mentions,
     ),
     Part("short_windows", "Shorter windows", (SHORT_WINDOWS,)),
@@ -486,14 +419,7 @@ PARTS = (
         "capacity",
         "Memories of bounded size",
         (CAPACITY,),
-        {
-            "capacity": (
-                draw_capacity,
-                "Loss by what is remembered beyond the window, in entries (entities and recent"
-                " tokens together) and in bytes. A line per model and share of recent tokens;"
-                " dashed: the baseline, which has recent tokens alone.",
-            )
-        },
+        {"capacity": draw_capacity},
         say_capacity,
     ),
 )

@@ -405,7 +405,10 @@ HIDDEN = Pivot(
 
 
 def draw_differences(results: Results) -> Figure | None:
-    """Loss of the model under test minus that of each model it is held against, a row each."""
+    """Loss of the model under test minus that of each model it is held against, with 95 % intervals
+    over documents and seeds. Left of zero it is better; grey: within ±0.02, which counts as no
+    difference.
+    """
     split, colours, bars = judged_split(results), choose_colours(results), []
     for one in compare_all(results, split):
         name = _name(one.against, one.against_condition)
@@ -419,8 +422,9 @@ def _name(model: ModelEntry, given: str) -> str:
 
 
 def draw_classes(results: Results) -> Figure | None:
-    """Differences in loss from the baseline (or the first model) by class of the predicted token: a
-    panel per class, a row per model, entities on above off; bars are intervals over seeds.
+    """Loss on the tokens outside mentions, in an entity's first mention and in later ones, against
+    the model above each panel, whose perplexity stands there: means with 95 % intervals over seeds;
+    hollow: without entities. Grey: within ±0.02, drawn to scale; beyond it by the logarithm.
     """
     split, scored = class_split(results), results.measured(STEP)
     if split is None or not scored or not has_mentions(results, split):
@@ -456,21 +460,7 @@ PARTS = (
         STEP,
         "Perplexity",
         (TABLE2, CONTROLS, BY_CLASS),
-        {
-            "differences": (
-                draw_differences,
-                "Loss of the model under test minus that of each model it is held against, with"
-                " 95 % intervals over documents and seeds. Left of zero it is better; grey: within"
-                " ±0.02, which counts as no difference.",
-            ),
-            "perplexity_by_class": (
-                draw_classes,
-                "Loss on the tokens outside mentions, in an entity's first mention and in later"
-                " ones, against the model above each panel, whose perplexity stands there: means"
-                " with 95 % intervals over seeds; hollow: without entities. Grey: within ±0.02,"
-                " drawn to scale; beyond it by the logarithm.",
-            ),
-        },
+        {"differences": draw_differences, "perplexity_by_class": draw_classes},
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),

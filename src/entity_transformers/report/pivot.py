@@ -139,7 +139,7 @@ class Measure:
     compare    in a row of differences: "units" and seeds, "seeds" alone (logarithms of
                perplexities), or "": a dash
     read       another mean and deviation for it
-    cell       another way to fill it
+    cell       another way to fill it: with a cell, or a number
     """
 
     heading: str
@@ -151,13 +151,16 @@ class Measure:
     compare: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
     read: Callable[[Results, Place], Statistic] | None = None
-    cell: Callable[[Results, Place], Cell] | None = None
+    cell: Callable[[Results, Place], Cell | float | None] | None = None
 
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
         if self.cell is not None:
-            return self.cell(results, place)
+            cell = self.cell(results, place)
+            if isinstance(cell, str | Number):
+                return cell
+            return Number(cell, self.digits, percent=self.percent)
         if "against" in place:
             return self._subtract(results, place)
         if self.read is not None:
@@ -309,13 +312,14 @@ class Pivot:
 @dataclass(frozen=True)
 class Part:
     """A section of the report: the step that it is about, its title, tables (pivots, or functions
-    of the results), figures with captions by name, and sentences that it adds to the headline.
+    of the results), figures by name, whose captions are the docstrings of the functions that draw
+    them, and sentences that it adds to the headline.
     """
 
     step: str
     title: str
     tables: tuple[Pivot | Callable[[Results], Table], ...]
-    figures: Mapping[str, tuple[Callable[[Results], Any], str]] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
     say: Callable[[Results], tuple[str, ...]] = lambda results: ()
     name: str = ""
 

@@ -146,8 +146,9 @@ def fill_grid(results: Results, kind: Place, seed: int) -> np.ndarray:
 
 
 def draw_heads(results: Results) -> Figure | None:
-    """A panel for each attention of the first seed: accuracy of every head on the reported split,
-    in %, against the nearest mention's.
+    """How often each head attends most to an earlier mention of the chain, in % (first seed);
+    white: as often as the nearest earlier mention is one, blue: more often, orange: less; framed:
+    the head that was chosen on the other split.
     """
     grids, middle = [], 0.0
     for kind in list_kinds(results):
@@ -161,9 +162,4 @@ def draw_heads(results: Results) -> Figure | None:
     return draw_grids(grids, middle)
 
 
-CAPTION = (
-    "How often each head attends most to an earlier mention of the chain, in %; white: as often as"
-    " the nearest earlier mention is one, blue: more often, orange: less; framed: the head that was"
-    " chosen on the other split."
-)
-PARTS = (Part(STEP, "Which heads find the antecedent", (TABLE,), {"probe": (draw_heads, CAPTION)}),)
+PARTS = (Part(STEP, "Which heads find the antecedent", (TABLE,), {"probe": draw_heads}),)

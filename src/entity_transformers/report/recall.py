@@ -131,8 +131,8 @@ def build_recall(results: Results) -> Table:
 
 
 def draw_recall(results: Results) -> Figure | None:
-    """The share of facts recalled beyond the window, a row per way of reading and learning and a
-    point per seed; the dashed line is chance. None where no row carries them.
+    """Synthetic recall: the share of facts answered beyond the window that stated them, one point
+    per seed; dashed: chance.
     """
     labels, rows = list_trained(results), []
     if not any(carried(results, name)[0] for name in labels):
@@ -146,10 +146,4 @@ def draw_recall(results: Results) -> Figure | None:
     return draw_rows(rows, "Facts recalled beyond the window", chance)
 
 
-CAPTION = (
-    "Synthetic recall: the share of facts answered beyond the window that stated them, one point"
-    " per seed; dashed: chance."
-)
-PARTS = (
-    Part(STEP, "What the memory can carry", (build_recall,), {"recall": (draw_recall, CAPTION)}),
-)
+PARTS = (Part(STEP, "What the memory can carry", (build_recall,), {"recall": draw_recall}),)

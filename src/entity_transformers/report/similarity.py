@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 from matplotlib.figure import Figure
 
@@ -209,21 +208,32 @@ CLOUDS = {
     "embeddings_both": ("proposed", "baseline"),
 }
 """Whose vectors each picture has, by role."""
-CAPTIONS = (
-    "Appendix: mentions of the most-mentioned entities in GPT2E's space: head words in their"
-    " document, entities given.",
-    "Appendix: the same mentions in GPT2's space.",
-    "Appendix: both models' vectors in one projection (unit length, each model's mean removed).",
-)
 
 
-def draw(name: str, results: Results) -> Figure | None:
+def _draw(results: Results, name: str) -> Figure | None:
     """A picture of mention vectors from the coordinates of pictures.json."""
     cloud = results.pictures.clouds.get(name)
+    labels = {entry.name: write_label(entry) for entry in results.entries}
     if cloud is None:
         return None
-    labels = {entry.name: write_label(entry) for entry in results.entries}
     return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
+
+
+def draw_proposed(results: Results) -> Figure | None:
+    """Appendix: mentions of the most-mentioned entities in GPT2E's space: head words in their
+    document, entities given.
+    """
+    return _draw(results, "embeddings_proposed")
+
+
+def draw_baseline(results: Results) -> Figure | None:
+    """Appendix: the same mentions in GPT2's space."""
+    return _draw(results, "embeddings_baseline")
+
+
+def draw_both(results: Results) -> Figure | None:
+    """Appendix: both models' vectors in one projection (unit length, each model's mean removed)."""
+    return _draw(results, "embeddings_both")
 
 
 PARTS = (
@@ -231,10 +241,7 @@ PARTS = (
         STEP,
         "Mentions and their entities",
         (TABLE4, ONES, EVERY),
-        {
-            name: (partial(draw, name), caption)
-            for name, caption in zip(CLOUDS, CAPTIONS, strict=True)
-        },
+        dict(zip(CLOUDS, (draw_proposed, draw_baseline, draw_both), strict=True)),
     ),
     Part("analogies", "Words alone", (WORDS,)),
 )

@@ -4,7 +4,7 @@ models and variants, and pronouns (GAP by gender, WinoBias by version).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 
 from entity_transformers.corpus.tasks import find_task
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.colours import PALETTE, choose_colours
-from entity_transformers.report.figures import Bar, Panel, Rows, draw_intervals, draw_lines
-from entity_transformers.report.figures import Line as Curve
+from entity_transformers.report.colours import choose_colours
+from entity_transformers.report.figures import Bar, Rows, draw_intervals
 from entity_transformers.report.frame import FIRST, at
 from entity_transformers.report.intervals import (
     Pair,
@@ -454,7 +453,9 @@ def say(results: Results) -> tuple[str, ...]:
 
 
 def draw_scores(results: Results) -> Figure | None:
-    """A panel per task, a row per model and variant; dotted: the commonest label."""
+    """Fine-tuned on each task, accuracy on test, the mean over seeds; hollow: a variant. Bars are
+    95 % intervals over examples; dotted: the commonest label.
+    """
     colours, tasks = choose_colours(results), list_scores(results)
     places = list(dict.fromkeys(place for scores in tasks.values() for place in scores))
     panels = []
@@ -469,62 +470,13 @@ def draw_scores(results: Results) -> Figure | None:
     return draw_intervals(panels, "Right in %", scale=100)
 
 
-def list_layers(results: Results) -> dict[tuple[str, ModelEntry], Sequence[tuple[int, Number]]]:
-    """By task and model of which some layers alone were transferred: accuracy on test by the number
-    of layers; all of them are the full variant's.
-    """
-    lines = {}
-    for model in results.measured(STEP):
-        rows = results.frame.find(STEP, measure="layers", model=model.name)
-        for task, part in rows.groupby("task", observed=True):
-            variants = {round(n): v for n, v in zip(part["value"], part["variant"], strict=True)}
-            variants[model.lm.layers] = FULL
-            about = {"model": model, "task": str(task), "split": SPLIT}
-            points = [
-                (layers, read_accuracy(results, {**about, "variant": variants[layers]}))
-                for layers in sorted(variants)
-            ]
-            lines[str(task), model] = [one for one in points if one[1].value is not None]
-    return {place: points for place, points in lines.items() if len(points) > 1}
-
-
-def draw_layers(results: Results) -> Figure | None:
-    """A panel per task, a line per model; None where no variant transfers some layers alone."""
-    panels: dict[str, list[Curve]] = {}
-    lines = list_layers(results)
-    names = list(dict.fromkeys(model.name for _, model in lines))
-    for (task, model), points in lines.items():
-        colour = PALETTE[names.index(model.name) % len(PALETTE)]
-        y, low, high = (
-            [100 * (getattr(number, one) or 0.0) for _, number in points]
-            for one in ("value", "low", "high")
-        )
-        layers = [count for count, _ in points]
-        curve = Curve(write_label(model), colour, layers, y, low, high, mark="o")
-        panels.setdefault(task, []).append(curve)
-    label = "Layers transferred (0: embeddings alone)"
-    drawn = [Panel(own, label, "Right in %", f"{task}, {SPLIT}") for task, own in panels.items()]
-    return draw_lines(drawn) if drawn else None
-
-
 PARTS = (
     Part("examples", "The tasks' examples", (EXAMPLES,)),
     Part(
         STEP,
         "Fine-tuning",
         (SCORES, PAIRS, ABLATION, GAP, WINOBIAS, RECALLED, RATES),
-        {
-            "transfer_scores": (
-                draw_scores,
-                "Fine-tuned on each task, accuracy on test, the mean over seeds; hollow: a variant."
-                " Bars are 95 % intervals over examples; dotted: the commonest label.",
-            ),
-            "transfer_layers": (
-                draw_layers,
-                "Fine-tuning by the layers that are transferred, after the left of GPT-1's figure"
-                " 2: the layers above are random. Bands are 95 % intervals over examples.",
-            ),
-        },
+        {"transfer_scores": draw_scores},
         say,
     ),
 )
