@@ -91,24 +91,14 @@ def list_machines(results: Results, *entries: ModelEntry) -> frozenset[tuple[str
 
 
 def explain_missing(results: Results) -> str:
-    """Why models of the study have no perplexity or no loss of training, as sentences; "" where all
-    have both.
-    """
-    reasons = {
-        "masked": "predicts hidden tokens from both sides",
-        "replaced": "tells replaced tokens from the text's own",
-        "static": "has one vector per word and predicts none",
-    }
-    others, said, apart = list_objectives(results), [], []
-    for model in results.measured(STEP):
-        if model.can({"causal"}):
-            apart += [write_label(model)] if model.name in others else []
-        else:
-            said += [
-                f"{write_label(model)} {why}" for can, why in reasons.items() if model.can({can})
-            ]
-    text = "".join(f" {why}: no perplexity, no loss per next token." for why in said)
-    return f"{text} Losses of training in table objectives: {', '.join(apart)}." if apart else text
+    """Which models have no perplexity or no loss of training, as sentences; "" where all have."""
+    others, measured = list_objectives(results), results.measured(STEP)
+    none = [write_label(model) for model in measured if not model.can({"causal"})]
+    apart = [write_label(m) for m in measured if m.can({"causal"}) and m.name in others]
+    said = (
+        f" No perplexity: {', '.join(none)}, which do not predict the next token." if none else ""
+    )
+    return said + (f" Losses of training in table objectives: {', '.join(apart)}." if apart else "")
 
 
 def list_objectives(results: Results) -> dict[str, str]:

@@ -6,32 +6,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import lm, paper
+from entity_transformers.report import intervals, lm, paper
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.figures import Bar, Rows, draw_intervals
 from entity_transformers.report.frame import Key
 from entity_transformers.report.frame import at as key
-from entity_transformers.report.intervals import (
-    INERT,
-    INTERVAL,
-    MARGIN,
-    OPEN,
-    UNUSED,
-    Difference,
-    Estimate,
-    compare_all,
-    judged_split,
-    name_difference,
-    pair_seeds,
-    seed_interval,
-    write_interval,
-)
+from entity_transformers.report.intervals import INERT, INTERVAL, MARGIN, OPEN, UNUSED
 from entity_transformers.report.pivot import (
     Axis,
     Line,
@@ -172,29 +158,23 @@ def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
         next((entry for entry in entries if entry.role == role), None)
         for role in ("proposed", "baseline")
     )
-    own, other = (
-        entry.kind.label if entry else name for entry, name in ((ours, "GPT2E"), (plain, "GPT2"))
+    own, other = ours.kind.label if ours else "GPT2E", plain.kind.label if plain else "GPT2"
+    of_kind = [one for one in entries if ours and one.role == "control" and one.kind == ours.kind]
+    unlabelled, shuffled = (
+        tuple(one for one in of_kind if one.labels == labels) for labels in ("none", "shuffled")
     )
-    trained_on = {
-        labels: tuple(
-            entry
-            for entry in entries
-            if ours and (entry.role, entry.kind, entry.labels) == ("control", ours.kind, labels)
-        )
-        for labels in ("none", "shuffled")
-    }
-    shuffled = {f"{own} shuffled": trained_on["shuffled"]}
     if ours and plain and not has_entities(ours):
-        return {write_label(plain): (plain,), **shuffled}
-    matched = tuple(
-        entry for entry in entries if ours and getattr(entry.lm, "matched_to", None) == ours.name
-    )
-    unlabelled = {f"{own} unlabelled": trained_on["none"]}
-    return {**unlabelled, **shuffled, f"{other} parameter-matched": matched}
+        return {write_label(plain): (plain,), f"{own} shuffled": shuffled}
+    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
+    return {
+        f"{own} unlabelled": unlabelled,
+        f"{own} shuffled": shuffled,
+        f"{other} parameter-matched": tuple(matched),
+    }
 
 
 def list_missing_controls(
-    results: Results, met: tuple[Difference, ...] | None = None
+    results: Results, met: tuple[intervals.Difference, ...] | None = None
 ) -> tuple[str, ...]:
     """What of `needed_controls` the study does not have, or what it has and ``met`` lacks."""
     there = results.trained if met is None else [difference.against for difference in met]
@@ -207,44 +187,35 @@ def list_missing_controls(
 
 
 def _list_differences(results: Results, _: Place) -> Iterator[Line]:
-    for one in compare_all(results, judged_split(results)):
+    for one in intervals.compare_all(results, intervals.judged_split(results)):
         given = one.against_condition if has_entities(one.against) else MISSING
-        yield (write_label(one.against), given), {"difference": one}
+        yield (write_label(one.against), given), {"difference": one, "found": one.found}
 
 
 def _judged(_: Results, place: Place) -> Cell:
     one = place["difference"]
     if one.against == one.model and abs(one.found.value) < INERT:
         return UNUSED
-    return name_difference(one.found.interval)
-
-
-def _estimate(heading: str, read: Callable[[Estimate], Cell]) -> Measure:
-    return Measure(heading, cell=lambda results, place: read(place["difference"].found))
+    return intervals.name_difference(one.found.interval)
 
 
 def _tested(results: Results) -> str:
     return "GPT2E with entities" if results.proposed is None else write_tested(results.proposed)
 
 
-def _missing(results: Results) -> str:
-    missing = list_missing_controls(results)
-    return f" Not run: {', '.join(missing)}." if missing else ""
-
-
 CONTROLS = Pivot(
     name="controls",
     title=lambda results: (
-        f"{_tested(results)} against the controls ({judged_split(results) or 'not scored'})"
+        f"{_tested(results)} against the controls ({intervals.judged_split(results)})"
     ),
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        _estimate("Difference", lambda found: found.number()),
-        _estimate("p", lambda found: Number(found.p, 4)),
-        _estimate("Documents", lambda found: Number(found.units, 0)),
-        _estimate("Error over documents", lambda found: Number(found.errors[0], 4)),
-        _estimate("Error over seeds", lambda found: Number(found.errors[1], 4)),
+        Measure("Difference", cell=lambda _, row: row["found"].number()),
+        Measure("p", digits=4, cell=lambda _, row: row["found"].p),
+        Measure("Documents", digits=0, cell=lambda _, row: row["found"].units),
+        Measure("Error over documents", digits=4, cell=lambda _, row: row["found"].errors[0]),
+        Measure("Error over seeds", digits=4, cell=lambda _, row: row["found"].errors[1]),
         Measure("Verdict", cell=_judged),
     ),
     measures=lambda results: (
@@ -252,10 +223,15 @@ CONTROLS = Pivot(
         " below zero the former is better."
     ),
     note=lambda results: (
-        f"{INTERVAL} Better or worse: zero is outside the interval; {OPEN}: it is inside;"
-        f" equivalent: all of the interval lies within ±{MARGIN}; {UNUSED}: the memory was not"
-        f" used, what it is given changes less than {INERT}. A control is met with entities on or"
-        f" off, whichever is better for it.{_missing(results)}"
+        f"Better or worse: zero is outside the interval; {OPEN}: it is inside; equivalent: all of"
+        f" the interval lies within ±{MARGIN}; {UNUSED}: the memory was not used, because what it"
+        f" is given changes less than {INERT}. {INTERVAL} A control is met with entities on or off,"
+        " whichever is better for it."
+        + (
+            f" Not run: {', '.join(missing)}."
+            if (missing := list_missing_controls(results))
+            else ""
+        )
     ),
 )
 
@@ -296,7 +272,7 @@ def _parts(results: Results, place: Place) -> Iterator[Line]:
 
 def _gap(results: Results, place: Place) -> Cell:
     on, off = ((place["model"], key_of({**place, "entities": given})) for given in ("on", "off"))
-    gap = pair_seeds(results, on, off) if has_entities(place["model"]) else []
+    gap = intervals.pair_seeds(results, on, off) if has_entities(place["model"]) else []
     return Number(math.fsum(gap) / len(gap), 4, signed=True) if gap else MISSING
 
 
@@ -315,7 +291,7 @@ BY_CLASS = Pivot(
     rows=(Axis(("Predicted token",), _parts), models(label=write_scored)),
     keep=lambda results, place: _count(results, place) > 0,
     columns=(
-        Measure("Tokens", cell=lambda results, place: Number(_count(results, place), 0)),
+        Measure("Tokens", digits=0, cell=_count),
         cross(values("entities", _given, "Given"), [Measure("", "perplexity")], STEP, "PPL {0}"),
         Measure("Loss on − off", "loss", cell=_gap),
     ),
@@ -344,7 +320,9 @@ def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, fl
 
 def _minus_without(results: Results, place: Place) -> Cell:
     own, alone = ((place["model"], key_of({**place, **size})) for size in ({}, {"size": "0"}))
-    return MISSING if own == alone else show(summarise(pair_seeds(results, own, alone)), 4)
+    return (
+        MISSING if own == alone else show(summarise(intervals.pair_seeds(results, own, alone)), 4)
+    )
 
 
 def _chosen(results: Results, place: Place) -> Statistic:
@@ -409,8 +387,8 @@ def draw_differences(results: Results) -> Figure | None:
     over documents and seeds. Left of zero it is better; grey: within ±0.02, which counts as no
     difference.
     """
-    split, colours, bars = judged_split(results), choose_colours(results), []
-    for one in compare_all(results, split):
+    split, colours, bars = intervals.judged_split(results), choose_colours(results), []
+    for one in intervals.compare_all(results, split):
         name = _name(one.against, one.against_condition)
         bars.append(Bar(name, one.found.number(), colours[one.against.name]))
     label = f"Nats per token ({split}), {_tested(results)} minus each of these"
@@ -442,8 +420,12 @@ def draw_classes(results: Results) -> Figure | None:
         bars: list[Bar | None] = []
         for model, given in rows:
             sides = (model, at(split, given, class_=name)), (base, at(split, "off", class_=name))
-            gaps = pair_seeds(results, *sides)
-            number = write_interval(float(np.mean(gaps)), seed_interval(gaps)) if gaps else None
+            gaps = intervals.pair_seeds(results, *sides)
+            number = (
+                intervals.write_interval(float(np.mean(gaps)), intervals.seed_interval(gaps))
+                if gaps
+                else None
+            )
             hollow = has_entities(model) and given == "off"
             look = colours[model.name], hollow
             bars.append(None if number is None else Bar(_name(model, given), number, *look))
