@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from entity_transformers.report.catalogue import Section
 from entity_transformers.report.claims import write_headline
 from entity_transformers.report.figures import choose_lead
-from entity_transformers.report.glossary import write_about, write_glossary
 from entity_transformers.report.readme import say_missing
 from entity_transformers.report.results import Results, has_entities, write_label
 from entity_transformers.report.table import Table, is_numeric, is_paper
@@ -33,8 +32,6 @@ def render(results: Results, sections: Sequence[Section], images: Mapping[str, b
     )
     return environment.get_template("page.html").render(
         title=results.title,
-        about=write_about(results),
-        glossary=write_glossary(results),
         headline=write_headline(results),
         missing=say_missing(results),
         claims=any("claims" in section.tables for section in sections),
