@@ -23,7 +23,6 @@ ROWS = 40
 def write_readme(results: Results, sections: Sequence[Section]) -> str:
     """README.md beside the folder ``figures``."""
     figures = {name: cap for one in sections for name, (_, cap) in one.figures.items()}
-    figures |= dict.fromkeys(results.pictures.kept, "")
     lead = choose_lead(figures)
     parts = [f"# {results.title}", *(f"- {sentence}" for sentence in write_headline(results))]
     parts += [_draw(lead, figures[lead])] if lead else []
