@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import cycle
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -12,16 +12,8 @@ INK, GRID, EDGE = "#333333", "#e4e4e4", "#9a9a9a"
 PROPOSED, BASELINE = "#1f6fb4", "#ee7d0e"  # blue and orange as in the paper
 UNLABELLED, SHUFFLED, FIRST_ONLY, MATCHED = "#2a9d6f", "#c2559d", "#5bb5d8", "#8a6a4a"
 PALETTE = (
-    PROPOSED,
-    BASELINE,
-    UNLABELLED,
-    SHUFFLED,
-    MATCHED,
-    "#d7c12b",
-    FIRST_ONLY,
-    "#6a51a3",
-    "#b2332f",
-    "#7f7f7f",
+    *(PROPOSED, BASELINE, UNLABELLED, SHUFFLED, MATCHED),
+    *("#d7c12b", FIRST_ONLY, "#6a51a3", "#b2332f", "#7f7f7f"),
 )
 MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
 STYLE: Any = {
@@ -56,31 +48,29 @@ def choose_colours(results: Results) -> dict[str, str]:
     chosen: dict[str, str] = {}
     for entry in results.entries:
         colour = _usual(results, entry)
-        if colour is not None and colour not in chosen.values():
+        if colour and colour not in chosen.values():
             chosen[entry.name] = colour
-    free = [colour for colour in PALETTE if colour not in chosen.values()]
+    free = [colour for colour in PALETTE if colour not in chosen.values()] or [INK]
     others = [entry.name for entry in results.entries if entry.name not in chosen]
-    return chosen | {name: free[i % len(free)] if free else INK for i, name in enumerate(others)}
+    return chosen | dict(zip(others, cycle(free), strict=False))
 
 
 def choose_marks(results: Results) -> dict[str, str]:
     """A marker for each model of the study, by name, so that models of one colour differ; "" for
     the first of a colour.
     """
-    seen: Counter[str] = Counter()
-    marks = {}
-    for name, colour in choose_colours(results).items():
-        marks[name] = MARKS[seen[colour] % len(MARKS)]
-        seen[colour] += 1
-    return marks
+    colours = choose_colours(results)
+    earlier = [[*colours.values()][:i].count(one) for i, one in enumerate(colours.values())]
+    return {name: MARKS[n % len(MARKS)] for name, n in zip(colours, earlier, strict=True)}
 
 
 def _usual(results: Results, entry: ModelEntry) -> str | None:
-    if entry in (results.proposed, results.baseline):
-        return PROPOSED if entry is results.proposed else BASELINE
+    if entry == results.proposed:
+        return PROPOSED
+    if entry == results.baseline:
+        return BASELINE
     if entry.role != "control":
         return None
     if getattr(entry.lm, "matched_to", None) is not None:
         return MATCHED
-    by_labels = {"none": UNLABELLED, "shuffled": SHUFFLED, "first-only": FIRST_ONLY}
-    return by_labels.get(entry.labels)
+    return {"none": UNLABELLED, "shuffled": SHUFFLED, "first-only": FIRST_ONLY}.get(entry.labels)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -16,7 +15,6 @@ from entity_transformers.report.pivot import (
     Axis,
     Line,
     Measure,
-    Paired,
     Part,
     Pivot,
     Place,
@@ -25,7 +23,7 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import Cell, Number
+from entity_transformers.report.table import MISSING, Cell, Number
 
 DECISIONS, SETLM = "decisions", "setlm"
 PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
@@ -37,13 +35,18 @@ def _part(part: str, heading: str, measure: str = "loss", digits: int = 4) -> Me
     return Measure(heading, measure, digits, place={"part": part})
 
 
-def _against(heading: str, part: str) -> Measure:
-    """Nats per token minus those of another part; a dash for the model alone."""
+def _against(heading: str, part: str, ours: str = "") -> Measure:
+    """Nats per token of the row's part, or of ``ours``, minus those of another part; a dash for the
+    model alone.
+    """
 
-    def other(_: Results, place: Place) -> Place | None:
-        return None if place["part"] == PLAIN else {**place, "part": part, "group": ""}
+    def cell(results: Results, row: Place) -> Cell:
+        if row["model"] is None or row.get("part") == PLAIN:
+            return MISSING
+        own = {**row, "measure": "loss"} | ({"part": ours} if ours else {})
+        return subtract(results, own, {**own, "part": part, "group": ""})
 
-    return Paired(heading, "loss", 4, other=other)
+    return Measure(heading, cell=cell)
 
 
 def list_groups(results: Results) -> dict[str, str]:
@@ -205,8 +208,8 @@ TOKENS = Pivot(
         _part(PLAIN, "Words, no decisions"),
         _part(SHIFT, "A learnt vector added"),
         _part(ALONE, "Words, nobody tells"),
-        replace(_against("Against the model alone", PLAIN), place={"part": ALONE}),
-        replace(_against("Against a learnt vector", SHIFT), place={"part": ALONE}),
+        _against("Against the model alone", PLAIN, ALONE),
+        _against("Against a learnt vector", SHIFT, ALONE),
         _part(TOLD, "Words, told the decisions"),
         _part("decisions", "Decisions"),
         _part(PLAIN, "PPL per word, no decisions", "perplexity_word", 2),

@@ -38,7 +38,7 @@ def average(results: Results, model: ModelEntry | None, key: Key) -> Statistic:
     level = key.measure.partition("_")[0]
     predicted = at(STEP, f"{level}_predicted", key.split, **dict(key.about))
     scores = results.by_seed(model, key)
-    cells = {seed: results.frame.get(predicted, model.name, seed) for seed in scores}
+    cells = {seed: results.frame.runs(predicted).get((model.name, seed)) for seed in scores}
     known = (seed for seed, cell in cells.items() if cell and (cell.count or cell.value))
     return summarise(scores[seed] for seed in known)
 

@@ -70,16 +70,16 @@ def _right(heading: str, name: str = "correct", less: str = "", interval: bool =
     """The share of right answers, or that of a head ``less`` that of a baseline, over seeds."""
 
     def cell(results: Results, place: Place) -> Cell:
-        side, one = (place["model"], key_of(place)), intervals.ratio(name)
+        side = place["model"], key_of(place)
         other = place.get("against")
         if other and (name, less) != ("correct", ""):
             return MISSING
         if less:
-            found = intervals.compare(results, side, side, one, intervals.ratio(less))
+            found = intervals.compare(results, side, side, name, less)
         elif other:
-            found = intervals.compare(results, side, (other["model"], side[1]), one)
+            found = intervals.compare(results, side, (other["model"], side[1]), name)
         else:
-            found = intervals.describe(results, side, one)
+            found = intervals.describe(results, side, name)
         if found is None or not interval:
             return Number(None if found is None else found.value, 1, percent=True)
         return found.number(1, percent=True, signed=bool(less or other))

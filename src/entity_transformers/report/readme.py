@@ -17,13 +17,12 @@ from entity_transformers.report.results import Results, has_entities, write_labe
 from entity_transformers.report.table import render_markdown
 
 ROWS = 40
-"""Tables of more are folded."""
+"""Tables of more rows are folded."""
 
 
 def write_readme(results: Results, sections: Sequence[Section]) -> str:
     """README.md beside the folder ``figures``."""
     figures = {name: cap for one in sections for name, (_, cap) in one.figures.items()}
-    figures |= dict.fromkeys(results.pictures.kept, "")
     lead = choose_lead(figures)
     parts = [f"# {results.title}", *(f"- {sentence}" for sentence in write_headline(results))]
     parts += [_draw(lead, figures[lead])] if lead else []
