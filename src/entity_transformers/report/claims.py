@@ -349,10 +349,9 @@ def write_headline(results: Results) -> tuple[str, ...]:
     """The sentences that open the report, each made from the numbers: perplexity, the verdict on
     entities, and what the sections say.
     """
-    from entity_transformers.report.catalogue import list_modules
+    from entity_transformers.report.catalogue import list_parts
 
-    sections = [one for one in list_modules(results) if hasattr(one, "say")]
-    said = [sentence for section in sections for sentence in section.say(results)]
+    said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     judged = results.tests_a_model and (judged_split(results) or not said)
     sentences = (
         _say_counting(results),

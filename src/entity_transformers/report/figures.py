@@ -26,7 +26,7 @@ from entity_transformers.report.table import Number
 COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])
 """Light enough for the numbers on the cells."""
 MARKERS = ("o", "^")
-LEADS = ("differences", "mentions", "transfer_scores", "scaling", "overview", "recall", "figure2")
+LEADS = ("differences", "capacity", "transfer_scores", "overview", "recall", "figure2")
 """Figures by what they say of a study: the first of them that it has stands at the top."""
 
 

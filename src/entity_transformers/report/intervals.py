@@ -5,7 +5,7 @@ seeds; and the words for what they allow to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from scipy import stats
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.results import Results, Transform, has_entities
-from entity_transformers.report.table import MISSING, Cell, Number
+from entity_transformers.report.table import Number
 
 Interval = tuple[float, float]
 Columns = tuple[np.ndarray, ...]
@@ -296,24 +296,6 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
     if printed is not None and ((high < printed) if expected > 0 else (low > printed)):
         return SMALLER
     return OPEN if low <= 0 <= high else HOLDS
-
-
-def subtract(
-    results: Results,
-    model: ModelEntry,
-    step: str,
-    one: Mapping[str, Any],
-    other: Mapping[str, Any],
-    against: ModelEntry | None = None,
-    their_step: str | None = None,
-) -> Cell:
-    """Nats per token of a model under condition ``one`` minus those under ``other``, of the model
-    ``against`` in ``their_step`` (None: the same), as a cell with its interval.
-    """
-    ours = model, at(step, "nll", results.split(step), **one)
-    theirs = against or model, at(their_step or step, "nll", results.split(step), **other)
-    found = compare(results, ours, theirs, "nll")
-    return MISSING if found is None else found.number()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from entity_transformers.report import paper
 from entity_transformers.report.frame import Key
 from entity_transformers.report.frame import at as key
 from entity_transformers.report.intervals import LEVEL
-from entity_transformers.report.pivot import Measure, Pivot, Place, models
+from entity_transformers.report.pivot import Measure, Part, Pivot, Place, models
 from entity_transformers.report.results import (
     GENERATED,
     Results,
@@ -20,17 +20,12 @@ from entity_transformers.report.results import (
 )
 from entity_transformers.report.table import Cell, Number
 
-TITLE, STEP, SPLIT = "Last words of passages", "lambada", "lambada"
-
-
-def is_lambada(results: Results) -> bool:
-    """Were the passages LAMBADA's own, so that the paper's numbers can stand beside ours?"""
-    return results.passages != GENERATED
+STEP, SPLIT = "lambada", "lambada"
 
 
 def name_passages(results: Results) -> str:
-    """What was read in step lambada."""
-    return "LAMBADA" if is_lambada(results) else "generated passages"
+    """What was read in step lambada: LAMBADA's own passages stand beside the paper's numbers."""
+    return "generated passages" if results.passages == GENERATED else "LAMBADA"
 
 
 def at(measure: str) -> Key:
@@ -45,71 +40,49 @@ PERPLEXITIES = {
     "Passage PPL per token": "perplexity",
     "Passage PPL per word": "perplexity_word",
 }
-
-
-def _perplexity(heading: str, compare: str = "seeds") -> Measure:
-    return Measure(heading, PERPLEXITIES[heading], compare=compare)
+LAST, TOKEN, *PASSAGE = (
+    Measure(heading, measure, compare="units" if measure == "last_word_perplexity" else "seeds")
+    for heading, measure in PERPLEXITIES.items()
+)
 
 
 def _accuracy(heading: str, measure: str) -> Measure:
     return Measure(heading, measure, percent=True, compare="seeds")
 
 
-def _count(heading: str, measure: str) -> Measure:
-    return Measure(heading, measure, 0, place={"entities": ""})
-
-
 def _printed(results: Results, place: Place) -> Cell:
+    own = {} if results.passages == GENERATED else paper.TABLE3
     if "against" in place:
-        ratio = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
-        return Number(ratio if is_lambada(results) else None, 4, signed=True)
-    printed = paper.TABLE3.get(results.printed(place["model"])) if is_lambada(results) else None
-    return Number(printed)
+        return Number(math.log(own["gpt2e"] / own["gpt2"]) if own else None, 4, signed=True)
+    return Number(own.get(results.printed(place["model"])))
 
 
-TABLES = (
-    Pivot(
-        name="table3",
-        title=lambda results: f"Table 3: {name_passages(results)}",
-        step=STEP,
-        where={"split": SPLIT, "entities": "off"},
-        rows=(models(label=write_scored, difference=True),),
-        columns=(
-            Measure("Paper PPL", cell=_printed),
-            _perplexity("Last word PPL", "units"),
-            _accuracy("Last word accuracy", "last_word_accuracy"),
-            _perplexity("Last token PPL"),
-            _accuracy("Last token accuracy", "last_token_accuracy"),
-            _perplexity("Passage PPL per token"),
-            _perplexity("Passage PPL per word"),
-            _count("Passages", "passages"),
-            _count("Truncated", "truncated"),
-        ),
-        measures=(
-            "How well a passage, and the word that ends it, is predicted. No entities are given."
-        ),
-        note=lambda results: (
-            "Last word: exp of the mean negative log-likelihood per passage, as in"
-            " lm-evaluation-harness; accuracy: every token of the word is the likeliest. The last"
-            f" row is the difference of the logarithms, {write_minus(results)} (of the fractions,"
-            f" for accuracy), with {LEVEL:.0%} intervals: for the last word over passages and"
-            " seeds, else over seeds where there are several."
-            f" {say_guess(results, results.measured(STEP))}"
-        ).rstrip(),
-        paper_note=lambda results: _nearest(results),
+TABLE3 = Pivot(
+    name="table3",
+    title=lambda results: f"Table 3: {name_passages(results)}",
+    step=STEP,
+    where={"split": SPLIT, "entities": "off"},
+    rows=(models(label=write_scored, difference=True),),
+    columns=(
+        Measure("Paper PPL", cell=_printed),
+        LAST,
+        _accuracy("Last word accuracy", "last_word_accuracy"),
+        TOKEN,
+        _accuracy("Last token accuracy", "last_token_accuracy"),
+        *PASSAGE,
+        Measure("Passages", "passages", 0, place={"entities": ""}),
+        Measure("Truncated", "truncated", 0, place={"entities": ""}),
     ),
+    measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
+    note=lambda results: (
+        "Last word: exp of the mean negative log-likelihood per passage, as in"
+        " lm-evaluation-harness; accuracy: every token of the word is the likeliest. The last row"
+        f" is the difference of the logarithms, {write_minus(results)} (of the fractions, for"
+        f" accuracy), with {LEVEL:.0%} intervals: for the last word over passages and seeds, else"
+        f" over seeds where there are several. {say_guess(results, results.measured(STEP))}"
+    ).rstrip(),
+    paper_note=lambda results: _nearest(results),
 )
-
-
-def lambada_perplexities(results: Results, model: ModelEntry | None) -> dict[str, float]:
-    """The perplexity of each measure of table 3, by its heading, as far as it was measured: means
-    over seeds.
-    """
-    found = {
-        heading: results.statistic(model, at(measure)).mean
-        for heading, measure in PERPLEXITIES.items()
-    }
-    return {heading: mean for heading, mean in found.items() if mean}
 
 
 def guess(results: Results, measure: Key) -> float | None:
@@ -119,8 +92,10 @@ def guess(results: Results, measure: Key) -> float | None:
     vocabulary = results.value(VOCABULARY)
     if not vocabulary or measure != LAST_WORD:
         return vocabulary or None
-    nats = next(iter(results.frame.runs(at("last_word_nll")).values()), None)
-    passages = next(iter(results.frame.runs(key(STEP, "passages", SPLIT)).values()), None)
+    nats, passages = (
+        next(iter(results.frame.runs(one).values()), None)
+        for one in (at("last_word_nll"), key(STEP, "passages", SPLIT))
+    )
     if nats is None or nats.count is None or passages is None or not passages.value:
         return None
     return math.exp(nats.count / passages.value * math.log(vocabulary))
@@ -140,22 +115,23 @@ def say_guess(results: Results, models: Iterable[ModelEntry]) -> str:
         names = [write_label(model) for model in models if is_guessing(results, model, measure)]
         if names:
             said.append(f"{label}, {Number(guess(results, measure), digits)}: {', '.join(names)}")
-    if not said:
-        return ""
-    return f"No better than a uniform guess among all tokens ({'; '.join(said)})."
+    return f"No better than a uniform guess among all tokens ({'; '.join(said)})." if said else ""
 
 
 def _nearest(results: Results) -> str:
     """Which of our measures of GPT2E comes nearest to the paper's 196.81, by ratio."""
-    if not is_lambada(results):
+    if results.passages == GENERATED:
         return "The paper's numbers are of LAMBADA, these passages are generated."
-    found = lambada_perplexities(results, results.proposed)
-    ratios = {label: abs(math.log(mean / paper.TABLE3["gpt2e"])) for label, mean in found.items()}
-    if not ratios:
+    ours, printed = results.proposed, paper.TABLE3["gpt2e"]
+    means = {name: results.statistic(ours, at(one)).mean for name, one in PERPLEXITIES.items()}
+    found = {name: mean for name, mean in means.items() if mean}
+    if ours is None or not found:
         return ""
-    label = min(ratios, key=ratios.__getitem__)
-    ours = "GPT2E" if results.proposed is None else write_label(results.proposed)
+    label = min(found, key=lambda name: abs(math.log(found[name] / printed)))
     return (
-        f"Of {ours}'s measures here, “{label}” ({found[label]:,.2f}) comes nearest to the paper's"
-        f" {paper.TABLE3['gpt2e']}, by ratio."
+        f"Of {write_label(ours)}'s measures here, “{label}” ({found[label]:,.2f}) comes nearest to"
+        f" the paper's {printed}, by ratio."
     )
+
+
+PARTS = (Part(STEP, "Last words of passages", (TABLE3,)),)

@@ -11,16 +11,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import cache, lambada, ner, perplexity, similarity
+from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.colours import choose_colours
 from entity_transformers.report.figures import Point, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems
+from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
-TITLE, STEP, SPLIT, OFF = "Every system", "lm", "test", "off"
+SPLIT, OFF = "test", "off"
 MARKERS = "osD^vP*X<>"
 PARAMETERS = at("lm", "parameters")
 
@@ -88,7 +89,10 @@ def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) ->
 
 def read_cached(results: Results, model: ModelEntry) -> Number:
     """Bits per byte of test with the largest cache."""
-    bits, cached = _mean(results, model, "bits_per_byte"), cache.read_share(results, model, SPLIT)
+    bits, cached = (
+        _mean(results, model, "bits_per_byte"),
+        perplexity.read_share(results, model, SPLIT),
+    )
     return Number(bits and cached and bits * cached[1], 4)
 
 
@@ -167,11 +171,11 @@ def _say_seconds(results: Results, systems: list[ModelEntry]) -> str:
     return said
 
 
-TABLES = (build_overview,)
-
-
 def draw_overview(results: Results) -> Figure | None:
-    """Quality against training time: bits per byte, and F1 of the tagger."""
+    """What each system reaches against the seconds of its training. Bars are 95 % intervals over
+    documents and, where there are several, over seeds. What has no perplexity is not in the first
+    panel.
+    """
     systems, colours = list_systems(results), choose_colours(results)
     panels: dict[str, list[Point]] = {}
     for title, read in (
@@ -186,11 +190,6 @@ def draw_overview(results: Results) -> Figure | None:
     return draw_points(list(panels.items()), "Seconds of training")
 
 
-FIGURES = {
-    "overview": (
-        draw_overview,
-        "What each system reaches against the seconds of its training. Bars are 95 % intervals over"
-        " documents and, where there are several, over seeds. What has no perplexity is not in the"
-        " first panel.",
-    )
-}
+PARTS = (
+    Part("lm", "Every system", (build_overview,), {"overview": draw_overview}, name="overview"),
+)

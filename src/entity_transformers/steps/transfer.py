@@ -175,7 +175,7 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"encode", "windows"},
     libraries=need("scipy"),
-    gather="report.transfer_rights:pair_up",
+    gather="report.transfer:pair_up",
     title="Fine-tuning",
     units={
         "accuracy": "fraction",
