@@ -28,7 +28,7 @@ from entity_transformers.artifacts import (
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.excerpts import cut
 from entity_transformers.corpus.stored import Documents
-from entity_transformers.report import frame, page, readme
+from entity_transformers.report import frame, page
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.figures import render_png
 from entity_transformers.report.pictures import (
@@ -129,8 +129,8 @@ def build(params: Any, results: Path) -> None:
     for file in home.glob("*.png"):
         if file.stem not in images:
             file.unlink()
-    write_json(results / "metrics.json", readme.summarise_models(gathered))
-    write_text(results / "README.md", readme.write_readme(gathered, sections))
+    write_json(results / "metrics.json", page.summarise_models(gathered))
+    write_text(results / "README.md", page.write_readme(gathered, sections))
     write_text(results / "report.html", page.render(gathered, sections, images))
 
 
@@ -145,10 +145,10 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
         elif list_digests(results, [name])[name] != expected:
             yield f"{name}: changed after {MANIFEST} was written"
     gathered = read_results(params, results)
-    text = readme.write_readme(gathered, build_sections(gathered))
+    text = page.write_readme(gathered, build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
         "README.md": (read_text, text),
-        "metrics.json": (read_json, readme.summarise_models(gathered)),
+        "metrics.json": (read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
         if not (results / name).is_file() or read(results / name) != expected:

@@ -23,7 +23,7 @@ from entity_transformers.report import (
     transfer,
 )
 from entity_transformers.report.claims import build_claims
-from entity_transformers.report.colours import STYLE
+from entity_transformers.report.figures import STYLE
 from entity_transformers.report.pivot import Part, Pivot
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Table, finish

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
-from entity_transformers.report.colours import choose_colours, choose_marks
-from entity_transformers.report.figures import Line, Panel, draw_lines
+from entity_transformers.report.figures import Line, Panel, choose_colours, choose_marks, draw_lines
 from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, models
 from entity_transformers.report.pivot import Line as Row

@@ -16,8 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.colours import INK, PALETTE, choose_colours
-from entity_transformers.report.figures import Line, Panel, draw_lines
+from entity_transformers.report.figures import INK, PALETTE, Line, Panel, choose_colours, draw_lines
 from entity_transformers.report.intervals import name_difference, pair_seeds
 from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, subtract
 from entity_transformers.report.pivot import Line as Row

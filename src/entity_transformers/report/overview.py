@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
-from entity_transformers.report.colours import choose_colours
-from entity_transformers.report.figures import Point, draw_points
+from entity_transformers.report.figures import Point, choose_colours, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems

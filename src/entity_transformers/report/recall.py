@@ -10,8 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import KINDS
-from entity_transformers.report.colours import BASELINE, INK, PROPOSED
-from entity_transformers.report.figures import draw_rows
+from entity_transformers.report.figures import BASELINE, INK, PROPOSED, draw_rows
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, summarise

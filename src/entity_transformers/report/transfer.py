@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 from entity_transformers.corpus.tasks import find_task
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.colours import choose_colours
-from entity_transformers.report.figures import Bar, Rows, draw_intervals
+from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import FIRST, at
 from entity_transformers.report.intervals import (
     Pair,
