@@ -22,7 +22,6 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
-from entity_transformers.report.table import Cell, Number
 
 STEP = "ner"
 SCORES = {"f1": "F1", "precision": "P", "recall": "R"}
@@ -80,23 +79,21 @@ def _rows(level: str) -> Axis:
 def _printed(model: ModelEntry, score: str) -> Measure:
     """The paper's number of a label, whatever its case, or of all."""
 
-    def cell(results: Results, place: Place) -> Cell:
+    def cell(results: Results, place: Place) -> float | None:
         label = place["label"].upper() if "label" in place else paper.OVERALL
-        printed = paper.TABLE5.get((results.printed(model), label))
-        return Number(getattr(printed, score, None), 1, percent=True)
+        return getattr(paper.TABLE5.get((results.printed(model), label)), score, None)
 
-    return Measure(f"Paper {write_label(model)} {SCORES[score]}", cell=cell)
+    return Measure(f"Paper {write_label(model)} {SCORES[score]}", "", 1, percent=True, cell=cell)
 
 
 def _columns(level: str, results: Results) -> Iterator[Measure]:
     """Support, then of each model its scores and the paper's; the paper prints GPT2 first here."""
     pair = list_models(results, {"step": STEP}, "pair")[::-1]
 
-    def support(results: Results, place: Place) -> Cell:
-        counts = (results.count(model, key_of(place)) or 0 for model in pair)
-        return Number(max(counts, default=0), 0)
+    def support(results: Results, place: Place) -> float:
+        return max((results.count(model, key_of(place)) or 0 for model in pair), default=0)
 
-    yield Measure("Support", f"{level}_f1", cell=support)
+    yield Measure("Support", f"{level}_f1", 0, cell=support)
     for model in pair:
         for score, name in SCORES.items():
             heading, where = f"{write_label(model)} {name}", {"model": model}
@@ -150,9 +147,9 @@ def _overall(heading: str, level: str, mean: str) -> Iterator[Measure]:
         )
 
 
-def _printed_f1(results: Results, place: Place) -> Cell:
+def _printed_f1(results: Results, place: Place) -> float | None:
     model = "" if "against" in place else results.printed(place["model"])
-    return Number(getattr(paper.TABLE5.get((model, paper.OVERALL)), "f1", None), 1, percent=True)
+    return getattr(paper.TABLE5.get((model, paper.OVERALL)), "f1", None)
 
 
 OVERALL = Pivot(
@@ -162,7 +159,7 @@ OVERALL = Pivot(
     where={"split": "test"},
     rows=(models(difference=True),),
     columns=(
-        Measure("Paper F1", cell=_printed_f1),
+        Measure("Paper F1", digits=1, percent=True, cell=_printed_f1),
         *_overall("Span micro", "span", "micro"),
         *_overall("Span macro", "span", "macro"),
         *_overall("Tag micro", "tag", "micro"),
