@@ -23,27 +23,12 @@ from entity_transformers.report.table import Cell, Number
 STEP, SPLIT = "lambada", "lambada"
 
 
-def name_passages(results: Results) -> str:
-    """What was read in step lambada: LAMBADA's own passages stand beside the paper's numbers."""
-    return "generated passages" if results.passages == GENERATED else "LAMBADA"
-
-
 def at(measure: str) -> Key:
     """A score of the passages, no entities given."""
     return key(STEP, measure, SPLIT, entities="off")
 
 
-LAST_WORD, VOCABULARY = at("last_word_perplexity"), key("corpus", "vocabulary")
-PERPLEXITIES = {
-    "Last word PPL": "last_word_perplexity",
-    "Last token PPL": "last_token_perplexity",
-    "Passage PPL per token": "perplexity",
-    "Passage PPL per word": "perplexity_word",
-}
-LAST, TOKEN, *PASSAGE = (
-    Measure(heading, measure, compare="units" if measure == "last_word_perplexity" else "seeds")
-    for heading, measure in PERPLEXITIES.items()
-)
+LAST_WORD = at("last_word_perplexity")
 
 
 def _accuracy(heading: str, measure: str) -> Measure:
@@ -59,17 +44,20 @@ def _printed(results: Results, place: Place) -> Cell:
 
 TABLE3 = Pivot(
     name="table3",
-    title=lambda results: f"Table 3: {name_passages(results)}",
+    title=lambda results: (
+        f"Table 3: {'generated passages' if results.passages == GENERATED else 'LAMBADA'}"
+    ),
     step=STEP,
     where={"split": SPLIT, "entities": "off"},
     rows=(models(label=write_scored, difference=True),),
     columns=(
         Measure("Paper PPL", cell=_printed),
-        LAST,
+        Measure("Last word PPL", "last_word_perplexity", compare="units"),
         _accuracy("Last word accuracy", "last_word_accuracy"),
-        TOKEN,
+        Measure("Last token PPL", "last_token_perplexity", compare="seeds"),
         _accuracy("Last token accuracy", "last_token_accuracy"),
-        *PASSAGE,
+        Measure("Passage PPL per token", "perplexity", compare="seeds"),
+        Measure("Passage PPL per word", "perplexity_word", compare="seeds"),
         Measure("Passages", "passages", 0, place={"entities": ""}),
         Measure("Truncated", "truncated", 0, place={"entities": ""}),
     ),
@@ -81,57 +69,30 @@ TABLE3 = Pivot(
         f" accuracy), with {LEVEL:.0%} intervals: for the last word over passages and seeds, else"
         f" over seeds where there are several. {say_guess(results, results.measured(STEP))}"
     ).rstrip(),
-    paper_note=lambda results: _nearest(results),
+    paper_note=lambda results: (
+        "The paper's numbers are of LAMBADA, these passages are generated."
+        if results.passages == GENERATED
+        else "The paper does not say which of these perplexities it prints."
+    ),
 )
 
 
-def guess(results: Results, measure: Key) -> float | None:
-    """The perplexity that a uniform guess among all tokens would have by the last word's measure or
-    by one per token; None where the tokens are not known.
+def say_guess(results: Results, models: Iterable[ModelEntry]) -> str:
+    """Which models' last words are no better than a uniform guess among all tokens, and what that
+    would have; "" where all are, or where the tokens are not known.
     """
-    vocabulary = results.value(VOCABULARY)
-    if not vocabulary or measure != LAST_WORD:
-        return vocabulary or None
-    nats, passages = (
+    vocabulary = results.value(key("corpus", "vocabulary"))
+    tokens, passages = (
         next(iter(results.frame.runs(one).values()), None)
         for one in (at("last_word_nll"), key(STEP, "passages", SPLIT))
     )
-    if nats is None or nats.count is None or passages is None or not passages.value:
-        return None
-    return math.exp(nats.count / passages.value * math.log(vocabulary))
-
-
-def is_guessing(results: Results, model: ModelEntry | None, measure: Key) -> bool:
-    """Is a model's perplexity, the mean over its seeds, no better than a uniform guess?"""
-    mean, chance = results.statistic(model, measure).mean, guess(results, measure)
-    return mean is not None and chance is not None and mean >= chance
-
-
-def say_guess(results: Results, models: Iterable[ModelEntry]) -> str:
-    """What a uniform guess would have, and which models are no better; "" where all are."""
-    said, models = [], tuple(models)
-    measures = (("last word", LAST_WORD, 2), ("last token", at("last_token_perplexity"), 0))
-    for label, measure, digits in measures:
-        names = [write_label(model) for model in models if is_guessing(results, model, measure)]
-        if names:
-            said.append(f"{label}, {Number(guess(results, measure), digits)}: {', '.join(names)}")
-    return f"No better than a uniform guess among all tokens ({'; '.join(said)})." if said else ""
-
-
-def _nearest(results: Results) -> str:
-    """Which of our measures of GPT2E comes nearest to the paper's 196.81, by ratio."""
-    if results.passages == GENERATED:
-        return "The paper's numbers are of LAMBADA, these passages are generated."
-    ours, printed = results.proposed, paper.TABLE3["gpt2e"]
-    means = {name: results.statistic(ours, at(one)).mean for name, one in PERPLEXITIES.items()}
-    found = {name: mean for name, mean in means.items() if mean}
-    if ours is None or not found:
+    if not (vocabulary and tokens and tokens.count and passages and passages.value):
         return ""
-    label = min(found, key=lambda name: abs(math.log(found[name] / printed)))
-    return (
-        f"Of {write_label(ours)}'s measures here, “{label}” ({found[label]:,.2f}) comes nearest to"
-        f" the paper's {printed}, by ratio."
-    )
+    chance = math.exp(tokens.count / passages.value * math.log(vocabulary))
+    means = {model: results.statistic(model, LAST_WORD).mean for model in models}
+    names = [write_label(model) for model, mean in means.items() if mean and mean >= chance]
+    guess = f"a uniform guess among all tokens, which has {Number(chance)}"
+    return f"No better than {guess}: {', '.join(names)}." if names else ""
 
 
 PARTS = (Part(STEP, "Last words of passages", (TABLE3,)),)

@@ -1,10 +1,8 @@
 """Where a memory pays: the loss by kind of token, of models that are read with and without labels
-and with caches around them (step mentions), in shorter windows (short_windows), and with room for
-few entities (capacity).
+and with caches around them (step mentions), and with room for few entities (step capacity).
 
 A side is the place (`report.pivot`) of a model as it was read: its ``labels``, the ``size`` of the
-cache around it (0: none), the ``window`` of step short_windows, the ``rows`` of step capacity: how
-many entities there is room for.
+cache around it (0: none), and the ``rows`` of step capacity: how many entities there is room for.
 """
 
 from __future__ import annotations
@@ -40,12 +38,11 @@ FEWEST = 100
 
 
 def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> list[Place]:
-    """All models, or one of them, as a step has read them, in the order of its table: by window, by
-    entries of the memory and entities among them, by model, labels and cache.
+    """All models, or one of them, as a step has read them: by entries of a bounded memory and
+    entities among them, else by model, labels and cache.
     """
     rows, measured = results.frame.find(step, measure="loss"), results.measured(step)
-    columns = ("window", "rows", "labels", "size")
-    names = [name for name in columns if name in rows and (rows[name] != "").any()]
+    names = ["labels", "size", *(["rows"] if step == "capacity" else [])]
     about = {"step": step, "split": results.split(step)}
     sides: list[dict[str, Any]] = [
         {**about, "model": one}
@@ -55,10 +52,10 @@ def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> 
     ]
 
     def order(side: Place) -> tuple[int, ...]:
-        window, room, size = side.get("window", 0), side.get("rows", 0), side["size"]
-        entries = (size if window else 0, room + size if "rows" in side else 0, room)
-        own = (measured.index(side["model"]), list(LABELS).index(side["labels"]), size)
-        return (window, *entries, *own)
+        room, size = side.get("rows"), side["size"]
+        bounded = () if room is None else (room + size, room)
+        labels = list(LABELS).index(side["labels"])
+        return (*bounded, measured.index(side["model"]), labels, size)
 
     return [side for side in sorted(sides, key=order) if model in (None, side["model"])]
 
@@ -281,28 +278,6 @@ def draw_distances(results: Results) -> Figure | None:
     return draw_lines([Panel(lines, across, up, log=True, at=window, zero=True)])
 
 
-SHORT_WINDOWS = Pivot(
-    name="short_windows",
-    title="Shorter windows",
-    step="short_windows",
-    rows=(_rows(window="Window", size="Cache", model="Model", labels="Labels"),),
-    columns=(
-        LOSS,
-        _against("Against the baseline", _baseline),
-        Measure("Later, near", "loss", 4, place={"place": "near"}),
-        Measure("Later, far", "loss", 4, place={"place": FAR}),
-        _against("Far, against the baseline", _baseline, FAR),
-    ),
-    measures="What a memory is worth to models that are read in shorter windows.",
-    note=(
-        "Nats per token of models read in windows of so many tokens, as they were trained. Cache:"
-        " recent tokens in a continuous cache around the model. Against the baseline: minus its"
-        " loss without labels, in that window and with that cache. Later mentions are far if their"
-        " entity's last one ended more than the window before."
-    ),
-)
-
-
 def list_recent(results: Results) -> dict[int, Place]:
     """The baseline with a cache and no labels, which step mentions has read, by the cache's size,
     smallest first.
@@ -413,7 +388,6 @@ PARTS = (
         {"mention_distances": draw_distances},
         say_mentions,
     ),
-    Part("short_windows", "Shorter windows", (SHORT_WINDOWS,)),
     Part(
         "capacity",
         "Memories of bounded size",

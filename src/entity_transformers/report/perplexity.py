@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
@@ -29,6 +29,7 @@ from entity_transformers.report.pivot import (
     found,
     key_of,
     models,
+    subtract_seeds,
     values,
 )
 from entity_transformers.report.results import (
@@ -42,7 +43,7 @@ from entity_transformers.report.results import (
     write_scored,
     write_tested,
 )
-from entity_transformers.report.table import MISSING, Cell, Number, show
+from entity_transformers.report.table import MISSING, Cell, Number
 
 STEP, CACHE, PSEUDO = "perplexity", "cache", "pseudo_perplexity"
 PROCESSES = {"train": "Training", "dev": "Validation", "test": "Test", "test2": "Test 2"}
@@ -230,11 +231,7 @@ CONTROLS = Pivot(
         f" the interval lies within ±{MARGIN}; {UNUSED}: the memory was not used, because what it"
         f" is given changes less than {INERT}. {INTERVAL} A control is met with entities on or off,"
         " whichever is better for it."
-        + (
-            f" Not run: {', '.join(missing)}."
-            if (missing := list_missing_controls(results))
-            else ""
-        )
+        f" Not run: {', '.join(list_missing_controls(results)) or 'none'}."
     ),
 )
 
@@ -254,29 +251,29 @@ def _count(results: Results, place: Place) -> int:
     return int(max(results.count(place["model"], one) or 0 for one in keys))
 
 
-def _parts(results: Results, place: Place) -> Iterator[Line]:
+def _parts(results: Results, _: Place) -> Iterator[Line]:
     """The parts of the split that is looked at by class, and how they are called."""
     split = class_split(results)
     if split is None:
         return
+    classes = CLASSES if has_mentions(results, split) else {}
     groups, distances = (
-        results.frame.distinct(column, STEP, split=split) for column in ("group", "distance")
+        sorted(results.frame.distinct(column, STEP, split=split))
+        for column in ("group", "distance")
     )
-    parts = [("class", *item) for item in CLASSES.items() if has_mentions(results, split)]
-    groups = tuple(sorted(groups, key=lambda name: (name in ("other", "unknown"), name)))
-    parts += [("group", name, name) for name in groups]
-    parts += [
-        ("distance", name, f"{name} tokens after a mention")
-        for name in sorted(distances, key=lambda name: int(re.split(r"\D", name)[0]))
-    ]
-    for column, name, label in parts:
-        yield (label,), {"split": split, column: name}
+    groups.sort(key=lambda name: name in ("other", "unknown"))
+    distances.sort(key=lambda name: int(re.split(r"\D", name)[0]))
+    after = {name: f"{name} tokens after a mention" for name in distances}
+    named = {"class": classes, "group": dict(zip(groups, groups, strict=True)), "distance": after}
+    for column, names in named.items():
+        for name, label in names.items():
+            yield (label,), {"split": split, column: name}
 
 
 def _gap(results: Results, place: Place) -> Cell:
     on, off = ((place["model"], key_of({**place, "entities": given})) for given in ("on", "off"))
-    gap = intervals.pair_seeds(results, on, off) if has_entities(place["model"]) else []
-    return Number(math.fsum(gap) / len(gap), 4, signed=True) if gap else MISSING
+    gap = subtract_seeds(results, on, off) if has_entities(place["model"]) else None
+    return MISSING if gap is None else replace(gap, low=None, high=None)
 
 
 def _given(results: Results) -> dict[str, str]:
@@ -321,11 +318,9 @@ def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, fl
     return max(shares.items()) if shares else None
 
 
-def _minus_without(results: Results, place: Place) -> Cell:
+def _minus_without(results: Results, place: Place) -> Statistic:
     own, alone = ((place["model"], key_of({**place, **size})) for size in ({}, {"size": "0"}))
-    return (
-        MISSING if own == alone else show(summarise(intervals.pair_seeds(results, own, alone)), 4)
-    )
+    return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))
 
 
 def _chosen(results: Results, place: Place) -> Statistic:
@@ -345,7 +340,7 @@ WITH_CACHE = Pivot(
     ),
     columns=(
         Measure("Loss", "loss", 4),
-        Measure("Minus without", "loss", cell=_minus_without),
+        Measure("Minus without", "loss", 4, read=_minus_without),
         Measure("Theta", "theta", 0, read=_chosen),
         Measure("Lambda", "weight", 3, read=_chosen),
     ),
@@ -423,15 +418,9 @@ def draw_classes(results: Results) -> Figure | None:
         bars: list[Bar | None] = []
         for model, given in rows:
             sides = (model, at(split, given, class_=name)), (base, at(split, "off", class_=name))
-            gaps = intervals.pair_seeds(results, *sides)
-            number = (
-                intervals.write_interval(float(np.mean(gaps)), intervals.seed_interval(gaps))
-                if gaps
-                else None
-            )
-            hollow = has_entities(model) and given == "off"
-            look = colours[model.name], hollow
-            bars.append(None if number is None else Bar(_name(model, given), number, *look))
+            number, hollow = subtract_seeds(results, *sides), has_entities(model) and given == "off"
+            bar = number and Bar(_name(model, given), number, colours[model.name], hollow)
+            bars.append(bar or None)
         own = results.statistic(base, at(split, "off", "perplexity", class_=name)).mean
         said = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(own, 1)}"
         panels.append(Rows(said, bars))

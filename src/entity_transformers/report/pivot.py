@@ -169,16 +169,11 @@ class Measure:
             return Number(None)
         places = (place, {**place, **place["against"]})
         ours, theirs = ((one["model"], key_of(one)) for one in places)
-        if self.compare == "units":
-            gap = intervals.compare(results, ours, theirs)
-            if gap is not None:
-                return gap.number(1 if self.percent else 4, self.percent)
-        scale = math.log if "perplexity" in place["measure"] else float
-        gaps = intervals.pair_seeds(results, ours, theirs, scale)
-        if not gaps:
-            return MISSING
-        over, digits = intervals.seed_interval(gaps), self.digits if self.percent else 4
-        return intervals.write_interval(fmean(gaps), over, digits, self.percent)
+        found = intervals.compare(results, ours, theirs) if self.compare == "units" else None
+        if found is not None:
+            return found.number(1 if self.percent else 4, self.percent)
+        gap = subtract_seeds(results, ours, theirs, self.digits if self.percent else 4)
+        return MISSING if gap is None else replace(gap, percent=self.percent)
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
@@ -188,6 +183,18 @@ def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
     first, second = ((one["model"], key_of(one)) for one in (ours, theirs))
     gap = None if ours == theirs else intervals.compare(results, first, second)
     return MISSING if gap is None else gap.number()
+
+
+def subtract_seeds(
+    results: Results, ours: intervals.Side, theirs: intervals.Side, digits: int = 4
+) -> Number | None:
+    """The first number minus the second (of perplexities: their logarithms), paired by seed, with
+    its interval over seeds; None where one was not measured.
+    """
+    scale = math.log if "perplexity" in ours[1].measure else float
+    gaps = intervals.pair_seeds(results, ours, theirs, scale)
+    over = intervals.seed_interval(gaps)
+    return intervals.write_interval(fmean(gaps), over, digits) if gaps else None
 
 
 Columns = Callable[[Results], Iterable[Measure]]

@@ -63,26 +63,24 @@ def pair_up(rows: Iterable[Row]) -> Iterator[Row]:
         right = trials.setdefault((row["model"], row["variant"]), {})
         right[row["unit"]] = float(row["value"]) == 1
     for (seed, task, split), trials in judged.items():
-        for pair in combinations(trials, 2):
-            first, second = (trials[one] for one in pair)
-            if first.keys() != second.keys():
+        for one, two in combinations(trials, 2):
+            if trials[one].keys() != trials[two].keys():
                 raise ValueError(
-                    f"transfer: {pair[0][0]} and {pair[1][0]} were judged on different examples of"
-                    f" {task}, {split}: run both again"
+                    f"transfer: {one[0]} and {two[0]} were judged on different examples of {task},"
+                    f" {split}: run both again"
                 )
-            about = [_name_pair(*pair[0], *pair[1]), _name_pair(*pair[1], *pair[0])]
-            turned = about[0] is None
-            if (named := about[turned]) is None:
-                continue
-            ours, theirs = (second, first) if turned else (first, second)
-            for measure, one, other in (
-                ("only_first", ours, theirs),
-                ("only_second", theirs, ours),
-            ):
-                row = {"step": STEP, "model": pair[turned][0], "seed": seed, "split": split}
-                alone = sum(right and not other[unit] for unit, right in one.items())
-                own = {"measure": measure, "value": alone, "count": len(ours)}
-                yield {**row, "task": task, **own, **named}
+            for ours, theirs in ((one, two), (two, one)):
+                if about := _name_pair(*ours, *theirs):
+                    row = {"step": STEP, "model": ours[0], "seed": seed, "split": split}
+                    row |= {"task": task, "count": len(trials[one]), **about}
+                    pair = trials[ours], trials[theirs]
+                    yield {**row, "measure": "only_first", "value": _count_alone(*pair)}
+                    yield {**row, "measure": "only_second", "value": _count_alone(*pair[::-1])}
+                    break
+
+
+def _count_alone(ours: Mapping[str, bool], theirs: Mapping[str, bool]) -> int:
+    return sum(right and not theirs[unit] for unit, right in ours.items())
 
 
 def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, str] | None:
