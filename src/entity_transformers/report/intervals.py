@@ -59,13 +59,12 @@ class Estimate:
     def scale(self, factor: float) -> Estimate:
         """In another unit of measurement."""
         interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
-        units, seeds = (error and factor * error for error in self.errors)
-        return replace(self, value=factor * self.value, interval=interval, errors=(units, seeds))
+        return replace(self, value=factor * self.value, interval=interval, errors=(None, None))
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
         """As a cell with its interval."""
-        bounds = self.interval or (None, None)
-        return Number(self.value, digits, None, *bounds, percent, signed, self.units)
+        low, high = self.interval or (None, None)
+        return Number(self.value, digits, None, low, high, percent, signed, self.units)
 
 
 F1 = "f1"
@@ -405,7 +404,7 @@ def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
         variances = [fmean(pair.variance for pair in pairs) for pairs in tasks]
         over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
         interval, _ = combine(fmean(gaps), over_examples, seed_variance(gaps))
-    return Number(fmean(gaps), 1, None, *(interval or (None, None)), percent=True, signed=True)
+    return Estimate(fmean(gaps), interval, None, 0, len(gaps)).number(1, percent=True)
 
 
 QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
