@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from made import make_results
+from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import ner, perplexity, probe
+from entity_transformers.report import lambada, memories, ner, perplexity, probe
 from entity_transformers.report.recall import build_recall, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
@@ -92,6 +95,48 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     kind = {"split": "test", "model": entries["gpt2"], "attention": "self", "entities": "off"}
     assert probe.fill_grid(results, kind, 1).tolist() == [[0, 25], [25, 50]]
     assert probe.draw_heads(results) is not None
+
+
+def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> None:
+    pointer = replace(tiny_entry("gpt2-pointer"), name="pointer", role="proposed")
+    rows: list[dict[str, Any]] = []
+    units: list[dict[str, Any]] = []
+    read = (("gpt2", "none", 0, 5.0), ("gpt2", "none", 8, 4.5), ("pointer", "lagged", 0, 4.0))
+    for model, labels, size, loss in read:
+        run = {"step": "mentions", "model": model, "seed": 1, "split": "test"}
+        run |= {"labels": labels, "size": size}
+        rows += [{**run, "measure": "loss", "value": loss, "count": 400}]
+        rows += [{**run, "measure": "loss", "place": "far", "value": loss - 1, "count": 90}]
+        rows += [{**run, "measure": "entities", "value": 3}]
+        for unit in range(4):
+            own = {"measure": "nll", "scope": "all", "value": 100 * loss, "count": 100}
+            units.append({**run, **own, "unit": f"d{unit}"})
+    results = make_results(rows, units, (entries["gpt2"], pointer), seeds=(1,))
+    plain, cached, ours = list_rows(memories.MENTIONS.build(results))
+    lm: Any = pointer.lm
+    assert cached["KiB"].value == 8 * 4 * (entries["gpt2"].lm.width + 1) / 1024
+    entity = lm.width + lm.pointer_forms * lm.pointer_tokens + 2
+    waiting = (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
+    assert ours["KiB"].value == 4 * (3 * entity + waiting) / 1024
+    assert (plain["Against the baseline"], ours["Later, far"].value) == (MISSING, 3)
+    assert ours["Against the baseline"].interval == pytest.approx((-1, -1))
+    others = list_rows(memories.CONTROLS.build(results))
+    assert [row["All tokens, without a cache"].value for row in others] == [-1, -0.5]
+
+
+def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
+    about = {"step": "lambada", "model": "gpt2", "seed": 1, "split": "lambada"}
+    rows: list[dict[str, Any]] = [
+        {"step": "corpus", "measure": "vocabulary", "value": 50},
+        {**about, "measure": "passages", "value": 10},
+        {**about, "entities": "off", "measure": "last_word_nll", "value": 2, "count": 15},
+        {**about, "entities": "off", "measure": "last_word_perplexity", "value": 400},
+    ]
+    models = (entries["gpt2"],)
+    said = lambada.say_guess(make_results(rows, None, models), models)
+    assert f"{math.exp(1.5 * math.log(50)):.2f}: GPT2." in said
+    rows[-1]["value"] = 300
+    assert lambada.say_guess(make_results(rows, None, models), models) == ""
 
 
 RECALL = {

@@ -171,8 +171,8 @@ def _types(results: Results, _: Place) -> Iterator[Line]:
         yield (label,), {"label": label}
 
 
-def _spans(results: Results, place: Place) -> Cell:
-    return Number(results.value(key_of(place)) or 0, 0)
+def _spans(results: Results, place: Place) -> float:
+    return results.value(key_of(place)) or 0
 
 
 TYPES = Pivot(
@@ -183,7 +183,7 @@ TYPES = Pivot(
     columns=(
         cross(
             axis("split", lambda results: {one: one for one in list_splits(results)}, "Split"),
-            [Measure("", "named_entities", cell=_spans)],
+            [Measure("", "named_entities", 0, cell=_spans)],
             STEP,
         ),
     ),

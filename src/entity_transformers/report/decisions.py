@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
 from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import (
@@ -171,32 +169,20 @@ NEXT = Pivot(
 )
 
 
-def _mean(results: Results, model: ModelEntry, measure: str, **about: Any) -> float | None:
-    key = at(DECISIONS, measure, results.split(DECISIONS), **about)
-    return results.statistic(model, key).mean
-
-
 def say_decisions(results: Results) -> tuple[str, ...]:
-    """What the decisions cost and save each model; and which entity is mentioned next, by them and
-    by recency.
-    """
-    said = []
+    """What the decisions cost and save each model."""
+    sentences, split = [], results.split(DECISIONS)
     for model in results.measured(DECISIONS):
         plain, told, *costs = (
-            _mean(results, model, "loss", part=part) for part in (PLAIN, TOLD, *GIVEN)
+            results.statistic(model, at(DECISIONS, "loss", split, part=part)).mean or math.nan
+            for part in (PLAIN, TOLD, *GIVEN)
         )
-        cost = None if None in costs else math.fsum(filter(None, costs))
-        nats, recency = (
-            _mean(results, model, "cross_entropy", by=by, among="any")
-            for by in ("decisions", "recency")
+        sentences.append(
+            f"{write_label(model)}: if EntityNLM's decisions are given, its words cost"
+            f" {Number(told, 3)} instead of {Number(plain, 3)} nats per token, and the decisions"
+            f" {Number(math.fsum(costs), 3)}."
         )
-        said.append(
-            f"{write_label(model)}: told EntityNLM's decisions, its words cost {Number(told, 3)}"
-            f" instead of {Number(plain, 3)} nats per token, and the decisions {Number(cost, 3)};"
-            f" which entity is mentioned next costs {Number(nats, 3)} nats, by recency"
-            f" {Number(recency, 3)}."
-        )
-    return tuple(said)
+    return tuple(sentences)
 
 
 TOKENS = Pivot(

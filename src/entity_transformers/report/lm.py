@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -91,13 +90,15 @@ def list_machines(results: Results, *entries: ModelEntry) -> frozenset[tuple[str
 
 def explain_missing(results: Results) -> str:
     """Which models have no perplexity or no loss of training, as sentences; "" where all have."""
-    others, measured = list_objectives(results), results.measured(STEP)
-    none = [write_label(model) for model in measured if not model.can({"causal"})]
-    apart = [write_label(m) for m in measured if m.can({"causal"}) and m.name in others]
-    said = (
-        f" No perplexity: {', '.join(none)}, which do not predict the next token." if none else ""
-    )
-    return said + (f" Losses of training in table objectives: {', '.join(apart)}." if apart else "")
+    others = list_objectives(results)
+    none, apart = [], []
+    for model in results.measured(STEP):
+        if not model.can({"causal"}):
+            none.append(write_label(model))
+        elif model.name in others:
+            apart.append(write_label(model))
+    text = f" No perplexity: {', '.join(none)} do not predict the next token." if none else ""
+    return f"{text} Losses of training in table objectives: {', '.join(apart)}." if apart else text
 
 
 def list_objectives(results: Results) -> dict[str, str]:
@@ -118,8 +119,8 @@ def _labels(_: Results, place: Place) -> Cell:
     return place["model"].labels if has_entities(place["model"]) else MISSING
 
 
-def _seeds(results: Results, place: Place) -> Cell:
-    return Number(len(results.by_seed(place["model"], key_of(place))), 0)
+def _seeds(results: Results, place: Place) -> int:
+    return len(results.by_seed(place["model"], key_of(place)))
 
 
 MODELS = Pivot(
@@ -129,7 +130,7 @@ MODELS = Pivot(
     rows=(models(),),
     columns=(
         Measure("Labels", cell=_labels),
-        Measure("Seeds", "parameters", cell=_seeds),
+        Measure("Seeds", "parameters", 0, cell=_seeds),
         Measure("Parameters", "parameters", 0),
         Measure("Steps", "steps", 0),
         Measure("Tokens seen", "tokens_seen", 0),
@@ -183,59 +184,50 @@ def list_timed(results: Results) -> dict[ModelEntry, float]:
     """The systems whose training loss is nats per next token and began with random weights, and the
     seconds of their training steps; none if fewer than two can be compared.
     """
-    found = {}
+    timed = {}
     for model in list_systems(results):
         second = read_timing(results, model, "seconds_per_step").mean
-        own = model.can({"causal"}) and model.initial_weights is None
-        if second and own and results.statistic(model, TRAIN_LOSS).mean is not None:
-            found[model] = second * (results.statistic(model, at(STEP, "steps")).mean or 0)
-    return found if len(found) > 1 else {}
+        comparable = model.can({"causal"}) and model.initial_weights is None
+        if second and comparable and results.statistic(model, TRAIN_LOSS).mean is not None:
+            timed[model] = second * (results.statistic(model, at(STEP, "steps")).mean or 0)
+    return timed if len(timed) > 1 else {}
 
 
-def read_loss_at(results: Results, model: ModelEntry, seconds: float) -> Number:
-    """Training loss of the last point of its curve, the mean of the steps since the one before,
-    that it has reached after ``seconds``.
+def _list_rows(results: Results, _: Place) -> Iterator[Row]:
+    for model, seconds in list_timed(results).items():
+        yield (write_label(model),), {"model": model, "seconds": seconds}
+
+
+def read_loss_at(results: Results, place: Place) -> Number:
+    """Training loss of the last point of a model's curve, the mean of the steps since the one
+    before, that it has reached after so many seconds.
     """
-    of_step, found = read_seconds(results, model, "seconds_per_step"), []
-    for seed, losses in results.curve(model, "train_loss").items():
+    of_step, losses = read_seconds(results, place["model"], "seconds_per_step"), []
+    for seed, curve in results.curve(place["model"], "train_loss").items():
         # a rounding of the seconds must not leave out the last point of the fastest
-        reached = losses[losses.index * of_step.get(seed, np.inf) <= seconds * (1 + 1e-6)]
-        found += reached.tail(1).tolist()
-    return show(summarise(found), 3)
+        reached = curve.index * of_step.get(seed, np.inf) <= place["seconds"] * (1 + 1e-6)
+        losses += curve[reached].tail(1).tolist()
+    return show(summarise(losses), 3)
 
 
 def _shares(results: Results) -> Iterator[Measure]:
     """The loss after shares of the fastest system's seconds."""
     least = min(list_timed(results).values(), default=0.0)
-    for share in SHARES:
-
-        def cell(results: Results, place: Place, seconds: float = share * least) -> Cell:
-            return read_loss_at(results, place["model"], seconds)
-
-        yield Measure(f"Loss after {share * least:,.0f} s", cell=cell)
+    for seconds in (share * least for share in SHARES):
+        heading = f"Loss after {seconds:,.0f} s"
+        yield Measure(heading, cell=read_loss_at, place={"seconds": seconds})
 
 
 EQUAL_TIME = Pivot(
     name="equal_time",
     title="At equal training time",
     step=STEP,
-    rows=(
-        Axis(
-            ("System",),
-            lambda results, _: (
-                ((write_label(model),), {"model": model, "seconds": seconds})
-                for model, seconds in list_timed(results).items()
-            ),
-        ),
-    ),
+    rows=(Axis(("System",), _list_rows),),
     columns=(
         _timed("s / step", "seconds_per_step", 3),
-        Measure("Seconds", cell=lambda _, place: Number(place["seconds"], 0)),
+        Measure("Seconds", digits=0, cell=lambda _, place: place["seconds"]),
         _shares,
-        Measure(
-            "Loss at its end",
-            cell=lambda results, place: read_loss_at(results, place["model"], place["seconds"]),
-        ),
+        Measure("Loss at its end", cell=read_loss_at),
     ),
     measures="Training loss after as many seconds of training steps, validations left out.",
     note=lambda results: (
@@ -248,47 +240,45 @@ EQUAL_TIME = Pivot(
 )
 
 
-def _causal(results: Results) -> list[ModelEntry]:
-    """The models whose losses are nats per next token; the others' stand in table objectives."""
-    others = list_objectives(results)
-    return [m for m in results.trained if m.can({"causal"}) and m.name not in others]
-
-
-def read_line(results: Results, model: ModelEntry, column: str) -> Line | None:
-    """A curve at the steps that all seeds have, means over them; the paper's two models have a band
-    from the lowest seed to the highest. None for no step.
+def read_line(results: Results, model: ModelEntry, column: str, half: bool = False) -> Line | None:
+    """A curve, or its last half, at the steps that all seeds have, means over them; the paper's two
+    models have a band from the lowest seed to the highest. None for no step.
     """
     series = results.curve(model, column)
     curves = pd.concat(series, axis=1, join="inner").sort_index() if series else pd.DataFrame()
     if curves.empty:
         return None
-    front = model in (results.proposed, results.baseline)
-    low, high = (curves.min(axis=1).tolist(), curves.max(axis=1).tolist()) if front else (None,) * 2
+    curves = curves[curves.index >= curves.index[-1] / 2] if half else curves
+    front, off = model in (results.proposed, results.baseline), column == "dev_loss_off"
     return Line(
-        label=write_label(model),
+        label=write_label(model) + ", entities off" * off,
         colour=choose_colours(results)[model.name],
         x=curves.index.tolist(),
         y=curves.mean(axis=1).tolist(),
-        low=low,
-        high=high,
+        low=curves.min(axis=1).tolist() if front else None,
+        high=curves.max(axis=1).tolist() if front else None,
+        dash="--" if off else "-",
         mark=choose_marks(results)[model.name],
         front=front,
     )
 
 
-def _draw_curves(lines: list[Line | None], title: str) -> Figure | None:
-    """The whole run on the left and, where it has enough points, its last half on the right."""
-    drawn = [line for line in lines if line is not None]
-    panels = [Panel(drawn, "Step", "Nats per token", title)]
-    if max((len(line.x) for line in drawn), default=0) >= 6:
-        panels.append(Panel([_halve(line) for line in drawn], "Step", title="The last half"))
+def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figure | None:
+    """Of every model whose losses are nats per next token, and ``more`` columns of the one under
+    test: the whole run on the left and, if it has enough points, its last half on the right.
+    """
+    others, ours = list_objectives(results), results.proposed
+    models = [m for m in results.trained if m.can({"causal"}) and m.name not in others]
+    curves = [(model, column) for model in models]
+    curves += [(ours, name) for name in more if ours in models and ours and has_entities(ours)]
+    whole, half = (
+        [line for curve in curves if (line := read_line(results, *curve, last)) is not None]
+        for last in (False, True)
+    )
+    panels = [Panel(whole, "Step", "Nats per token", title)]
+    if max((len(line.x) for line in whole), default=0) >= 6:
+        panels.append(Panel(half, "Step", title="The last half"))
     return draw_lines(panels, "ends")
-
-
-def _halve(line: Line) -> Line:
-    start = next(i for i, step in enumerate(line.x) if step >= line.x[-1] / 2)
-    low, high = (one and one[start:] for one in (line.low, line.high))
-    return replace(line, x=line.x[start:], y=line.y[start:], low=low, high=high)
 
 
 def draw_training(results: Results) -> Figure | None:
@@ -296,21 +286,14 @@ def draw_training(results: Results) -> Figure | None:
     on; lines are means over the seeds, the bands of the paper's two models reach from the lowest
     seed to the highest. Losses of other objectives are in table objectives alone.
     """
-    lines = [read_line(results, model, "train_loss") for model in _causal(results)]
-    return _draw_curves(lines, "Training loss")
+    return _draw_curves(results, "train_loss", "Training loss")
 
 
 def draw_validation(results: Results) -> Figure | None:
     """Figure 3: validation loss in nats per token; dashed: the same model without entities. Lines
     and bands as in figure 2.
     """
-    drawn, ours = _causal(results), results.proposed
-    lines = [read_line(results, model, "dev_loss_on") for model in drawn]
-    if ours is not None and ours in drawn and has_entities(ours):
-        off = read_line(results, ours, "dev_loss_off")
-        named = f"{write_label(ours)}, entities off"
-        lines += [replace(off, label=named, dash="--")] if off else []
-    return _draw_curves(lines, "Validation loss")
+    return _draw_curves(results, "dev_loss_on", "Validation loss", "dev_loss_off")
 
 
 PARTS = (

@@ -22,7 +22,6 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
-from entity_transformers.report.table import Cell, Number
 
 STEP = "ner"
 SCORES = {"f1": "F1", "precision": "P", "recall": "R"}
@@ -56,13 +55,10 @@ def list_labels(results: Results, level: str) -> list[str]:
     return five + [label for label in there if label not in five]
 
 
-def _label_note(results: Results) -> str:
-    if set(list_labels(results, "span")) <= paper.ONTONOTES_LABELS:
-        return "The paper prints five labels and the overall score (stressed)."
-    return (
-        "This corpus has other entity types than the paper's 18; where a name is the same"
-        " (stressed) the paper's numbers stand beside it, but the definitions differ."
-    )
+LABELS_NOTE = (
+    "The paper prints five labels and the overall score (stressed); corpora other than OntoNotes"
+    " define types of these names differently."
+)
 
 
 def _rows(level: str) -> Axis:
@@ -80,23 +76,21 @@ def _rows(level: str) -> Axis:
 def _printed(model: ModelEntry, score: str) -> Measure:
     """The paper's number of a label, whatever its case, or of all."""
 
-    def cell(results: Results, place: Place) -> Cell:
+    def cell(results: Results, place: Place) -> float | None:
         label = place["label"].upper() if "label" in place else paper.OVERALL
-        printed = paper.TABLE5.get((results.printed(model), label))
-        return Number(getattr(printed, score, None), 1, percent=True)
+        return getattr(paper.TABLE5.get((results.printed(model), label)), score, None)
 
-    return Measure(f"Paper {write_label(model)} {SCORES[score]}", cell=cell)
+    return Measure(f"Paper {write_label(model)} {SCORES[score]}", "", 1, percent=True, cell=cell)
 
 
 def _columns(level: str, results: Results) -> Iterator[Measure]:
     """Support, then of each model its scores and the paper's; the paper prints GPT2 first here."""
     pair = list_models(results, {"step": STEP}, "pair")[::-1]
 
-    def support(results: Results, place: Place) -> Cell:
-        counts = (results.count(model, key_of(place)) or 0 for model in pair)
-        return Number(max(counts, default=0), 0)
+    def support(results: Results, place: Place) -> float:
+        return max((results.count(model, key_of(place)) or 0 for model in pair), default=0)
 
-    yield Measure("Support", f"{level}_f1", cell=support)
+    yield Measure("Support", f"{level}_f1", 0, cell=support)
     for model in pair:
         for score, name in SCORES.items():
             heading, where = f"{write_label(model)} {name}", {"model": model}
@@ -120,7 +114,7 @@ TABLE5 = Pivot(
         "What a BiLSTM-CRF finds when all it reads are the language model's word vectors; %, test"
         " split."
     ),
-    paper_note=_label_note,
+    paper_note=LABELS_NOTE,
     marked=_is_printed,
 )
 BY_TAGS = replace(
@@ -130,9 +124,9 @@ BY_TAGS = replace(
     rows=(_rows("tag"),),
     columns=(lambda results: _columns("tag", results),),
     measures="The same taggers scored word by word; %, test split.",
-    paper_note=lambda results: (
+    paper_note=(
         "The paper's rows are multiples of 0.5 whose P, R and F1 do not agree with each other, as"
-        f" means of two rows would be. {_label_note(results)}"
+        f" means of two rows would be. {LABELS_NOTE}"
     ),
 )
 
@@ -150,9 +144,9 @@ def _overall(heading: str, level: str, mean: str) -> Iterator[Measure]:
         )
 
 
-def _printed_f1(results: Results, place: Place) -> Cell:
+def _printed_f1(results: Results, place: Place) -> float | None:
     model = "" if "against" in place else results.printed(place["model"])
-    return Number(getattr(paper.TABLE5.get((model, paper.OVERALL)), "f1", None), 1, percent=True)
+    return getattr(paper.TABLE5.get((model, paper.OVERALL)), "f1", None)
 
 
 OVERALL = Pivot(
@@ -162,7 +156,7 @@ OVERALL = Pivot(
     where={"split": "test"},
     rows=(models(difference=True),),
     columns=(
-        Measure("Paper F1", cell=_printed_f1),
+        Measure("Paper F1", digits=1, percent=True, cell=_printed_f1),
         *_overall("Span micro", "span", "micro"),
         *_overall("Span macro", "span", "macro"),
         *_overall("Tag micro", "tag", "micro"),

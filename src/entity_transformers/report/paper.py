@@ -67,10 +67,3 @@ TABLE5 = {
     ("gpt2e", OVERALL): Score(0.570, 0.880, 0.420),
 }
 TABLE5_LABELS = ("PERSON", "PRODUCT", "EVENT", "CARDINAL", "NORP")
-
-ONTONOTES_LABELS = frozenset(
-    {
-        *("PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "EVENT", "WORK_OF_ART"),
-        *("LAW", "LANGUAGE", "DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"),
-    }
-)

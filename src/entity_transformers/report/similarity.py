@@ -26,7 +26,6 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import Cell, Number
 
 STEP = "similarity"
 CONTEXTS = {"words": "none", "context": "document"}
@@ -52,7 +51,7 @@ def _tags(results: Results) -> Mapping[str, str]:
     return {group: ",".join(results.groups.get(group, (group,))) for group in order}
 
 
-def _printed(results: Results, place: Place) -> tuple[float | None, ...] | None:
+def _printed(results: Results, place: Place) -> tuple[float, ...] | None:
     """The paper's three numbers, if this row is one of its own."""
     group, measure = place["group"], place["measure"].removesuffix("_to_ones")
     same = set(results.groups.get(group, ())) == set(paper.TABLE4_TAGS.get(group, "?"))
@@ -60,20 +59,21 @@ def _printed(results: Results, place: Place) -> tuple[float | None, ...] | None:
 
 
 def _paper(number: int, heading: str) -> Measure:
-    def cell(results: Results, place: Place) -> Cell:
-        return Number((_printed(results, place) or (None,) * 3)[number], 4)
+    def cell(results: Results, place: Place) -> float | None:
+        printed = _printed(results, place)
+        return None if printed is None else printed[number]
 
-    return Measure(f"Paper {heading}", cell=cell)
+    return Measure(f"Paper {heading}", digits=4, cell=cell)
 
 
-def _count(results: Results, place: Place) -> Cell:
+def _count(results: Results, place: Place) -> float:
     """Entities, or mentions, that the means of the pair are of."""
     counts: list[float | None] = []
     for _, run in runs("pair").entries(results, place):
         key = key_of({**place, **run})
         mentions = results.statistic(run["model"], key).mean
         counts.append(mentions if key.measure == "mentions" else results.count(run["model"], key))
-    return Number(max((count or 0 for count in counts), default=0), 0)
+    return max((count or 0 for count in counts), default=0)
 
 
 def _blocks(results: Results, _: Place) -> Iterator[Line]:
@@ -97,8 +97,8 @@ TABLE4 = Pivot(
     columns=(
         PAIR,
         *PRINTED,
-        Measure("Entities", cell=_count),
-        Measure("Mentions", "mentions", cell=_count),
+        Measure("Entities", digits=0, cell=_count),
+        Measure("Mentions", "mentions", 0, cell=_count),
     ),
     measures=(
         "How alike the vectors of one entity's mentions are, and how alike they and the entity's"

@@ -45,6 +45,7 @@ FULL, NO_AUXILIARY, NO_PRETRAINING = "full", "no-auxiliary", "no-pretraining"
 ENTITIES, SHUFFLED = "entities", "entities-shuffled"
 AVERAGE = "The average is higher without the auxiliary loss"
 SMALLEST = "The smallest set gains from it"
+TRAINED_ON = ("Trained on", "Variant", "Model", "Split")
 GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
 VARIANTS = {FULL: "", NO_AUXILIARY: ", no auxiliary loss", NO_PRETRAINING: ", no pretraining"}
 """What the figure shows of each model, and what is added to its name."""
@@ -93,9 +94,9 @@ def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, 
             return {"variant": variant, "against": against}
         about = {"variant": variant, "other": other, "against": against}
         return about if (variant, other) == (ENTITIES, FULL) else None
-    told = variant == FULL or other == f"{variant}-{NO_AUXILIARY}"
-    told = told or (variant, other) == (ENTITIES, SHUFFLED)
-    return {"variant": variant, "other": other} if told else None
+    auxiliary, shuffled = (variant, f"{variant}-{NO_AUXILIARY}"), (ENTITIES, SHUFFLED)
+    compared = variant == FULL or (variant, other) in (auxiliary, shuffled)
+    return {"variant": variant, "other": other} if compared else None
 
 
 EXAMPLES = Pivot(
@@ -117,14 +118,12 @@ EXAMPLES = Pivot(
 )
 
 
-def list_trials(results: Results) -> list[dict[str, str]]:
+def list_trials(results: Results) -> list[dict[Any, str]]:
     """Task, split and variant of what was scored, in the order of measures.csv."""
     rows = results.frame.find(STEP, measure="accuracy")
     others = [name for name in rows if name not in (*FIRST, "task", "variant")]
     rows = rows[(rows[others] == "").all(axis=1)][["task", "split", "variant"]]
-    return [
-        {str(k): v for k, v in one.items()} for one in rows.drop_duplicates().to_dict("records")
-    ]
+    return rows.drop_duplicates().to_dict("records")
 
 
 def read_accuracy(results: Results, place: Place) -> Number:
@@ -141,16 +140,25 @@ def _was_scored(results: Results, place: Place) -> bool:
     return results.has(place["model"], key_of(place))
 
 
-TRIALS = Axis(
-    ("Task", "Split", "Variant"),
-    lambda results, _: ((tuple(one.values()), one) for one in list_trials(results)),
-)
+def _trials(task: str = "") -> Axis:
+    """What was scored; of one task, by what the model was trained on."""
+
+    def entries(results: Results, _: Place) -> Iterator[Line]:
+        for trial in list_trials(results):
+            own, other = trial["task"].partition(" after ")[::2]
+            if task in ("", own):
+                text = (other or own) if task else trial["task"]
+                yield (text, trial["split"], trial["variant"]), trial
+
+    return Axis(("Trained on" if task else "Task", "Split", "Variant"), entries)
+
+
 SCORES = Pivot(
     name="transfer",
     title="Fine-tuning",
     step=STEP,
     where={"measure": "accuracy"},
-    rows=(TRIALS, models()),
+    rows=(_trials(), models()),
     keep=_was_scored,
     columns=(
         Measure("Trained on", "train_examples", 0, shows="plain", place={"split": "train"}),
@@ -217,24 +225,26 @@ def _observations(results: Results, _: Place) -> Iterator[Line]:
     """Two observations on GPT-1's table 5, each for every model that was trained both ways: a row
     with the mean over tasks, and a row for each task with few examples.
     """
-    trials = list_trials(results)
-    tasks = dict.fromkeys(one["task"] for one in trials if one["split"] == SPLIT)
-    variants = dict.fromkeys(one["variant"] for one in trials)
+    variants = dict.fromkeys(trial["variant"] for trial in list_trials(results))
     for model in results.measured(STEP):
-        for variant, other in (
-            (FULL, NO_AUXILIARY),
-            *((v, f"{v}-{NO_AUXILIARY}") for v in variants),
-        ):
-            about = {"variant": variant, "other": other}
-            found = {task: _find(results, model, SPLIT, task=task, **about) for task in tasks}
-            pairs = {task: one for task, one in found.items() if one and " after " not in task}
-            whole = other == NO_AUXILIARY
-            for part in (pairs,) if whole else ({task: one} for task, one in pairs.items()):
-                if part:
-                    said = AVERAGE if whole else SMALLEST
-                    place = {"model": model, "variant": variant, "tasks": part}
-                    texts = said, write_label(model), ", ".join(part)
-                    yield texts, {**place, "sign": -1 if whole else 1}
+        rows = [(AVERAGE, FULL, _find_tasks(results, model, FULL, NO_AUXILIARY))]
+        for variant in variants:
+            tasks = _find_tasks(results, model, variant, f"{variant}-{NO_AUXILIARY}")
+            rows += [(SMALLEST, variant, {task: pairs}) for task, pairs in tasks.items()]
+        for observed, variant, tasks in rows:
+            if tasks:
+                place = {"model": model, "variant": variant, "tasks": tasks, "observed": observed}
+                yield (observed, write_label(model), ", ".join(tasks)), place
+
+
+def _find_tasks(
+    results: Results, model: ModelEntry, variant: str, other: str
+) -> dict[str, list[Pair]]:
+    """By task of the model's own training, pairs of two variants on test, one for each seed."""
+    tasks = (trial["task"] for trial in list_trials(results) if " after " not in trial["task"])
+    about = {"variant": variant, "other": other}
+    found = {task: _find(results, model, SPLIT, task=task, **about) for task in tasks}
+    return {task: pairs for task, pairs in found.items() if pairs}
 
 
 def _smallest(results: Results, place: Place) -> float | None:
@@ -248,6 +258,10 @@ def _gap(_: Results, place: Place) -> Number:
     return average_pairs(list(place["tasks"].values()))
 
 
+def _judged(results: Results, place: Place) -> Cell:
+    return judge(_gap(results, place).interval, -1 if place["observed"] == AVERAGE else 1)
+
+
 ABLATION = Pivot(
     name="transfer_auxiliary",
     title="Fine-tuning: what the auxiliary loss is worth",
@@ -256,7 +270,7 @@ ABLATION = Pivot(
     columns=(
         Measure("Trained on", digits=0, cell=_smallest),
         Measure("With less without", cell=_gap),
-        Measure("Here", cell=lambda results, row: judge(_gap(results, row).interval, row["sign"])),
+        Measure("Here", cell=_judged),
     ),
     measures="Two observations on the paper's numbers, judged on these tasks.",
     note=(
@@ -265,21 +279,6 @@ ABLATION = Pivot(
         " tasks of GLUE together and gains 1.6 on RTE."
     ),
 )
-
-
-def _trained_on(task: str) -> Axis:
-    """What a model that was scored on a task was trained on."""
-
-    def entries(results: Results, _: Place) -> Iterator[Line]:
-        for trial in list_trials(results):
-            own, other = trial["task"].partition(" after ")[::2]
-            for model in results.measured(STEP) if own == task else ():
-                place = {"step": STEP, "model": model, **trial}
-                if _was_scored(results, {**place, "measure": "accuracy"}):
-                    texts = other or own, trial["variant"], write_label(model), trial["split"]
-                    yield texts, place
-
-    return Axis(("Trained on", "Variant", "Model", "Split"), entries)
 
 
 def _ratio(results: Results, place: Place) -> Cell:
@@ -294,7 +293,9 @@ GAP = Pivot(
     title="Fine-tuning: GAP",
     step=STEP,
     where={"measure": "gap_f1"},
-    rows=(_trained_on("gap"),),
+    rows=(_trials("gap"), models()),
+    order=TRAINED_ON,
+    keep=_was_scored,
     columns=(
         Measure("F1", digits=1, percent=True),
         *(Measure(f"F1, {g}", digits=1, percent=True, place={"gender": g}) for g in GENDERS),
@@ -327,7 +328,10 @@ WINOBIAS = Pivot(
     name="transfer_winobias",
     title="Fine-tuning: WinoBias",
     step=STEP,
-    rows=(_trained_on("winobias"),),
+    rows=(_trials("winobias"), models()),
+    where={"measure": "accuracy"},
+    order=TRAINED_ON,
+    keep=_was_scored,
     columns=(*_of_type("1"), *_of_type("2")),
     measures=(
         "Is a pronoun resolved more often if its gender is the stereotypical one of the right"
@@ -396,19 +400,17 @@ RATES = Pivot(
     note="Nats per example. Only the rate that was chosen is scored on test.",
 )
 
-Scores = Mapping[tuple[ModelEntry, str], Number]
 
-
-def list_scores(results: Results) -> Mapping[str, Scores]:
+def list_scores(results: Results) -> dict[str, dict[tuple[ModelEntry, str], Number]]:
     """By task on which models were trained, the accuracy on test of each model and variant."""
     scores: dict[str, dict[tuple[ModelEntry, str], Number]] = {}
     for trial in list_trials(results):
-        if trial["split"] == SPLIT and " after " not in trial["task"]:
-            for model in results.measured(STEP):
-                number = read_accuracy(results, {"model": model, **trial})
-                if number.value is not None and trial["variant"] in VARIANTS:
-                    place = model, trial["variant"]
-                    scores.setdefault(trial["task"], {})[place] = replace(number, std=None)
+        own = trial["split"] == SPLIT and " after " not in trial["task"]
+        for model in results.measured(STEP) if own else ():
+            number = read_accuracy(results, {"model": model, **trial})
+            if number.value is not None:
+                of_task = scores.setdefault(trial["task"], {})
+                of_task[model, trial["variant"]] = replace(number, std=None)
     return scores
 
 
@@ -420,34 +422,32 @@ def read_majority(results: Results, task: str) -> float | None:
 
 def say(results: Results) -> tuple[str, ...]:
     """A sentence for each task: its best and its worst model, and what the commonest label has."""
-    said = []
+    sentences = []
     for task, scores in list_scores(results).items():
         full = {model: score for (model, variant), score in scores.items() if variant == FULL}
         order = sorted(full, key=lambda model: full[model].value or 0.0, reverse=True)
         ends = dict.fromkeys(order[:: max(1, len(order) - 1)])
         named = " to ".join(f"{write_label(model)} {full[model]}" for model in ends)
         label = Number(read_majority(results, task), 1, percent=True)
-        said.append(
+        sentences.append(
             f"Fine-tuned on {task}, right on test: {named}; the commonest label has {label}."
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 def draw_scores(results: Results) -> Figure | None:
     """Fine-tuned on each task, accuracy on test, the mean over seeds; hollow: a variant. Bars are
     95 % intervals over examples; dotted: the commonest label.
     """
-    colours, panels = choose_colours(results), []
-    places = [(model, variant) for model in results.measured(STEP) for variant in VARIANTS]
-    tasks = list_scores(results)
-    places = [place for place in places if any(place in scores for scores in tasks.values())]
+    colours, tasks, panels = choose_colours(results), list_scores(results), []
+    every = [(model, variant) for model in results.measured(STEP) for variant in VARIANTS]
+    places = [place for place in every if any(place in scores for scores in tasks.values())]
     for task, scores in tasks.items():
-        bars = [
-            Bar(write_label(m) + VARIANTS[v], scores[m, v], colours[m.name], hollow=v != FULL)
-            if (m, v) in scores
-            else None
-            for m, v in places
-        ]
+        bars: list[Bar | None] = []
+        for model, variant in places:
+            label, number = write_label(model) + VARIANTS[variant], scores.get((model, variant))
+            look = colours[model.name], variant != FULL
+            bars.append(None if number is None else Bar(label, number, *look))
         panels.append(Rows(task, bars, read_majority(results, task)))
     return draw_intervals(panels, "Right in %", scale=100)
 
