@@ -187,9 +187,19 @@ def test_a_comparison_pairs_units_and_seeds(
     assert alone is not None
     assert alone.interval is None
     assert intervals.compare(results, side, (None, other[1])) is None
-    again = intervals.compare(results, side, side, their_results=results)
-    assert again is not None
-    assert again.value == 0
+
+
+def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:
+    def row(model: str, unit: str, count: int) -> dict[str, object]:
+        about = {"step": "perplexity", "split": "test", "measure": "nll", "entities": "off"}
+        return {**about, "model": model, "seed": 1, "unit": unit, "value": 1.0, "count": count}
+
+    key = intervals.loss("test", "off")
+    for unit, count in (("b", 2), ("a", 3)):
+        units = [row("gpt2", "a", 2), row("gpt2-matched", unit, count)]
+        results = make_results([], units, tuple(entries.values()))
+        with pytest.raises(ValueError, match="gpt2 and gpt2-matched scored different units"):
+            intervals.compare(results, (entries["gpt2"], key), (entries["gpt2-matched"], key))
 
 
 @pytest.mark.parametrize(

@@ -122,19 +122,14 @@ def describe(results: Results, side: Side, measure: str = "") -> Estimate | None
 
 
 def compare(
-    results: Results,
-    ours: Side,
-    theirs: Side,
-    measure: str = "",
-    other: str = "",
-    their_results: Results | None = None,
+    results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
 ) -> Estimate | None:
-    """The first side's number minus the second's (of ``other`` units, if they are named, or of
-    another study), paired by unit and by the seeds that both have; None where one was not measured.
+    """The first side's number minus the second's (of ``other`` units, if they are named), paired by
+    unit and by the seeds that both have; None where one was not measured.
     """
     measure = measure or UNITS[ours[1].measure]
     first = _read_units(results, ours, measure)
-    second = _read_units(their_results or results, theirs, other or measure)
+    second = _read_units(results, theirs, other or measure)
     pairs = []
     for seed in (seed for seed in first if seed in second):
         (units, columns), (their_units, their_columns) = first[seed], second[seed]
