@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, lm, ner, paper, perplexity, similarity
 from entity_transformers.report.intervals import (
@@ -31,11 +29,11 @@ from entity_transformers.report.intervals import (
     compare,
     compare_all,
     compare_baseline,
+    compare_seeds,
     judge,
     judged_split,
     name_difference,
     pair_seeds,
-    seed_interval,
 )
 from entity_transformers.report.results import (
     GENERATED,
@@ -176,15 +174,14 @@ def _compare_seeds(
     printed: float | None = None,
 ) -> Judged:
     """A claim about a difference that has only seeds to judge it by."""
-    gaps = pair_seeds(results, first, second, transform)
-    if not gaps:
+    gap = compare_seeds(results, first, second, transform)
+    if gap is None:
         return NOT_MEASURED
-    interval = seed_interval(gaps)
-    text = f"{_sign(float(np.mean(gaps)))} {unit}"
-    if interval is None:
+    text = f"{_sign(gap.value)} {unit}"
+    if gap.interval is None:
         return OPEN, f"{text} (one seed, so no interval)"
-    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_write(interval)}"
-    return judge(interval, expected, printed), f"{text} ({over})"
+    over = f"{LEVEL:.0%} interval over {gap.seeds} seeds {_write(gap.interval)}"
+    return judge(gap.interval, expected, printed), f"{text} ({over})"
 
 
 def claim(step: str, source: str, text: str) -> Callable[[Callable[..., Judged | None]], None]:
@@ -220,8 +217,8 @@ def _outside(results: Results) -> Judged:
     on, off = (perplexity.at(split, given, class_="outside") for given in ("on", "off"))
     pair = (results.proposed, on), (results.baseline, off)
     status, text = _compare_seeds(results, *pair, -1, "nats per token outside mentions")
-    interval = seed_interval(pair_seeds(results, *pair))
-    if status == OPEN and interval is not None and interval[1] < MARGIN:
+    gap = compare_seeds(results, *pair)
+    if status == OPEN and gap and gap.interval and gap.interval[1] < MARGIN:
         status = HOLDS  # not worse is all that is claimed
     return status, text
 

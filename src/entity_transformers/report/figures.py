@@ -35,26 +35,21 @@ PALETTE = (
 )
 MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
 STYLE: Any = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 10,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.labelcolor": INK,
     "axes.edgecolor": EDGE,
-    "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": GRID,
-    "grid.linewidth": 0.8,
     "xtick.color": INK,
     "ytick.color": INK,
     "text.color": INK,
     "lines.linewidth": 1.8,
     "legend.frameon": False,
-    "figure.facecolor": "white",
 }
 DPI = 150
 COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])

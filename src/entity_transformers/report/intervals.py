@@ -59,25 +59,12 @@ class Estimate:
     def scale(self, factor: float) -> Estimate:
         """In another unit of measurement."""
         interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
-        units, seeds = (error and factor * error for error in self.errors)
-        return replace(self, value=factor * self.value, interval=interval, errors=(units, seeds))
+        return replace(self, value=factor * self.value, interval=interval, errors=(None, None))
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
         """As a cell with its interval."""
-        cell = write_interval(self.value, self.interval, digits, percent, signed)
-        return replace(cell, units=self.units)
-
-
-def write_interval(
-    value: float,
-    interval: Interval | None,
-    digits: int = 4,
-    percent: bool = False,
-    signed: bool = True,
-) -> Number:
-    """A number, or a difference, with its interval as a cell."""
-    low, high = interval or (None, None)
-    return Number(value, digits, low=low, high=high, percent=percent, signed=signed)
+        low, high = self.interval or (None, None)
+        return Number(self.value, digits, None, low, high, percent, signed, self.units)
 
 
 F1 = "f1"
@@ -135,19 +122,14 @@ def describe(results: Results, side: Side, measure: str = "") -> Estimate | None
 
 
 def compare(
-    results: Results,
-    ours: Side,
-    theirs: Side,
-    measure: str = "",
-    other: str = "",
-    their_results: Results | None = None,
+    results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
 ) -> Estimate | None:
-    """The first side's number minus the second's (of ``other`` units, if they are named, or of
-    another study), paired by unit and by the seeds that both have; None where one was not measured.
+    """The first side's number minus the second's (of ``other`` units, if they are named), paired by
+    unit and by the seeds that both have; None where one was not measured.
     """
     measure = measure or UNITS[ours[1].measure]
     first = _read_units(results, ours, measure)
-    second = _read_units(their_results or results, theirs, other or measure)
+    second = _read_units(results, theirs, other or measure)
     pairs = []
     for seed in (seed for seed in first if seed in second):
         (units, columns), (their_units, their_columns) = first[seed], second[seed]
@@ -255,18 +237,24 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
     return (value - half, value + half), p
 
 
-def seed_interval(differences: Sequence[float]) -> Interval | None:
-    """Student's interval of the mean of numbers, one per seed; None for fewer than two."""
-    variance = seed_variance(differences)
-    return None if variance is None else combine(float(np.mean(differences)), variance)[0]
-
-
 def pair_seeds(
     results: Results, first: Side, second: Side, transform: Transform = float
 ) -> list[float]:
     """Differences first - second of two models' numbers, one for each seed that has both."""
     ours, theirs = results.by_seed(*first), results.by_seed(*second)
     return [transform(ours[seed]) - transform(theirs[seed]) for seed in ours if seed in theirs]
+
+
+def compare_seeds(
+    results: Results, first: Side, second: Side, transform: Transform = float
+) -> Estimate | None:
+    """The mean of `pair_seeds`, with Student's interval if there are several; None for no seed."""
+    gaps = pair_seeds(results, first, second, transform)
+    if not gaps:
+        return None
+    value, variance = fmean(gaps), seed_variance(gaps)
+    interval, p = (None, None) if variance is None else combine(value, variance)
+    return Estimate(value, interval, p, 0, len(gaps))
 
 
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
@@ -406,12 +394,12 @@ def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
     """
     gaps = [fmean(pair.difference for pair in of_seed) for of_seed in zip(*tasks, strict=True)]
     examples = min(pair.examples for pairs in tasks for pair in pairs)
-    interval = None
+    interval: Interval | None = None
     if examples > 1:
         variances = [fmean(pair.variance for pair in pairs) for pairs in tasks]
         over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
         interval, _ = combine(fmean(gaps), over_examples, seed_variance(gaps))
-    return write_interval(fmean(gaps), interval, 1, percent=True)
+    return Estimate(fmean(gaps), interval, None, 0, len(gaps)).number(1, percent=True)
 
 
 QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
@@ -439,5 +427,5 @@ def share_number(shares: Sequence[float], examples: int, digits: int) -> Number:
     if over_seeds is not None:
         error = (high - low) / 2 / QUANTILE
         (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
-    bounds = max(0.0, low), min(1.0, high)  # no share lies beyond, whatever Student says
-    return write_interval(mean, bounds, digits, percent=True, signed=False)
+    # no share lies beyond 0 and 1, whatever Student says
+    return Number(mean, digits, low=max(0.0, low), high=min(1.0, high), percent=True)

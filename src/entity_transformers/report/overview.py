@@ -15,7 +15,7 @@ from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.figures import Point, choose_colours, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
-from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems
+from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
 from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
@@ -148,26 +148,12 @@ def build_overview(results: Results) -> Table:
                 " a cache: of the document's latest tokens, as large as table cache has one."
                 " LAMBADA's nats: of the last word, all its tokens. Mentions apart: cosine between"
                 " mentions of one entity minus that between entities (in context, mean removed)."
-                " Seconds: the median of a training step times their number, without validations."
-                f"{_say_seconds(results, systems)}"
+                " Seconds: the median of a training step times their number, without validations,"
+                " and of the weights that a system started from, where they are known;"
+                " manifest.json names the machines."
             ),
         )
     )
-
-
-def _say_seconds(results: Results, systems: list[ModelEntry]) -> str:
-    """Which seconds are not comparable."""
-    columns = ("tokens_before", "seconds_before")
-    unknown = [
-        write_label(model)
-        for model in systems
-        if model.initial_weights is not None
-        and not all(len(results.frame.find("lm", measure=c, model=model.name)) for c in columns)
-    ]
-    said = f" Not those of the weights that {', '.join(unknown)} started from." if unknown else ""
-    if len(list_machines(results, *systems)) > 1:
-        said += " They were measured on different machines."
-    return said
 
 
 def draw_overview(results: Results) -> Figure | None:

@@ -66,7 +66,6 @@ def render(results: Results, sections: Sequence[Section], images: Mapping[str, b
         title=results.title,
         headline=write_headline(results),
         missing=say_missing(results),
-        claims=any("claims" in section.tables for section in sections),
         sections=sections,
         classify=_classify,
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},

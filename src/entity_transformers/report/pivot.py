@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -192,9 +191,8 @@ def subtract_seeds(
     its interval over seeds; None where one was not measured.
     """
     scale = math.log if "perplexity" in ours[1].measure else float
-    gaps = intervals.pair_seeds(results, ours, theirs, scale)
-    over = intervals.seed_interval(gaps)
-    return intervals.write_interval(fmean(gaps), over, digits) if gaps else None
+    gap = intervals.compare_seeds(results, ours, theirs, scale)
+    return None if gap is None else gap.number(digits)
 
 
 Columns = Callable[[Results], Iterable[Measure]]
