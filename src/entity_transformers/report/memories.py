@@ -93,9 +93,11 @@ def subtract_loss(results: Results, ours: Place, theirs: Place | None, scope: st
     return subtract(results, {**ours, **about}, {**theirs, **about})
 
 
-def _against(
-    heading: str, other: Callable[[Results, Place], Place | None], scope: str = "all"
-) -> Measure:
+Other = Callable[[Results, Place], Place | None]
+"""What the side of a row is compared with."""
+
+
+def _against(heading: str, other: Other, scope: str = "all") -> Measure:
     """A column of differences in loss, the row's minus another side's."""
 
     def cell(results: Results, row: Place) -> Cell:
@@ -184,9 +186,8 @@ def _gain(
     """
 
     def cell(results: Results, row: Place) -> Cell:
-        held = size(results, row)
-        ours = {**row, "model": results.proposed, "labels": "lagged", "size": held}
-        return MISSING if held is None else subtract_loss(results, ours, row, scope)
+        ours = {"model": results.proposed, "labels": "lagged", "size": size(results, row)}
+        return subtract_loss(results, {**row, **ours}, row, scope)
 
     return Measure(heading, cell=cell)
 
