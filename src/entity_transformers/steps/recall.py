@@ -103,7 +103,6 @@ def recall(run: Run) -> Rows:
 
     from entity_transformers import runtime
     from entity_transformers.tasks.recall import (
-        describe_task,
         make_task,
         resolve_entry,
         score_training,
@@ -125,21 +124,14 @@ def recall(run: Run) -> Rows:
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise ValueError(f"{run.model}, seed {run.seed}: {error}") from None
-    scores = score_training(training, section)
-    yield {"measure": "chance", "value": scores["chance"]}
+    task = make_task(section)
+    yield {"measure": "chance", "value": 1 / task.values}
     yield {"measure": "documents", "value": section.documents}
     yield {"measure": "steps", "value": training.params.steps}
     yield {"measure": "loss", "value": training.progress.train_loss, "split": "train"}
-    for name, value in describe_task(make_task(section)).items():
-        if name != "kinds":
-            yield {"measure": name, "value": value}
-    found: dict[tuple[str, str | None], Any] = {}
-    found |= {(distance, None): one for distance, one in scores["by_distance"].items()}
-    found["later", None] = scores["later"]
-    found |= {("later", fact): one for fact, one in scores["by_kind"].items()}
-    for (distance, fact), one in found.items():
-        about = {"count": one["questions"], "distance": distance, "fact": fact}
-        yield {"measure": "accuracy", "value": one["accuracy"], **about}
+    for name in ("entities", "windows", "values", "names", "window", "vocabulary"):
+        yield {"measure": name, "value": getattr(task, name)}
+    yield from score_training(training, section)
     machine = {"device": str(device), "processes": 1, "threads": run.params.run.threads}
     seconds = {
         "seconds_per_step": training.progress.median_step_seconds,
