@@ -43,16 +43,10 @@ class CacheParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="A cache of recent tokens",
-    units={
-        "loss": "nats per token",
-        "theta": "inverse temperature",
-        "weight": "fraction",
-        "nll": "nats",
-    },
 )
 def cache(run: Run) -> Rows:
-    """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen
-    on ``choose``, and the nats of each document.
+    """The loss of the split ``report`` in nats per token with a cache of each size (0: none), theta
+    and lambda (``weight``) chosen on ``choose``, and the nats of each document.
     """
     import numpy as np
 

@@ -39,7 +39,6 @@ class CapacityParams(Section):
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs={"causal", "entities"},
     title="Memories of bounded size",
-    units={"loss": "nats per token", "nll": "nats", "entities": "entities per document"},
 )
 def capacity(run: Run) -> Rows:
     """Of a model with a pointer that has room for so many entities, beside so many recent tokens in

@@ -48,17 +48,6 @@ class DecisionsParams(SetlmParams):
     needs={"causal", "encode"},
     libraries=need("scipy"),
     title="Entity decisions",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity_word": "perplexity per word",
-        "perplexity_word_error": "perplexity per word",
-        "effective_groups": "groups",
-        "groups": "groups",
-        "learning_rate": "per step",
-        "cross_entropy": "nats per mention",
-        "accuracy": "fraction",
-    },
 )
 def decisions(run: Run) -> Rows:
     """Nats of each document of ``report``. ``part`` says of what: the words by the model alone

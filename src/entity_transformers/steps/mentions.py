@@ -61,13 +61,6 @@ class MentionsParams(Section):
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs={"causal", "encode"},
     title="Where a memory pays",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "theta": "inverse temperature",
-        "weight": "fraction",
-        "entities": "entities per document",
-    },
 )
 def mentions(run: Run) -> Rows:
     """In the model's own window, without labels and, of a model that reads entities, with those

@@ -49,21 +49,6 @@ class NerParams(Section):
     needs={"encode"},
     libraries=need("seqeval", extra="ner"),
     title="Named entities",
-    units={
-        **{f"{level}_{s}": "fraction" for level in LEVELS for s in ("f1", "precision", "recall")},
-        "span_predicted": "spans",
-        "tag_predicted": "tags",
-        "epochs": "epochs",
-        "best_epoch": "epochs",
-        "sentences": "sentences",
-        "sentences_left_out": "sentences",
-        "words": "words",
-        "layer_weight": "fraction",
-        "layers_gamma": "ratio",
-        "correct": "spans",
-        "predicted": "spans",
-        "gold": "spans",
-    },
 )
 def ner(run: Run) -> Rows:
     """Scores on dev and test, by span and by tag, over all types (``average``), by type (``label``)

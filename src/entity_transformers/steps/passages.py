@@ -22,14 +22,6 @@ WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the 
     libraries=need("scipy", "sklearn", extra="pipeline"),
     gpu=False,
     title="Target words of the passages",
-    units={
-        "passages": "passages",
-        "bad_passages": "passages",
-        "target_share": "fraction",
-        "tagger_accuracy": "fraction",
-        "tagger_precision": "fraction",
-        "tagger_recall": "fraction",
-    },
 )
 def passages(run: Run) -> Rows:
     """Counts of the passages, shares of their target words' parts of speech, by a tagger that is

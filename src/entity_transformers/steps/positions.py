@@ -66,11 +66,10 @@ def tables() -> tuple[Any, ...]:
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="Along a document",
-    units={"loss": "nats per token", "nll": "nats"},
     tables=tables,
 )
 def positions(run: Run) -> Rows:
-    """The loss of each stretch, without labels, and the nats of each document in it."""
+    """Nats per token of each stretch, without labels, and the nats of each document in it."""
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import score_corpus
 

@@ -76,22 +76,6 @@ class RecallParams(Section):
     params=RecallParams,
     own={"causal"},
     title="What the memory can carry",
-    units={
-        "accuracy": "fraction",
-        "chance": "fraction",
-        "loss": "nats per token",
-        "documents": "documents",
-        "steps": "steps",
-        "seconds_per_step": "seconds",
-        "seconds_total": "seconds",
-        "windows_per_step": "windows",
-        "entities": "entities per document",
-        "windows": "windows per document",
-        "window": "tokens",
-        "names": "names",
-        "values": "values",
-        "vocabulary": "tokens",
-    },
 )
 def recall(run: Run) -> Rows:
     """Train one row of the table, and the share of right answers by the distance of the fact, in

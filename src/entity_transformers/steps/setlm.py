@@ -49,13 +49,6 @@ class SetlmParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
     title="Entity decisions, token by token",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity_word": "perplexity per word",
-        "learning_rate": "per step",
-        **dict.fromkeys(("accuracy", "precision", "recall", "f1"), "fraction"),
-    },
 )
 def setlm(run: Run) -> Rows:
     """Nats of each document of ``report`` by the model alone (``part`` plain), with a learnt vector

@@ -177,20 +177,6 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     libraries=need("scipy"),
     gather="report.transfer_rights:pair_up",
     title="Fine-tuning",
-    units={
-        "accuracy": "fraction",
-        "majority": "fraction",
-        "gap_f1": "F1",
-        "recalls": "examples",
-        "moved": "examples",
-        "rate_loss": "nats per example",
-        "layers": "layers transferred",
-        "train_examples": "examples",
-        "texts_cut": "texts",
-        "only_first": "examples",
-        "only_second": "examples",
-        "right": "1: right, 0: wrong",
-    },
 )
 def transfer(run: Run) -> Rows:
     """Scores by task and variant, of seeds of the fine-tuning; the losses of the rates tried; and
