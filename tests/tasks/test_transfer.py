@@ -539,7 +539,6 @@ BAD = [
     ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
     ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
-    ({"variants": {"a b": {}}}, r"variants.a b: give it a name"),
     ({"variants": {"full": {"epochs": 0}}}, r"epochs"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
     ({"variants": {"full": {"models": "gpt2"}}}, r"full.models: 'gpt2', expected a list of gpt2"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, Field, StrictBool, model_validator
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.step import MODEL, Rows, Run, step
@@ -31,10 +30,6 @@ def _check_factors(factors: tuple[float, ...]) -> tuple[float, ...]:
     return factors
 
 
-def _read_switch(value: Any) -> Any:
-    return {"True": "on", "False": "off"}.get(str(value), value)
-
-
 class Recipe(Section):
     """How a model is fine-tuned."""
 
@@ -42,7 +37,7 @@ class Recipe(Section):
     """false: from random weights, as an ablation"""
     layers: Annotated[Integer | None, Field(ge=0)]
     """first layers that are transferred, the rest random; null: all"""
-    entities: Annotated[Literal["on", "off", "shuffled"], BeforeValidator(_read_switch)]
+    entities: Literal["on", "off", "shuffled"]
     """chains that a model which reads entities is given; a variant with on or shuffled has no row
     of another model"""
     auxiliary_weight: NonNegative
@@ -105,8 +100,6 @@ class TransferParams(Recipe):
             if find_task(name).shape != "pronoun":
                 raise ValueError(f"also_score: {name!r} asks for no pronoun")
         for name in self.variants:
-            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-                raise ValueError(f"variants.{name}: give it a name of a-z, 0-9, - and _")
             given = self.recipe(name).examples
             by_task = given if isinstance(given, dict) else {}
             for unknown in sorted(by_task.keys() - set(self.tasks)):
