@@ -54,23 +54,22 @@ def compare(reader: DocumentReader, source: Source, most: int = 5) -> Demo:
     ``most`` guesses are the likeliest with the memory.
     """
     both = reader.read(source), reader.read(source, entities=False)
-    words = []
+    words: list[Word] = []
     for word, group in groupby(range(len(source.words)), key=source.words.__getitem__):
         if word >= 0:
             places = np.array(list(group))
             text, entity = reader.decode(source.tokens[places]), source.entity_ids[places[0]]
-            nats = [float(read.losses[places].sum()) for read in both]
-            expected = [int(reader.model.guess(read.hidden[places[0] - 1])) for read in both]
+            on, off = (float(read.losses[places].sum()) for read in both)
+            expected = (int(reader.model.guess(read.hidden[places[0] - 1])) for read in both)
             written = [reader.decode([token]) for token in expected]
-            words.append(Word(text.strip(), int(entity), *nats, *written))
-    on, off = (
-        (read.hidden[-1] @ reader.model.output_weight.T).float().softmax(-1).cpu() for read in both
-    )
-    best = on.topk(min(most, len(on))).indices.tolist()
-    guesses = [Guess(reader.decode([i]), float(on[i]), float(off[i])) for i in best]
+            words.append(Word(text.strip(), int(entity), on, off, written[0], written[1]))
+    output = reader.model.output_weight.T
+    memory, alone = ((read.hidden[-1] @ output).float().softmax(-1).cpu() for read in both)
+    best = memory.topk(min(most, len(memory))).indices.tolist()
+    guesses = [Guess(reader.decode([i]), float(memory[i]), float(alone[i])) for i in best]
     names: dict[int, list[str]] = {}
-    for entity, group in groupby(words, key=lambda word: word.entity):
-        form = " ".join(word.text for word in group)
+    for entity, same in groupby(words, key=lambda word: word.entity):
+        form = " ".join(word.text for word in same)
         if entity and form not in names.setdefault(entity, []):
             names[entity].append(form)
     return Demo(words, guesses, dict(sorted(names.items())), *(read.loss for read in both))

@@ -164,9 +164,9 @@ def ask(
             answers = _score_baselines([place.word for place in inside], asked).tolist()
             for i, one in zip(asked.askers.tolist(), answers, strict=True):
                 rows.append((inside[i].document, inside[i].group, i, *one))
-    columns = {"document": int, "group": int, "candidates": int}
-    columns |= dict.fromkeys(BASELINES, float)
-    table = pd.DataFrame(rows, columns=list(columns)).astype(columns)
+    columns = ["document", "group", "candidates", *BASELINES]
+    kinds = dict.fromkeys(columns[:3], "int64") | dict.fromkeys(BASELINES, "float64")
+    table = pd.DataFrame(rows, columns=columns).astype(kinds)
     entities = {(place.document, place.entity) for place in places}
     later = len(places) - len(entities)
     return Questions(windows, table, len(documents), len(places), later)
@@ -340,10 +340,9 @@ def score_heads(
     found: dict[Key, HeadScores] = {}
     for entities in ("off", "on") if "entity" in model.attention_modules() else ("off",):
         kinds = ("self", "entity") if entities == "on" else ("self",)
+        given = profiles or {}
         scores = {
-            kind: HeadScores(
-                model, questions, window=window, profile=profiles and profiles[kind, entities]
-            )
+            kind: HeadScores(model, questions, window=window, profile=given.get((kind, entities)))
             for kind in kinds
         }
         text = corpus if entities == "on" else give(corpus, "none")

@@ -65,11 +65,11 @@ def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> Rows
     """By mode the scores of a split and of its tokens by class, under names that no one takes for
     those of a causal model; and the nats of each document.
     """
-    parts = {None: corpus.words >= 0, **split_classes(corpus)}
+    parts = {"": corpus.words >= 0, **split_classes(corpus)}
     for mode, nll in scores.items():
         for name, where in parts.items():
             score = sum_score(nll, where)
-            about = {"split": corpus.split, "entities": mode, "class": name}
+            about = {"split": corpus.split, "entities": mode, "class": name or None}
             about["count"] = score["tokens"]
             for measure in ("loss", "nll", "perplexity"):
                 yield {"measure": f"pseudo_{measure}", "value": score[measure], **about}

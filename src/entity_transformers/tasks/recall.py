@@ -133,9 +133,9 @@ def accuracy_rows(task: FactTask, answers: Answers, right: np.ndarray) -> Rows:
     sort the share is None.
     """
     later = answers.distances > 0
-    sorts = [(str(d), None, answers.distances == d) for d in range(task.windows)]
-    sorts.append(("later", None, later))
+    sorts: list[tuple[str, str | None, np.ndarray]] = [("later", None, later)]
     sorts += [("later", name, later & (answers.kinds == k)) for k, name in enumerate(task.kinds)]
+    sorts[:0] = [(str(d), None, answers.distances == d) for d in range(task.windows)]
     for distance, fact, among in sorts:
         count = int(among.sum())
         share = float(right[among].mean()) if count else None
