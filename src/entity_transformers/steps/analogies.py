@@ -33,7 +33,7 @@ class AnalogiesParams(Section):
     params=AnalogiesParams,
     reads={"lm": MODEL},
     needs={"static"},
-    libraries=need("gensim"),
+    libraries=need("gensim", "pandas"),
     gpu=False,
     title="Words alone",
 )

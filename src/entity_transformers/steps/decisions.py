@@ -46,7 +46,7 @@ class DecisionsParams(SetlmParams):
     params=DecisionsParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
-    libraries=need("scipy"),
+    libraries=need("scipy", "pandas"),
     title="Entity decisions",
 )
 def decisions(run: Run) -> Rows:

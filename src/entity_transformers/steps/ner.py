@@ -47,7 +47,7 @@ class NerParams(Section):
     },
     writes=("tagger.safetensors", "curve.csv"),
     needs={"encode"},
-    libraries=need("seqeval", extra="ner"),
+    libraries=need("seqeval", "pandas"),
     title="Named entities",
 )
 def ner(run: Run) -> Rows:

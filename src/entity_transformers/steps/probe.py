@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
+from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section, Size
 
 
@@ -46,6 +47,7 @@ class ProbeParams(Section):
     params=ProbeParams,
     reads={"corpus": (*DOCUMENTS, *TOKENS), "lm": MODEL},
     needs={"attend"},
+    libraries=need("pandas"),
     title="Which heads find the antecedent",
 )
 def probe(run: Run) -> Rows:
