@@ -11,7 +11,6 @@ from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
-LEVELS = ("span", "tag")
 SCORED = ("dev", "test")
 HISTORY = ("epoch", "train_loss", "dev_f1", "learning_rate")
 log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ class NerParams(Section):
         "corpus": ("train.jsonl", "dev.jsonl", "test.jsonl"),
         "embeddings": ("words.safetensors",),
     },
-    writes=("tagger.safetensors", "curve.csv"),
+    writes=("curve.csv",),
     needs={"encode"},
     libraries=need("seqeval", "pandas"),
     title="Named entities",
@@ -57,10 +56,9 @@ def ner(run: Run) -> Rows:
     import numpy as np
 
     from entity_transformers import runtime
-    from entity_transformers.artifacts import read_arrays, write_arrays, write_csv
+    from entity_transformers.artifacts import read_arrays, write_csv
     from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
     from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags
-    from entity_transformers.tasks.ner.tagger import state_arrays
     from entity_transformers.tasks.ner.training import predict, train_tagger
 
     assert run.seed is not None
@@ -76,9 +74,7 @@ def ner(run: Run) -> Rows:
         trained = train_tagger(train, dev, arrays["vectors"], run.section, **how)
     else:
         log.warning("no sentence of train has named entities: every score will be of 0 spans")
-    weights = {} if trained is None else state_arrays(trained.tagger)
     history = [] if trained is None else trained.history
-    write_arrays(run.folder / "tagger.safetensors", weights, {"labels": list(train.labels)})
     write_csv(run.folder / "curve.csv", history, HISTORY)
     yield {"measure": "epochs", "value": len(history)}
     yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}
