@@ -23,7 +23,7 @@ BOTH = [
     ({"report": "test3"}, "test3"),
 ]
 GROUPS = [
-    ({"groups": [20, 1]}, r"groups \[20, 1\]: expected different ones, smallest first"),
+    ({"groups": [20, 1]}, r"\[20, 1\]: expected different ones, smallest first"),
     ({"groups": [30]}, "samples 100 do not make two or more whole groups of 30"),
     ({"groups": [100]}, "samples 100 do not make two or more whole groups of 100"),
     ({"groups": []}, "at least 1 item"),

@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import Ascending, PositiveInt, Section
 
 
 class CacheParams(Section):
     """A continuous cache over recent tokens (Grave et al., 2017)."""
 
-    sizes: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    sizes: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """tokens that the cache holds, the latest of the document"""
     choose: Split
     """split on which theta and lambda are chosen"""
@@ -30,8 +30,6 @@ class CacheParams(Section):
                 f"choose and report are both {self.report}: theta and lambda must be scored on"
                 " text that they were not chosen on"
             )
-        if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes {list(self.sizes)}: expected different ones, smallest first")
         return self
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.setlm import SetlmParams
 from entity_transformers.study.libraries import need
-from entity_transformers.study.sections import PositiveInt
+from entity_transformers.study.sections import Ascending, PositiveInt
 
 
 class DecisionsParams(SetlmParams):
@@ -25,13 +25,11 @@ class DecisionsParams(SetlmParams):
     """tokens of a mention; a longer one is several, one after the other"""
     samples: PositiveInt
     """of a document's decisions, to sum over them"""
-    groups: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    groups: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """samples that are drawn again together by their weights; 1: importance sampling"""
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
-        if list(self.groups) != sorted(set(self.groups)):
-            raise ValueError(f"groups {list(self.groups)}: expected different ones, smallest first")
         for group in self.groups:
             if self.samples % group or self.samples < 2 * group:
                 raise ValueError(

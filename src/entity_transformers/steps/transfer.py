@@ -12,22 +12,15 @@ from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
+    Ascending,
     Fraction,
     Integer,
     NonNegative,
-    Number,
     Positive,
     Rate,
     Section,
     Size,
 )
-
-
-def _check_factors(factors: tuple[float, ...]) -> tuple[float, ...]:
-    """Different ones above 0, smallest first; ValueError."""
-    if min(factors) <= 0 or list(factors) != sorted(set(factors)):
-        raise ValueError(f"{list(factors)}: expected different ones above 0, smallest first")
-    return factors
 
 
 class Recipe(Section):
@@ -76,7 +69,7 @@ class TransferParams(Recipe):
     """pronouns' tasks on which what is trained on another of them is scored"""
     seeds: Annotated[tuple[Integer, ...] | None, Field(min_length=1)]
     """of the fine-tunings, in a study of one seed; null: the run's own"""
-    rate_factors: Annotated[tuple[Number, ...], AfterValidator(_check_factors), Field(min_length=1)]
+    rate_factors: Annotated[tuple[Positive, ...], Ascending, Field(min_length=1)]
     """times learning_rate, each tried by every model with and without pretraining; that of the
     lowest loss on dev is taken. A variant with a rate of its own tries none"""
     rate_task: str

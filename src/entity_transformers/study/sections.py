@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from entity_transformers.study.origin import read_tokenizer_origin
 
@@ -17,6 +17,14 @@ def _refuse_truth(value: Any) -> Any:
     return value
 
 
+def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(set(values)):
+        raise ValueError(f"{list(values)}: expected different ones, smallest first")
+    return values
+
+
+Ascending = AfterValidator(_check_ascending)
+"""Different values, smallest first."""
 Integer = Annotated[int, BeforeValidator(_refuse_truth)]
 Number = Annotated[float, BeforeValidator(_refuse_truth)]
 PositiveInt = Annotated[Integer, Field(gt=0, le=10**10)]
