@@ -14,7 +14,7 @@ PAPER = Path(__file__).resolve().parents[2] / "params.yaml"
 BOTH = [
     ({"report": "train"}, "choose dev, report train: decisions must be scored on text"),
     ({"choose": "train"}, "choose train, report test: decisions must be scored on text"),
-    ({"choose": "test"}, "choose test, report test: decisions must be scored on text"),
+    ({"choose": "test"}, "choose and report are both test"),
     ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
     ({"labels": "resolver:"}, "'resolver:', expected gold or resolver:NAME"),
     ({"labels": "shuffled"}, "'shuffled', expected gold or resolver:NAME"),

@@ -6,31 +6,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Ascending, PositiveInt, Section
+from entity_transformers.study.sections import Ascending, ChoosingSection, PositiveInt
 
 
-class CacheParams(Section):
-    """A continuous cache over recent tokens (Grave et al., 2017)."""
+class CacheParams(ChoosingSection):
+    """A continuous cache over recent tokens (Grave et al., 2017), its theta and lambda chosen."""
 
     sizes: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """tokens that the cache holds, the latest of the document"""
-    choose: Split
-    """split on which theta and lambda are chosen"""
-    report: Split
-    """another split, on which they are scored"""
-
-    @model_validator(mode="after")
-    def _fair(self) -> CacheParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: theta and lambda must be scored on"
-                " text that they were not chosen on"
-            )
-        return self
 
 
 @step(

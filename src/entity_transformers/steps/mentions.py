@@ -8,10 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, model_validator
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import ChoosingSection, PositiveInt
 
 
 def _check_labels(name: str) -> str:
@@ -20,10 +19,13 @@ def _check_labels(name: str) -> str:
     return name
 
 
-class MentionsParams(Section):
+MentionLayer = Annotated[str, AfterValidator(_check_labels)]
+
+
+class MentionsParams(ChoosingSection):
     """The loss by kind of token, of whole models and of caches around them."""
 
-    labels: Annotated[str, AfterValidator(_check_labels)]
+    labels: MentionLayer
     """by whose mentions tokens are sorted, whatever a model is given: gold, or resolver:NAME of
     corpus.resolvers"""
     caches: tuple[PositiveInt, ...]
@@ -31,20 +33,12 @@ class MentionsParams(Section):
     labels with these"""
     unlabelled_caches: tuple[PositiveInt, ...]
     """further ones around models that read no labels: what has to be beaten"""
-    choose: Split
-    """split on which a cache's theta and lambda are"""
     tokens: PositiveInt
-    """of each document there, from its start"""
-    report: Split
-    """another split, which is scored"""
+    """of each document of ``choose``, from its start, on which a cache's theta and lambda are
+    chosen"""
 
     @model_validator(mode="after")
-    def _fair(self) -> MentionsParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: theta and lambda must be scored on"
-                " text that they were not chosen on"
-            )
+    def _ascending(self) -> MentionsParams:
         sizes = [*self.caches, *self.unlabelled_caches]
         if sizes != sorted(set(sizes)):
             raise ValueError(

@@ -6,19 +6,16 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.libraries import need
-from entity_transformers.study.sections import PositiveInt, Section, Size
+from entity_transformers.study.sections import ChoosingSection, PositiveInt, Size
 
 
-class ProbeParams(Section):
-    """Which attention heads point to a mention's antecedent (section 6, Clark et al., 2019)."""
+class ProbeParams(ChoosingSection):
+    """Which attention heads point to a mention's antecedent (section 6, Clark et al., 2019); the
+    best one is chosen.
+    """
 
-    choose: Split
-    """split on which the best head is chosen"""
-    report: Split
-    """another split, on which it is scored"""
     documents: PositiveInt | None
     """first documents of each split; null: all"""
     groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
@@ -27,12 +24,7 @@ class ProbeParams(Section):
     """documents of one forward pass"""
 
     @model_validator(mode="after")
-    def _fair(self) -> ProbeParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: the best head must be scored on text"
-                " that it was not chosen on"
-            )
+    def _distinct(self) -> ProbeParams:
         if taken := {"all", "other"} & set(self.groups):
             raise ValueError(
                 f"groups names {', '.join(sorted(taken))}, which the results use for all mentions"

@@ -4,10 +4,11 @@ with every key's type, limits and meaning; those of the steps stand with them in
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from entity_transformers.corpus.document import Split
 from entity_transformers.study.origin import read_tokenizer_origin
 
 
@@ -78,6 +79,24 @@ class RunParams(Section):
     """resumable checkpoints kept"""
     max_minutes: Annotated[Number | None, Field(gt=0, le=10**7)]
     """save and stop a training after so many minutes, to be resumed; null: no limit"""
+
+
+class ChoosingSection(Section):
+    """What is chosen on one split is scored on another."""
+
+    choose: Split
+    """split on which values are chosen"""
+    report: Split
+    """another split, which is scored"""
+
+    @model_validator(mode="after")
+    def _scored_on_other_text(self) -> Self:
+        if self.choose == self.report:
+            raise ValueError(
+                f"choose and report are both {self.report}: what is chosen must be scored on text"
+                " that it was not chosen on"
+            )
+        return self
 
 
 class TokenizerParams(Section):
