@@ -5,14 +5,14 @@ trained model: is the next token in a mention, of which entity, for how long?
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.setlm import SetlmParams
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Ascending, PositiveInt
 
 
@@ -28,14 +28,11 @@ class DecisionsParams(SetlmParams):
     groups: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """samples that are drawn again together by their weights; 1: importance sampling"""
 
-    @model_validator(mode="after")
-    def _whole_groups(self) -> Self:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for group in self.groups:
             if self.samples % group or self.samples < 2 * group:
-                raise ValueError(
-                    f"samples {self.samples} do not make two or more whole groups of {group}"
-                )
-        return self
+                yield (f"samples {self.samples} do not make two or more whole groups of {group}")
 
 
 @step(
@@ -44,7 +41,7 @@ class DecisionsParams(SetlmParams):
     params=DecisionsParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
-    libraries=need("scipy", "pandas"),
+    libraries=("scipy", "pandas"),
     title="Entity decisions",
 )
 def decisions(run: Run) -> Rows:

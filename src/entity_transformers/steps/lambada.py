@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Section
 
 
@@ -25,7 +24,7 @@ class LambadaParams(Section):
     also=("perplexity",),
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs={"causal"},
-    libraries=need("pandas"),
+    libraries=("pandas",),
     title="Last words of passages",
 )
 def lambada(run: Run) -> Rows:

@@ -4,9 +4,10 @@ mentions, in first ones, in later ones by how far the entity's last one is; with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator
 
 from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
@@ -37,14 +38,11 @@ class MentionsParams(ChoosingSection):
     """of each document of ``choose``, from its start, on which a cache's theta and lambda are
     chosen"""
 
-    @model_validator(mode="after")
-    def _ascending(self) -> MentionsParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         sizes = [*self.caches, *self.unlabelled_caches]
         if sizes != sorted(set(sizes)):
-            raise ValueError(
-                f"caches and unlabelled_caches {sizes}: expected different ones, smallest first"
-            )
-        return self
+            yield (f"caches and unlabelled_caches {sizes}: expected different ones, smallest first")
 
 
 @step(

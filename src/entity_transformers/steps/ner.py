@@ -8,7 +8,6 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
 SCORED = ("dev", "test")
@@ -46,7 +45,7 @@ class NerParams(Section):
     },
     writes=("curve.csv",),
     needs={"encode"},
-    libraries=need("seqeval", "pandas"),
+    libraries=("seqeval", "pandas"),
     title="Named entities",
 )
 def ner(run: Run) -> Rows:

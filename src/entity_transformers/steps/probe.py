@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import ChoosingSection, PositiveInt, Size
 
 
@@ -23,14 +23,13 @@ class ProbeParams(ChoosingSection):
     batch: Size
     """documents of one forward pass"""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> ProbeParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if taken := {"all", "other"} & set(self.groups):
-            raise ValueError(
+            yield (
                 f"groups names {', '.join(sorted(taken))}, which the results use for all mentions"
                 " and for those of no group"
             )
-        return self
 
 
 @step(
@@ -39,7 +38,7 @@ class ProbeParams(ChoosingSection):
     params=ProbeParams,
     reads={"corpus": (*DOCUMENTS, *TOKENS), "lm": MODEL},
     needs={"attend"},
-    libraries=need("pandas"),
+    libraries=("pandas",),
     title="Which heads find the antecedent",
 )
 def probe(run: Run) -> Rows:

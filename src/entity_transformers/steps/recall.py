@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import (
@@ -55,19 +56,17 @@ class RecallParams(Section):
     warmup: Fraction
     """share of the steps that is linear warm-up"""
 
-    @model_validator(mode="after")
-    def _possible(self) -> RecallParams:
+    def problems(self) -> Iterator[str]:
         for name in ("seeds", "facts"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must not repeat")
+                yield f"{name} must not repeat"
         if self.entities > self.names:
-            raise ValueError(
+            yield (
                 f"entities {self.entities} is more than names {self.names}, but a document's names"
                 " differ"
             )
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
-        return self
+            yield f"width {self.width} is not divisible by heads {self.heads}"
 
 
 @step(

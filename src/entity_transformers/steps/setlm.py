@@ -4,9 +4,10 @@ trained model: is the next token in a mention, and of which entity?
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.mentions import MentionLayer
@@ -25,14 +26,13 @@ class SetlmParams(ChoosingSection):
     learning_rates: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1)]
     """one is chosen for each of what is trained"""
 
-    @model_validator(mode="after")
-    def _fair(self) -> Self:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if "train" in (self.choose, self.report):
-            raise ValueError(
+            yield (
                 f"choose {self.choose}, report {self.report}: decisions must be scored on text that"
                 " nothing was trained on"
             )
-        return self
 
 
 @step(

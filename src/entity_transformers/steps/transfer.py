@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, Field, StrictBool
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
     Ascending,
     Fraction,
@@ -80,24 +79,22 @@ class TransferParams(Recipe):
     """trainings by name: what differs from the values here, and under models and tasks, where it is
     not all, of which models and on which tasks there is one"""
 
-    @model_validator(mode="after")
-    def _possible(self) -> TransferParams:
+    def problems(self) -> Iterator[str]:
         from entity_transformers.corpus.tasks import find_task
 
         for name in self.tasks:
             if "train" not in find_task(name).splits:
-                raise ValueError(f"tasks: {name!r} has no labels to train on")
+                yield f"tasks: {name!r} has no labels to train on"
         if self.rate_task not in self.tasks:
-            raise ValueError(f"rate_task: {self.rate_task!r}, expected one of tasks")
+            yield f"rate_task: {self.rate_task!r}, expected one of tasks"
         for name in self.also_score:
             if find_task(name).shape != "pronoun":
-                raise ValueError(f"also_score: {name!r} asks for no pronoun")
+                yield f"also_score: {name!r} asks for no pronoun"
         for name in self.variants:
             given = self.recipe(name).examples
             by_task = given if isinstance(given, dict) else {}
             for unknown in sorted(by_task.keys() - set(self.tasks)):
-                raise ValueError(f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}")
-        return self
+                yield f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}"
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -160,7 +157,7 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     params=TransferParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"encode", "windows"},
-    libraries=need("scipy"),
+    libraries=("scipy",),
     gather="report.transfer_rights:pair_up",
     title="Fine-tuning",
 )

@@ -4,12 +4,13 @@ with every key's type, limits and meaning; those of the steps stand with them in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.study.origin import read_tokenizer_origin
+from entity_transformers.study.origin import read_origin
 
 
 def _refuse_truth(value: Any) -> Any:
@@ -49,6 +50,16 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def problems(self) -> Iterator[str]:
+        """What is wrong with values that are right by themselves."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for problem in self.problems():
+            raise ValueError(problem)
+        return self
+
 
 class StudyParams(Section):
     """What is done, and how often each model is trained."""
@@ -58,12 +69,10 @@ class StudyParams(Section):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     """one training run per model and seed"""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> StudyParams:
+    def problems(self) -> Iterator[str]:
         for name in ("steps", "seeds"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must not repeat")
-        return self
+                yield f"{name} must not repeat"
 
 
 class RunParams(Section):
@@ -89,14 +98,12 @@ class ChoosingSection(Section):
     report: Split
     """another split, which is scored"""
 
-    @model_validator(mode="after")
-    def _scored_on_other_text(self) -> Self:
+    def problems(self) -> Iterator[str]:
         if self.choose == self.report:
-            raise ValueError(
+            yield (
                 f"choose and report are both {self.report}: what is chosen must be scored on text"
                 " that it was not chosen on"
             )
-        return self
 
 
 class TokenizerParams(Section):
@@ -111,12 +118,10 @@ class TokenizerParams(Section):
     vocabulary: Annotated[Integer, Field(ge=257, le=10**7)]
     """tokens of a trained encoder, 256 bytes and <|endoftext|> included"""
 
-    @model_validator(mode="after")
-    def _found(self) -> TokenizerParams:
-        named = read_tokenizer_origin(self.path) is not None
-        if self.path is None if self.kind == "study" else named:
-            raise ValueError(
+    def problems(self) -> Iterator[str]:
+        origin = read_origin(self.path)
+        if (origin is None or origin.model) if self.kind == "study" else origin is not None:
+            yield (
                 f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"
                 " study:NAME"
             )
-        return self
