@@ -66,7 +66,6 @@ class Step:
     gpu      a run wants the GPU, where there is one
     libraries  what it imports beyond the package's requirements
     data     patterns of files of the package, other than modules, that it reads
-    units    the unit of each measure that it yields
     gather   ``module:name`` of what makes the results' rows of those of all its runs; "": they are
              taken as they are
     title    heading of its part of the report; "": it has none
@@ -87,7 +86,6 @@ class Step:
     gpu: bool = True
     libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)
     gather: str = ""
     title: str = ""
     tables: Callable[[], tuple[Any, ...]] | None = None
@@ -236,12 +234,6 @@ def execute(run: Run) -> None:
         rows = list(run.step.run(run) or ())
         if run.step.phase == "report":
             return
-        unknown = {row["measure"] for row in rows} - run.step.units.keys()
-        if unknown:
-            raise ValueError(
-                f"step {run.step.name} measures {', '.join(sorted(unknown))}, whose unit is not"
-                " given: add it to the step's units"
-            )
         write_text(run.folder / ROWS, format_rows(rows))
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
