@@ -21,7 +21,7 @@ TYPES = {"uint8": "U8", "uint16": "U16", "float16": "F16", "int32": "I32", "int6
 """safetensors' names of the types that can be written, in its order, the last of which comes first
 in a file.
 """
-CHUNK = 1 << 20  # numbers that are looked up at once
+CHUNK = 1 << 20  # bytes that are copied at once
 
 
 class ArrayWriter:
@@ -29,7 +29,6 @@ class ArrayWriter:
     until they are whole.
 
     metadata  the file's, as of `artifacts.write_arrays`
-    tables    by name of an array, the numbers [2^16] that stand for its own in the end
     """
 
     def __init__(self, folder: Path, files: ExitStack) -> None:
@@ -39,7 +38,6 @@ class ArrayWriter:
         self._shapes: dict[str, tuple[int, ...]] = {}  # of a row
         self._rows: Counter[str] = Counter()
         self.metadata: Mapping[str, Any] = {}
-        self.tables: dict[str, np.ndarray] = {}
 
     def append(self, arrays: Mapping[str, np.ndarray]) -> None:
         """More rows of each array, of the type and shape that it began with; another type raises
@@ -79,19 +77,11 @@ class ArrayWriter:
         with path.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for name in order:
-                self._copy(name, file)
+                self._spools[name].seek(0)
+                shutil.copyfileobj(self._spools[name], file, CHUNK)
 
     def _rank(self, name: str) -> int:
         return list(TYPES).index(self._types[name].name)
-
-    def _copy(self, name: str, file: IO[bytes]) -> None:
-        spool, table, kind = self._spools[name], self.tables.get(name), self._types[name]
-        spool.seek(0)
-        if table is None:
-            shutil.copyfileobj(spool, file, CHUNK)
-            return
-        while numbers := spool.read(CHUNK * kind.itemsize):
-            file.write(table[np.frombuffer(numbers, kind)].astype(kind).data)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
     dep, _, chains = text.partition("#CHAINS\n")
     try:
         tables = [read_table(split_lines(layer), "f") for layer in (dep, chains)]
-        yield make_document("GUM_bio_byron", {"GUM_bio_byron": "train"}, *tables, ledger)
+        yield make_document("GUM_bio_byron", "train", *tables, ledger)
     except CorpusError as error:
         ledger.reject("f", error)
 

@@ -5,14 +5,13 @@ WinoBias' counts.
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_transformers.corpus.conll2012 import _ODD_SPACES, read_rows
+from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
@@ -73,19 +72,10 @@ def test_tabs_and_spaces_give_the_same() -> None:
     assert read(tabbed) == read(HAND)
 
 
-def test_lines_are_split_the_short_way_only_where_both_ways_agree() -> None:
-    """Rows of a text with any other white space than spaces and line feeds go through the careful
-    split.
-    """
-    spaces = {chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()}
-    assert spaces - set(_ODD_SPACES) == {" ", "\n", "\r"}
-    for odd in spaces - {" ", "\n", "\r", "\t"}:
-        for word in (f"a{odd}b", f"\u00e9{odd}b"):
-            with pytest.raises(
-                CorpusError,
-                match=r"line (2, column 4: the word is|3, column 12: a row of 12 columns)",
-            ):
-                read(wrap([row(word, "-"), row("c", "-")]))
+@pytest.mark.parametrize("odd", ["\u00a0", "\u2028", "\x0b", "\x1f", "\x85"])
+def test_other_white_space_is_part_of_a_word_and_refused(odd: str) -> None:
+    with pytest.raises(CorpusError, match=r"line 2, column 4: the word is"):
+        read(wrap([row(f"a{odd}b", "-"), row("c", "-")]))
 
 
 def test_a_chain_nests_in_itself() -> None:
@@ -150,7 +140,7 @@ def wrap(rows: list[str], *, name: str = "x/y", part: int = 0) -> str:
 
 LINE_2 = r"a\.v4_gold_conll, line 2, column "
 BAD = {
-    "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: a web page .*download the file itself"),
+    "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: .* is a web page, expected #begin"),
     "no document": ("\n\n", r"no document in this file, expected a line #begin document"),
     "empty document": (wrap([]), r"line 1: document x/y has no words"),
     "header": ("#begin document x; part 0\n#end document\n",
@@ -162,28 +152,28 @@ BAD = {
     "unopened": (wrap([row("a", "4)")]),
      LINE_2 + r"coreference .*: 4\) closes a mention of chain 4 that was never opened"),
     "chain over documents": (wrap([row("a", "(4")]) + wrap([row("a", "4)")], part=1),
-     LINE_2 + r".*\(none crosses documents\)"),
+     LINE_2 + r".*never closed in this document"),
     "chain cell": (wrap([row("a", "(4(5")]), LINE_2 + r"coreference .*'\(4\(5'"),
     "chain letter": (wrap([row("a", "(A)")]), LINE_2 + r"coreference .*'\(A\)'"),
     "chain separator": (wrap([row("a", "(4)|")]), LINE_2 + r"coreference .*'\(4\)\|'"),
     "crossed entity": (wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)")]),
      r"line 3, column 11: \(GPE opens inside \(O"),
     "entity type": (wrap([row("a", "-", entity="(ORGAN)")]),
-     LINE_2 + r"11: named-entity type 'ORGAN': expected one of CARDINAL"),
+     LINE_2 + r"11: named entity '\(ORGAN\)': expected such as"),
     "entity unopened": (wrap([row("a", "-", entity="*)")]),
      LINE_2 + r"11: '\*\)' closes a named entity that was never opened"),
     "entity unclosed": (wrap([row("a", "-", entity="(ORG*")]),
      LINE_2 + r"11: \(ORG opens a named entity that is never closed"),
     "entity cell": (wrap([row("a", "-", entity="ORG")]),
-     LINE_2 + r"11: named-entity brackets 'ORG'"),
+     LINE_2 + r"11: named entity 'ORG'"),
     "columns": (wrap(["x/y  0  0  word  NN\n"]),
      LINE_2 + r"5: a row of 5 columns .*expected at least 12"),
     "columns in a sentence": (wrap([row("a", "-"), row("b", "(A0*) -")]),
-     r"line 3, column 13: a row of 13 columns, expected 12"),
+     r"line 3, column 13: a row of 13 columns .*as many as in the sentence's first row"),
     "two documents in one": (wrap([row("a", "-"), row("b", "-", name="z")]),
-     r"line 3, column 1: 'z' after 'x/y'"),
+     r"line 3, column 1: 'z 0' after 'x/y 0'"),
     "two parts in one": (wrap([row("a", "-"), row("b", "-", part=1)]),
-     r"line 3, column 2: '1' after '0'"),
+     r"line 3, column 1: 'x/y 1' after 'x/y 0'"),
     "word number": (wrap([row("a", "-", number="one")]),
      LINE_2 + r"3: word number 'one', expected digits"),
     "skeleton": (wrap([row("[WORD]", "-")]),

@@ -119,8 +119,8 @@ def test_gzip_and_plain_give_the_same(tmp_path: Path) -> None:
 
 NOTHING = [
     ("ontonotes", "x.txt", r"no file matches \*_gold_conll, \*_conll, \*.conll, \*.parquet"),
-    ("ontonotes", "a.v4_gold_skel", r"1 \*_skel files hold no words: run skeleton2conll"),
-    ("ontonotes", "arabic/a.v4_gold_conll", r"none of them English"),
+    ("ontonotes", "a.v4_gold_skel", r"no file matches .*run skeleton2conll first"),
+    ("ontonotes", "arabic/a.v4_gold_conll", r"no file matches .*in English"),
     ("ontogum", "x.txt", r"dep: no file matches \*.conllu"),
     ("litbank", "x.txt", r"coref/conll: no file matches \*.conll"),
     ("jsonl", "x.txt", r"no file matches \*.jsonl"),
@@ -146,10 +146,6 @@ def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "b.v4_gold_conll", "nonsense\n")
     with refused(r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
-    for name in "cdef":
-        write(tmp_path / f"{name}.v4_gold_conll", "")
-    with refused(r"\(1 excluded, 5 bad\): .*b.v4.*; .*c.v4.*; .*d.v4.*; and 2 more"):
-        list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
 
 
 def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> None:
@@ -168,8 +164,6 @@ def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> Non
 def test_wrong_settings_are_named(tmp_path: Path) -> None:
     with refused(r"corpus.format is 'conll', expected one of jsonl, lambada, litbank, ontogum"):
         read_corpus("conll", tmp_path)
-    with refused(r"bad_documents is 'ignore', expected one of strict, skip"):
-        read_corpus("ontonotes", tmp_path, bad_documents="ignore")  # type: ignore[arg-type]
     with refused(r"missing: no such file or folder"):
         read_corpus("ontonotes", tmp_path / "missing")
 
@@ -232,7 +226,7 @@ def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         detect_format(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}, line 1: 'Call me Ishmael.\\n', expected one of jsonl: ")
+    assert message.startswith(f"{path}, line 1: 'Call me Ishmael.\\n': not a corpus, expected one")
     assert "lambada: LAMBADA's passages (lambada*.txt" in message
     assert message.endswith(
         'name the format, or write a text of your own as JSON lines, {"name": ..., "words": [...]}'
@@ -269,7 +263,7 @@ def test_why_a_path_is_read_as_lambada_is_logged(
 def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) -> None:
     path = write(tmp_path / "a.jsonl", row + "\n")
     assert detect_format(path)[0] == detect_format(tmp_path)[0] == "jsonl"
-    with refused(r"a.jsonl, line 1[:,] (no key|character)"):
+    with refused(r"a.jsonl, line 1[:,] (key|words: Field|name: Field|not JSON)"):
         list(read_corpus("jsonl", path))
 
 
@@ -299,9 +293,9 @@ def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: P
 
 
 def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
-    with refused("no corpus in this folder, expected one of jsonl: "):
+    with refused(": not a corpus, expected one of jsonl: "):
         detect_format(tmp_path)
-    with refused(r"a.csv, line 1: 'x,y', expected one of jsonl: JSON lines"):
+    with refused(r"a.csv, line 1: 'x,y': not a corpus, expected one of jsonl: JSON"):
         detect_format(write(tmp_path / "a.csv", "x,y"))
     with refused("no such file or folder"):
         detect_format(tmp_path / "none")

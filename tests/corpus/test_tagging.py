@@ -22,7 +22,6 @@ from entity_transformers.corpus.tagging import (
     score_tagger,
     split_words,
     tag_targets,
-    tag_windows,
     target_window,
 )
 
@@ -56,7 +55,7 @@ def learn(lower_case: bool = True) -> Tagger:
 
 
 def tag(text: str, tagger: Tagger) -> list[str]:
-    return tag_windows(tagger, make_windows(text.split(), tagger.lower_case))
+    return tagger.tag(make_windows(text.split(), tagger.lower_case))
 
 
 def test_known_words_are_told() -> None:
@@ -231,13 +230,3 @@ def test_shares_are_of_the_passages(capitals: bool) -> None:
     tags = tag_targets(make_corpus(), make_corpus(), passages)
     assert (tags["n"], tags["lower_case"]) == (4, not capitals)
     assert tags["shares"] == {"nouns": 0.25, "proper_nouns": 0.5, "pronouns": 0.0, "other": 0.25}
-
-
-@pytest.mark.parametrize("tagged", [True, False])
-def test_the_same_shares_twice_or_none_where_there_are_no_tags(tagged: bool) -> None:
-    corpus = make_corpus() if tagged else [make_document("she met Ada .", None)]
-    passages = [{"text": "she saw ada", "target_start": 8}]
-    tags = tag_targets(corpus, corpus, passages)
-    assert tags == tag_targets(corpus, corpus, passages)
-    assert (tags["n"], tags["lower_case"]) == (1, True)
-    assert (tags["shares"] is None) == (tags["dev"] is None) == (not tagged)

@@ -117,7 +117,7 @@ BAD_FILES = {
     ),
     "columns.conllu": (
         FIRST + corefud().replace("\tmet\t", "\tmet "),
-        r", line 12, column 9: 9 columns",
+        r", line 12: 9 columns",
     ),
     "page.conllu": ("<!DOCTYPE html>\n", r", line 1: a web page, expected #begin"),
     "text.conllu": ("Ada met her friend.\n", r", line 1: 'Ada met her friend.', expected"),

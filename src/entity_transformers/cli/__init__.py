@@ -53,11 +53,7 @@ GROUPS: dict[str, dict[str, Command]] = {
             "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
         ),
         "fetch-data": Command("corpus", "download every pinned data set into one folder"),
-        "fetch-tasks": Command("corpus", "download the files of tasks for transfer"),
         "annotate": Command("resolve", "find coreference chains in a text, for a study"),
-        "inspect-overlap": Command(
-            "corpus", "compare a training text with evaluation sets; fail where it holds their text"
-        ),
     },
     "trained models": {
         "demo": Command("demo", "what a model expects of each word, with its memory and without"),

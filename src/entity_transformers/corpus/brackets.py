@@ -5,6 +5,7 @@ chain), flat typed spans ``(ORG*``, ``*)``, and words and tags as the Penn Treeb
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -17,9 +18,15 @@ ONTONOTES_TYPES = [
     "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE",
 ]  # fmt: skip
 """The 18 named-entity types of OntoNotes 5.0, in the order that the hub numbers them."""
-
+UNKNOWN = frozenset(("-", "_"))
+"""What stands in a column that is not annotated."""
 _BRACKET = re.compile(r"(\()?([0-9]{1,18})(\))?")
-_TYPE = re.compile(r"(\(([^()*\s]+))?(\*)?(\))?")
+_TYPE = re.compile(r"(?:\(([^()*\s]+))?(\*?\)|\*)")
+_SKELETON = "[WORD]"
+_ORIGINALS = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
+    "-AMP-": "&", "/.": ".", "/?": "?",
+}  # fmt: skip
 
 Bracket = tuple[bool, int, bool]
 """Opens here, chain, closes here."""
@@ -28,29 +35,17 @@ Bracket = tuple[bool, int, bool]
 @lru_cache(1 << 16)
 def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
     """The brackets of one word in the order they are written; ``separator`` None: none between them
-    (OntoGUM).
-
-    ValueError where anything is left over.
+    (OntoGUM). ValueError where anything is left over.
     """
-    brackets, at = [], 0
-    while at < len(cell):
-        match = _BRACKET.match(cell, at)
-        if not match or not (match[1] or match[3]):
-            raise _cell_fault(cell, separator)
-        brackets.append((bool(match[1]), int(match[2]), bool(match[3])))
-        at = match.end()
-        if separator and at < len(cell):
-            if cell[at] != separator or at + 1 == len(cell):
-                raise _cell_fault(cell, separator)
-            at += 1
-    return tuple(brackets)
-
-
-def _cell_fault(cell: str, separator: str | None) -> ValueError:
-    return ValueError(
-        f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by"
-        f" {separator or 'nothing'}"
-    )
+    pieces = cell.split(separator) if separator else [m[0] for m in _BRACKET.finditer(cell)]
+    found = [match for piece in pieces if (match := _BRACKET.fullmatch(piece))]
+    whole = (separator or "").join(match[0] for match in found)
+    if whole != cell or not all(match[1] or match[3] for match in found):
+        raise ValueError(
+            f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by"
+            f" {separator or 'nothing'}"
+        )
+    return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
 
 
 def match_chains(
@@ -61,7 +56,7 @@ def match_chains(
     One stack per chain, so chains may cross and a chain may nest in itself (the inner span closes
     first). A cell that is no bracket expression raises WordError.
     """
-    stacks: dict[int, list[int]] = {}
+    stacks: dict[int, list[int]] = defaultdict(list)
     mentions: list[Mention] = []
     unmatched: list[WordError] = []
     for word, cell in cells:
@@ -70,46 +65,17 @@ def match_chains(
         except ValueError as error:
             raise WordError(word, str(error)) from None
         for opens, chain, closes in brackets:
-            if opens and closes:
-                mentions.append(Mention(word, word + 1, chain))
-            elif opens:
-                stacks.setdefault(chain, []).append(word)
-            elif stacks.get(chain):
+            if opens:
+                stacks[chain].append(word)
+            if closes and stacks[chain]:
                 mentions.append(Mention(stacks[chain].pop(), word + 1, chain))
-            else:
-                unmatched.append(
-                    WordError(
-                        word,
-                        f"{chain}) closes a mention of chain {chain} that was never opened in this"
-                        " document",
-                    )
-                )
-    unmatched += [
-        WordError(
-            word,
-            f"({chain} opens a mention of chain {chain} that is never closed in this document (none"
-            " crosses documents)",
-        )
-        for chain, words in stacks.items()
-        for word in words
-    ]
+            elif closes:
+                message = f"{chain}) closes a mention of chain {chain} that was never opened"
+                unmatched.append(WordError(word, f"{message} in this document"))
+    for chain, words in stacks.items():
+        message = f"({chain} opens a mention of chain {chain} that is never closed"
+        unmatched += [WordError(word, f"{message} in this document") for word in words]
     return sorted(mentions, key=reading_order), sorted(unmatched, key=lambda error: error.word)
-
-
-@lru_cache(1 << 10)
-def _parse_type_cell(cell: str) -> tuple[str, bool]:
-    """The type that opens at a word, or "", and whether a span closes there; else ValueError."""
-    match = _TYPE.fullmatch(cell)
-    if not match or not (match[2] or match[4]) or not (match[3] or match[4]):
-        raise ValueError(
-            f"named-entity brackets {shown(cell)}: expected such as (ORG*, *), (ORG) or *"
-        )
-    if match[2] and match[2] not in ONTONOTES_TYPES:
-        raise ValueError(
-            f"named-entity type {shown(match[2])}: expected one of"
-            f" {', '.join(sorted(ONTONOTES_TYPES))}"
-        )
-    return match[2] or "", bool(match[4])
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
@@ -117,36 +83,27 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
     entities: list[NamedEntity] = []
     opened: tuple[int, str] | None = None
     for word, cell in cells:
-        try:
-            label, closes = _parse_type_cell(cell)
-        except ValueError as error:
-            raise WordError(word, str(error)) from None
-        if label and opened:
+        match = _TYPE.fullmatch(cell)
+        if not match or (match[1] or "ORG") not in ONTONOTES_TYPES:
             raise WordError(
                 word,
-                f"({label} opens inside ({opened[1]} of word {opened[0] + 1}: expected flat spans",
+                f"named entity {shown(cell)}: expected such as (ORG*, *), (ORG) or *, of types"
+                f" {', '.join(ONTONOTES_TYPES)}",
             )
-        if label:
-            opened = (word, label)
-        if closes:
+        if match[1]:
+            if opened:
+                inside = f"({opened[1]} of word {opened[0] + 1}"
+                raise WordError(word, f"({match[1]} opens inside {inside}: expected flat spans")
+            opened = (word, match[1])
+        if match[2].endswith(")"):
             if not opened:
                 raise WordError(word, f"{shown(cell)} closes a named entity that was never opened")
             entities.append(NamedEntity(opened[0], word + 1, opened[1]))
             opened = None
     if opened:
-        raise WordError(
-            opened[0], f"({opened[1]} opens a named entity that is never closed in this document"
-        )
+        message = f"({opened[1]} opens a named entity that is never closed in this document"
+        raise WordError(opened[0], message)
     return entities
-
-
-UNKNOWN = frozenset(("-", "_"))
-"""What stands in a column that is not annotated."""
-_SKELETON = "[WORD]"
-_ORIGINALS = {
-    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
-    "-AMP-": "&", "/.": ".", "/?": "?",
-}  # fmt: skip
 
 
 def restore_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -154,16 +111,13 @@ def restore_words(words: Sequence[str]) -> tuple[str, ...]:
 
     WordError for one with white space inside and for a skeleton's ``[WORD]``.
     """
-    kinds = list(dict.fromkeys(words))
-    if _SKELETON in kinds:
+    if _SKELETON in words:
         raise WordError(
             words.index(_SKELETON),
             f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
             " OntoNotes release first",
         )
-    _refuse_spaces(words, kinds, "word", "")
-    if _ORIGINALS.keys().isdisjoint(kinds):
-        return tuple(words)
+    _refuse_spaces(words, "word")
     return tuple(_ORIGINALS.get(word, word) for word in words)
 
 
@@ -172,15 +126,14 @@ def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
 
     WordError for one with white space inside.
     """
-    kinds = list(dict.fromkeys(tags))
-    if UNKNOWN.issuperset(kinds):
+    if UNKNOWN.issuperset(tags):
         return None
-    _refuse_spaces(tags, kinds, "tag", ", or -")
+    _refuse_spaces(tags, "tag")
     return tuple("XX" if tag in UNKNOWN else tag for tag in tags)
 
 
-def _refuse_spaces(values: Sequence[str], kinds: list[str], what: str, other: str) -> None:
-    if " ".join(kinds).split() != kinds:
+def _refuse_spaces(values: Sequence[str], what: str) -> None:
+    if " ".join(values).split() != [*values]:
         word = next(i for i, value in enumerate(values) if value.split() != [value])
-        message = f"the {what} is {shown(values[word])}, expected one without white space{other}"
+        message = f"the {what} is {shown(values[word])}, expected one without white space"
         raise WordError(word, message)

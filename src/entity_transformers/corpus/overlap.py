@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.document import CorpusError, Document, slice_document
-from entity_transformers.corpus.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHINGLE = 8
 """Words in a row."""
@@ -32,30 +34,6 @@ MOST = 0.05
 `FEWEST` shingles: proverbs and verses of the Bible do, and "for the first time in his life"."""
 _WORD = re.compile(r"[^\W_]+")
 _FACTOR = 0x9E3779B97F4A7C15
-_EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Share:
-    """Of one evaluation document: its set and id, how many different shingles it has, how many of
-    them stand in training, and up to three of those.
-    """
-
-    name: str
-    document: str
-    shingles: int
-    shared: int
-    examples: tuple[str, ...]
-
-    @property
-    def share(self) -> float:
-        """From 0 to 1; 0 for a text of fewer than eight words."""
-        return self.shared / self.shingles if self.shingles else 0.0
-
-    @property
-    def too_much(self) -> bool:
-        """Whether training knows more of the document than chance explains."""
-        return self.share > MOST and self.shared >= FEWEST
 
 
 @dataclass
@@ -65,38 +43,36 @@ class Overlap:
     documents  (set, id) of each evaluation document
     keys       uint64 [S], sorted: the shingles of all of them, each once a document
     owners     int32 [S]: the document of each
+    seen       bool [S]: does it stand in training?
     cut        by set: passages cut out of training, and their words
     """
 
-    documents: list[tuple[str, str]] = field(default_factory=list)
-    cut: dict[str, dict[str, int]] = field(default_factory=dict)
-    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
-    owners: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
-    _vocabulary: dict[str, int] = field(default_factory=dict)
-    _seen: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-    _examples: dict[int, list[str]] = field(default_factory=dict)
+    documents: list[tuple[str, str]]
+    keys: np.ndarray
+    owners: np.ndarray
+    seen: np.ndarray
+    cut: dict[str, dict[str, int]]
+    _vocabulary: dict[str, int]
 
     @classmethod
     def of(cls, sets: Mapping[str, Iterable[Document]]) -> Overlap:
         """Nothing compared yet."""
-        made = cls()
-        keys, owners = [made.keys], [made.owners]
+        known: dict[str, int] = {}
+        named: list[tuple[str, str]] = []
+        keys, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
         for name, documents in sets.items():
-            made.cut[name] = {"passages": 0, "words": 0}
             for document in documents:
-                found = _WORD.findall(_text(document))
-                numbers = [
-                    made._vocabulary.setdefault(word, len(made._vocabulary) + 1) for word in found
-                ]
+                words = _WORD.findall(_text(document))
+                numbers = [known.setdefault(word, len(known) + 1) for word in words]
                 mine = np.unique(_shingles(np.array(numbers, np.uint64)))
                 keys.append(mine)
-                owners.append(np.full(len(mine), len(made.documents), np.int32))
-                made.documents.append((name, document.id))
+                owners.append(np.full(len(mine), len(named), np.int32))
+                named.append((name, document.id))
         joined = np.concatenate(keys)
         order = np.argsort(joined, kind="stable")
-        made.keys, made.owners = joined[order], np.concatenate(owners)[order]
-        made._seen = np.zeros(len(joined), bool)
-        return made
+        cut = {name: {"passages": 0, "words": 0} for name in sets}
+        owned = np.concatenate(owners)[order]
+        return cls(named, joined[order], owned, np.zeros(len(joined), bool), cut, known)
 
     def remove(self, document: Document) -> list[Document]:
         """A training document without the passages that evaluation documents have too; what is
@@ -126,17 +102,7 @@ class Overlap:
 
     def compare(self, document: Document) -> None:
         """Note which shingles of the evaluation sets a training document has."""
-        text = _text(document)
-        places, rows = self._find(text)
-        fresh = np.flatnonzero(~self._seen[rows])
-        if not len(fresh):
-            return
-        words = _WORD.findall(text)
-        for place, row in zip(places[fresh].tolist(), rows[fresh].tolist(), strict=True):
-            examples = self._examples.setdefault(int(self.owners[row]), [])
-            if len(examples) < _EXAMPLES:
-                examples.append(" ".join(words[place : place + SHINGLE]))
-        self._seen[rows] = True
+        self.seen[self._find(_text(document))[1]] = True
 
     def _find(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """Indices of a text's words at which a shared shingle begins, and its rows in `keys`."""
@@ -163,53 +129,54 @@ class Overlap:
                     passages.append((int(run[0]), int(run[-1]) + SHINGLE - 1, name))
         return sorted(passages)
 
-    def shares(self) -> list[Share]:
-        """Per evaluation document, in their order."""
-        many = len(self.documents)
-        sizes = np.bincount(self.owners, minlength=many)
-        shared = np.bincount(self.owners[self._seen], minlength=many)
-        return [
-            Share(name, document, int(sizes[i]), int(shared[i]), tuple(self._examples.get(i, ())))
-            for i, (name, document) in enumerate(self.documents)
-        ]
+    def shares(self) -> pd.DataFrame:
+        """Per evaluation document: set, document, its different shingles, and those in training."""
+        import pandas as pd
+
+        table = pd.DataFrame(self.documents, columns=["set", "document"])
+        table["shingles"] = np.bincount(self.owners, minlength=len(table))
+        table["shared"] = np.bincount(self.owners[self.seen], minlength=len(table))
+        table["share"] = table["shared"] / table["shingles"].clip(lower=1)
+        return table
 
     def summary(self) -> dict[str, Any]:
         """By set: its documents and shingles, the words of passages cut out of training, and what
-        is left: shared shingles, documents that have any, the largest share of one.
+        is left: shared shingles, and the largest share of one document.
         """
-        shares = self.shares()
-        return {
-            name: _summarise([share for share in shares if share.name == name], cut)
-            for name, cut in self.cut.items()
-        }
+        shares, found = self.shares(), {}
+        for name, cut in self.cut.items():
+            own = shares[shares["set"] == name]
+            found[name] = {
+                "documents": len(own),
+                "shingles": int(own["shingles"].sum()),
+                "passages_cut": cut["passages"],
+                "words_cut": cut["words"],
+                "shared": int(own["shared"].sum()),
+                "largest_share": round(float(own["share"].max()), 6) if len(own) else 0.0,
+            }
+        return found
 
     def check(self) -> None:
         """CorpusError where training knows more of an evaluation document than chance explains."""
-        bad = [share for share in self.shares() if share.too_much]
-        if bad:
-            worst = max(bad, key=lambda share: share.share)
+        shares = self.shares()
+        bad = shares[(shares["share"] > MOST) & (shares["shared"] >= FEWEST)]
+        if len(bad):
+            worst = bad.loc[bad["share"].idxmax()]
             raise CorpusError(
-                f"{worst.name}, {worst.document}: {worst.share:.1%} of its text stands in training"
-                f" ({worst.shared} of {worst.shingles} runs of {SHINGLE} words, such as"
-                f" {worst.examples[0]!r}), expected at most {MOST:.0%}; {len(bad)} such documents:"
-                " leave the text out of training (corpus.exclude)"
+                f"{worst['set']}, {worst['document']}: {worst['share']:.1%} of its text stands in"
+                f" training ({worst['shared']} of {worst['shingles']} runs of {SHINGLE} words),"
+                f" expected at most {MOST:.0%}; {len(bad)} such documents: leave the text out of"
+                " training (corpus.exclude)"
             )
 
 
-def leave_out(
-    documents: Iterable[Document], overlap: Overlap, ledger: Ledger
-) -> Iterator[Document]:
-    """The documents, those of train without evaluated text; the ledger's books follow."""
+def leave_out(documents: Iterable[Document], overlap: Overlap) -> Iterator[Document]:
+    """The documents, those of train without evaluated text."""
     for document in documents:
         if document.split != "train" or not overlap.documents:
             yield document
             continue
-        kept = overlap.remove(document)
-        if kept != [document] and (row := ledger.books.get(document.name)):
-            cut = len(_text(document)) - sum(len(_text(piece)) for piece in kept)
-            row["kept"] -= cut
-            row["evaluated"] = row.get("evaluated", 0) + cut
-        for piece in kept:
+        for piece in overlap.remove(document):
             overlap.compare(piece)
             yield piece
 
@@ -235,35 +202,3 @@ def _shingles(words: np.ndarray) -> np.ndarray:
         total ^= total >> np.uint64(29)
         known &= part > 0
     return np.where(known, total, np.uint64(0))
-
-
-def _summarise(shares: list[Share], cut: Mapping[str, int]) -> dict[str, Any]:
-    worst = max(shares, key=lambda share: share.share, default=None)
-    return {
-        "documents": len(shares),
-        "shingles": sum(share.shingles for share in shares),
-        "passages_cut": cut["passages"],
-        "words_cut": cut["words"],
-        "shared": sum(share.shared for share in shares),
-        "documents_with_shared": sum(share.shared > 0 for share in shares),
-        "largest_share": round(worst.share, 6) if worst else 0.0,
-        "largest": worst.document if worst and worst.shared else "",
-        "examples": list(worst.examples) if worst else [],
-    }
-
-
-COLUMNS = ("documents", "shingles", "passages_cut", "words_cut", "shared", "largest_share")
-
-
-def format_overlap(summary: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The table of `Overlap.summary`, a set a line, and the worst document's first example."""
-    if not summary:
-        return
-    names = [f"overlap with {name}" for name in summary]
-    width = max(map(len, names))
-    yield " " * width + "".join(f"  {column.replace('_', ' '):>13}" for column in COLUMNS)
-    for name, row in zip(names, summary.values(), strict=True):
-        cells = (f"{row[c]:.2%}" if c == "largest_share" else f"{row[c]:,}" for c in COLUMNS)
-        yield name.ljust(width) + "".join(f"  {cell:>13}" for cell in cells)
-        if row["largest"]:
-            yield f"  most in {row['largest']}: {row['examples'][0]!r}"

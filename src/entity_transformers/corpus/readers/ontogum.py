@@ -4,11 +4,14 @@ from ``coref/ontogum/conllu/``.
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from entity_transformers.corpus.brackets import match_chains
-from entity_transformers.corpus.conllu import Table, TypedMention, match_typed, read_table
+from entity_transformers.corpus.conllu import Table, read_table
 from entity_transformers.corpus.document import (
     SPLITS,
     CorpusError,
@@ -26,6 +29,18 @@ from entity_transformers.corpus.sources import RAW, Dataset, pinned
 _GUM = f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316"
 _LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
+_OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
+_MINSPAN = re.compile(r"[0-9]{1,6}(,[0-9]{1,6})*")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedMention:
+    """A mention of the GUM layer; ``minspan`` are the words of its head."""
+
+    start: int
+    end: int
+    label: str
+    minspan: tuple[int, ...]
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Document]:
@@ -56,18 +71,13 @@ def _read_files(
         try:
             dep = read_table(list(open_lines(path)), str(path))
             check_text(name, dep)
-            if name not in layer:
+            if name not in layer or name not in splits:
+                what = "chains in coref/ontogum" if name not in layer else "split in splits.md"
                 raise CorpusError(
-                    f"{folder / name}.conllu: no such file, so {name} has no chains: add it, or"
-                    " name it in corpus.exclude"
+                    f"{path}: {name} has no {what}: add it, or name it in corpus.exclude"
                 )
-            yield make_document(
-                name,
-                splits,
-                dep,
-                read_table(list(open_lines(layer[name])), str(layer[name])),
-                ledger,
-            )
+            chains = read_table(list(open_lines(layer[name])), str(layer[name]))
+            yield make_document(name, splits[name], dep, chains, ledger)
         except CorpusError as error:
             ledger.reject(f"{name}#0", error)
     ledger.reject_missing(
@@ -93,47 +103,8 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
                 )
             splits[item[2:].strip()] = split
     if not splits:
-        raise CorpusError(
-            f"{source}: no document is listed, expected bullet lists below ## train, ## dev and ##"
-            " test"
-        )
+        raise CorpusError(f"{source}: no document is listed, expected lists below ## train, ...")
     return splits
-
-
-def make_document(
-    name: str, splits: Mapping[str, Split], dep: Table, chains: Table, ledger: Ledger
-) -> Document:
-    """The document of its two tables. CorpusError where they differ or the name is in no split."""
-    if name not in splits:
-        raise CorpusError(
-            f"{dep.source}: {name} is in no split of splits.md: add it there, or name it in"
-            " corpus.exclude"
-        )
-    _check_alignment(dep, chains)
-    try:
-        named = select_named(match_typed(dep), dep.tags)
-    except WordError as error:
-        raise dep.fault(error.word, str(error), 10) from None
-    entities = flatten_named(named)
-    ledger.counts["named_entities_inside_others"] += len(named) - len(entities)
-    return Document(
-        name=name,
-        part=0,
-        split=splits[name],
-        genre=_genre(name),
-        words=tuple(dep.words),
-        sentence_starts=tuple(dep.sentence_starts),
-        mentions=read_chains(chains, ledger),
-        tags=tuple(dep.tags),
-        space_after=tuple(dep.space_after),
-        named_entities=entities,
-    )
-
-
-def _genre(name: str) -> str:
-    """``bio`` of ``GUM_bio_byron``."""
-    parts = name.split("_")
-    return parts[1] if len(parts) > 2 else ""
 
 
 def check_text(name: str, dep: Table) -> None:
@@ -146,30 +117,48 @@ def check_text(name: str, dep: Table) -> None:
         if len(form) > 1 and not form.strip("_"):
             message = (
                 f"the word is {shown(form)}: a blanked text (GUM publishes reddit without its"
-                " words)"
+                " words): name it in corpus.exclude, e.g. GUM_reddit_*"
             )
-            raise dep.fault(word, f"{message}: name it in corpus.exclude, e.g. GUM_reddit_*", 2)
+            raise dep.fault(word, message, 2)
+
+
+def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
+    """The document of its two tables; CorpusError where they differ."""
+    _check_alignment(dep, chains)
+    try:
+        named = select_named(match_typed(dep), dep.tags)
+    except WordError as error:
+        raise dep.fault(error.word, str(error), 10) from None
+    entities: list[NamedEntity] = []  # flat: the outermost of nested ones
+    for mention in sorted(named, key=lambda m: (m.start, -m.end)):
+        if not entities or mention.start >= entities[-1].end:
+            entities.append(NamedEntity(mention.start, mention.end, mention.label))
+    ledger.counts["named_entities_inside_others"] += len(named) - len(entities)
+    parts = name.split("_")
+    return Document(
+        name=name,
+        part=0,
+        split=split,
+        genre=parts[1] if len(parts) > 2 else "",  # bio of GUM_bio_byron
+        words=tuple(dep.words),
+        sentence_starts=tuple(dep.sentence_starts),
+        mentions=read_chains(chains, ledger),
+        tags=tuple(dep.tags),
+        space_after=tuple(dep.space_after),
+        named_entities=tuple(entities),
+    )
 
 
 def _check_alignment(dep: Table, chains: Table) -> None:
     """Both layers must have the same words and sentences."""
     for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
         if ours != theirs:
-            raise chains.fault(
-                word,
-                f"the word is {shown(theirs)}, expected {shown(ours)} as in {dep.source}, line"
-                f" {dep.lines[word]}",
-                2,
-            )
-    if len(dep.words) != len(chains.words):
+            place = f"{dep.source}, line {dep.lines[word]}"
+            message = f"the word is {shown(theirs)}, expected {shown(ours)} as in {place}"
+            raise chains.fault(word, message, 2)
+    if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
         raise CorpusError(
-            f"{chains.source}: {len(chains.words)} words, expected {len(dep.words)} as in"
-            f" {dep.source}: was the file cut?"
-        )
-    if dep.sentence_starts != chains.sentence_starts:
-        raise CorpusError(
-            f"{chains.source}: other sentences than in {dep.source}: take both layers from one"
-            " release"
+            f"{chains.source}: other words or sentences than in {dep.source}: was the file cut?"
         )
 
 
@@ -178,7 +167,7 @@ def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
 
     A bracket without a partner raises CorpusError; where the ledger says skip only the bracket is
     dropped, and counted as ``unmatched_brackets``, as the one document that has any
-    (GENTLE_poetry_road, upstream's slip) is fine else.
+    (GENTLE_poetry_road, upstream's slip) is fine otherwise.
     """
     try:
         mentions, unmatched = match_chains(table.entities, None)
@@ -195,18 +184,55 @@ def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
     return tuple(mentions)
 
 
+def match_typed(table: Table) -> list[TypedMention]:
+    """Mentions of the GUM layer with type and head, one stack per chain; else WordError."""
+    order = {name: index for index, name in enumerate(table.entity_fields)}
+    if not {"GRP", "etype", "minspan"} <= order.keys():
+        raise CorpusError(
+            f"{table.source}: # global.Entity is {shown('-'.join(order))}, expected GRP, etype and"
+            " minspan among its fields"
+        )
+    stacks: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+    mentions: list[TypedMention] = []
+    for word, cell in table.entities:
+        if _OPENING.sub("", cell):
+            message = f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6)"
+            raise WordError(word, message)
+        for opening, closed, closing in _OPENING.findall(cell):
+            values, key = opening.split("-"), closing
+            if opening:
+                if len(values) <= max(order["etype"], order["minspan"]):
+                    message = f"Entity=({shown(opening)}: {len(values)} fields, expected"
+                    raise WordError(word, f"{message} {'-'.join(order)}")
+                key = values[order["GRP"]]
+                stacks[key].append((word, values))
+            if closed or closing:
+                if not stacks[key]:
+                    message = f"Entity={shown(cell)}: {shown(key)}) was never opened"
+                    raise WordError(word, message)
+                mentions.append(_typed(*stacks[key].pop(), word + 1, order))
+    for key, opened in stacks.items():
+        if opened:
+            raise WordError(opened[0][0], f"Entity=({shown(key)} is never closed in this document")
+    return mentions
+
+
+def _typed(start: int, values: Sequence[str], end: int, order: Mapping[str, int]) -> TypedMention:
+    minspan = values[order["minspan"]]
+    positions = minspan.split(",") if _MINSPAN.fullmatch(minspan) else ["0"]
+    heads = [start + int(position) - 1 for position in positions]
+    if not start <= min(heads) <= max(heads) < end:
+        raise WordError(
+            start,
+            f"minspan {shown(minspan)} of a mention of {end - start} words, expected positions"
+            " inside it",
+        )
+    return TypedMention(start, end, values[order["etype"]].upper(), tuple(heads))
+
+
 def select_named(mentions: Sequence[TypedMention], tags: Sequence[str]) -> list[TypedMention]:
     """The named mentions: those with a proper noun among their head's words."""
     return [m for m in mentions if any(tags[word] in _NAMES for word in m.minspan)]
-
-
-def flatten_named(mentions: Sequence[TypedMention]) -> tuple[NamedEntity, ...]:
-    """Flat typed spans, the outermost of nested ones."""
-    kept: list[NamedEntity] = []
-    for mention in sorted(mentions, key=lambda m: (m.start, -m.end)):
-        if not kept or mention.start >= kept[-1].end:
-            kept.append(NamedEntity(mention.start, mention.end, mention.label))
-    return tuple(kept)
 
 
 def recognise(path: Path) -> Match | None:

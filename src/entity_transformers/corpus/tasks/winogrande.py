@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, Dataset, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, check_options, read_label
-from entity_transformers.corpus.tasks.files import read_objects
+from entity_transformers.corpus.tasks.example import (
+    Example,
+    Task,
+    read_each,
+    read_label,
+    read_lines,
+)
 
 _WINOGRANDE = f"{RAW}/zhang-edward/WinoGrande/ea61adace986f13f152757273a9b0840887efe65/data"
 _KEYS = ("qID", "sentence", "option1", "option2", "answer")
@@ -23,50 +30,50 @@ def read(root: Path, ledger: Ledger) -> Iterator[Example]:
     answers, is test.
     """
     twins: dict[str, int] = {}
-    for file in ("train_l", "dev"):
-        for where, row in read_objects(root, f"{file}.jsonl", _KEYS, ledger):
-            try:
-                pair = twins.setdefault(row["qID"].rpartition("-")[0], len(twins))
-                split = "test" if file == "dev" else "train" if (pair + 1) % _DEV_TENTH else "dev"
-                yield _read_row(row, split, where)
-            except CorpusError as error:
-                ledger.reject(where, error)
+
+    def parse(line: str, where: str) -> Example:
+        try:
+            row = json.loads(line)
+            name, sentence, *options, answer = (str(row[key]) for key in _KEYS)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            expected = f"a JSON object with {', '.join(_KEYS)}"
+            raise CorpusError(f"{where}: {shown(line)}, expected {expected}") from None
+        pair = twins.setdefault(name.rpartition("-")[0], len(twins))
+        split = "train" if (pair + 1) % _DEV_TENTH else "dev"
+        _check(sentence, options, where)
+        start = sentence.index(_BLANK)
+        label = read_label(answer, ("1", "2"), where, "answer")
+        return Example(name, split, (sentence,), label, tuple(options), (start, start + 1))
+
+    yield from read_each(read_lines(root, "train_l.jsonl"), parse, ledger)
+    for example in read_each(read_lines(root, "dev.jsonl"), parse, ledger):
+        yield replace(example, split="test")
 
 
-def _read_row(row: Mapping[str, str], split: str, where: str) -> Example:
-    sentence = row["sentence"]
-    if sentence.count(_BLANK) != 1:
-        raise CorpusError(f"{where}: {shown(sentence)}, expected one blank ({_BLANK}) in it")
-    options = (row["option1"], row["option2"])
-    check_options(options, sentence, where)
-    start = sentence.index(_BLANK)
-    if not sentence[start + 1 :].strip():
+def _check(sentence: str, options: list[str], where: str) -> None:
+    if sentence.count(_BLANK) != 1 or not sentence.partition(_BLANK)[2].strip():
         raise CorpusError(
-            f"{where}: {shown(sentence)} ends with its blank, expected words after it"
+            f"{where}: {shown(sentence)}, expected one blank ({_BLANK}) in it and words after"
         )
-    return Example(
-        name=row["qID"],
-        split=split,
-        texts=(sentence,),
-        label=read_label(row["answer"], {"1": 0, "2": 1}, where, "answer"),
-        options=options,
-        blank=(start, start + 1),
-    )
+    if len({option.lower() for option in options}) < 2:
+        raise CorpusError(f"{where}: the candidate {shown(options[0])} twice, expected others")
+    for option in options:
+        if option.lower() not in sentence.lower():
+            raise CorpusError(
+                f"{where}: {shown(option)} does not stand in the sentence {shown(sentence)},"
+                " expected a candidate that does: correct the line or remove it"
+            )
 
 
-TASKS = (
-    Task(
-        name="winogrande",
-        shape="pronoun",
-        splits=("train", "dev", "test"),
-        licence="CC BY",
-        size={"train": 9212, "dev": 1022, "test": 1267},
-        dataset=Dataset(
-            "winogrande",
-            folder="winogrande",
-            patterns=("train_l.jsonl", "dev.jsonl"),
-            source=pinned("winogrande", f"Winogrande 1.1, {_WINOGRANDE}", "CC BY", _WINOGRANDE),
-        ),
-        read=read,
+TASK = Task(
+    name="winogrande",
+    shape="pronoun",
+    splits=("train", "dev", "test"),
+    dataset=Dataset(
+        "winogrande",
+        folder="winogrande",
+        patterns=("train_l.jsonl", "dev.jsonl"),
+        source=pinned("winogrande", f"Winogrande 1.1, {_WINOGRANDE}", "CC BY", _WINOGRANDE),
     ),
+    read=read,
 )
