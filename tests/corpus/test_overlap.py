@@ -42,7 +42,7 @@ def joined(made: Document) -> str:
 
 def find_overlap(train: list[Document], evaluation: list[Document]) -> list[tuple[object, ...]]:
     """Name, shingles and shared ones of each evaluation document."""
-    overlap = Overlap.of({"evaluation": evaluation})
+    overlap = Overlap({"evaluation": evaluation})
     for document in train:
         overlap.compare(document)
     columns = ["document", "shingles", "shared"]
@@ -70,7 +70,7 @@ def test_case_punctuation_and_tokenisation_make_no_difference() -> None:
 
 def test_an_opening_is_cut_where_its_text_ends() -> None:
     heading, opening, rest = "CHAPTER I", number_words(0, 60), number_words(100, 160)
-    overlap = Overlap.of({"set": [raw(opening)]})
+    overlap = Overlap({"set": [raw(opening)]})
     [left] = overlap.remove(document(f'{heading} "{opening}." {rest}'))
     assert joined(left) == rest
     assert left.name == "a"
@@ -81,7 +81,7 @@ def test_an_opening_is_cut_where_its_text_ends() -> None:
 
 def test_a_passage_inside_leaves_two_documents() -> None:
     before, after = number_words(200, 400), number_words(500, 600)
-    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    overlap = Overlap({"set": [raw(number_words(0, 60))]})
     made = overlap.remove(
         document(f"{before} {number_words(0, 30)} odd {number_words(31, 60)} {after}")
     )
@@ -90,7 +90,7 @@ def test_a_passage_inside_leaves_two_documents() -> None:
 
 
 def test_what_is_shared_by_chance_stays() -> None:
-    overlap = Overlap.of({"set": [raw(number_words(0, 500))]})
+    overlap = Overlap({"set": [raw(number_words(0, 500))]})
     text = document(f"{number_words(600, 700)} {number_words(0, 12)} {number_words(700, 800)}")
     assert overlap.remove(text) == [text]
     overlap.compare(text)
@@ -99,12 +99,12 @@ def test_what_is_shared_by_chance_stays() -> None:
 
 
 def test_a_document_that_is_all_evaluated_goes_away() -> None:
-    overlap = Overlap.of({"set": [raw(number_words(0, 500))]})
+    overlap = Overlap({"set": [raw(number_words(0, 500))]})
     assert overlap.remove(document(number_words(100, 200))) == []
 
 
 def test_too_much_fails_and_names_the_text() -> None:
-    overlap = Overlap.of({"mine": [raw(number_words(0, 100))]})
+    overlap = Overlap({"mine": [raw(number_words(0, 100))]})
     overlap.compare(document(number_words(0, 40)))
     with pytest.raises(CorpusError, match=r"mine, e#0: 35.5% of its text stands in training"):
         overlap.check()
@@ -112,13 +112,13 @@ def test_too_much_fails_and_names_the_text() -> None:
 
 
 def test_a_letter_whose_small_form_is_longer_keeps_its_place() -> None:
-    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    overlap = Overlap({"set": [raw(number_words(0, 60))]})
     [left] = overlap.remove(document(f"İİİİ {number_words(0, 60)} {number_words(100, 160)}"))
     assert joined(left) == number_words(100, 160)
 
 
 def test_documents_with_chains_are_not_cut() -> None:
-    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    overlap = Overlap({"set": [raw(number_words(0, 60))]})
     words = tuple(number_words(0, 80).split())
     with pytest.raises(CorpusError, match="chains"):
         overlap.remove(Document("a", 0, "train", "", words, (0,), (Mention(0, 1, 1),)))
@@ -126,7 +126,7 @@ def test_documents_with_chains_are_not_cut() -> None:
 
 def test_only_training_is_cut() -> None:
     text = f"{number_words(0, 60)} {number_words(100, 160)}"
-    overlap = Overlap.of({"set": [raw(number_words(0, 60))]})
+    overlap = Overlap({"set": [raw(number_words(0, 60))]})
     made = leave_out([document(text), document(text, "b", "dev")], overlap)
     assert [len(piece.words) for piece in made] == [60, 120]
 
@@ -141,7 +141,7 @@ def test_the_opening_of_a_novel_of_litbank(tmp_path: Path) -> None:
     annotated = SHARED / "coref" / "conll" / f"{name}_brat.conll.gz"
     with gzip.open(annotated, "rt", encoding="utf-8") as rows:
         [opening] = conll2012.read_rows(rows, name)
-    overlap = Overlap.of({"litbank": [opening]})
+    overlap = Overlap({"litbank": [opening]})
     chapters = text_reader.read(tmp_path, Ledger())
     first = overlap.remove(next(chapters))
     assert len(first) == 1

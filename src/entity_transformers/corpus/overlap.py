@@ -8,8 +8,8 @@ of training; shingles that two texts share by chance are not, but are counted.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -33,58 +33,38 @@ MOST = 0.05
 """Share of an evaluation document's shingles that may stay in training, if it is not fewer than
 `FEWEST` shingles: proverbs and verses of the Bible do, and "for the first time in his life"."""
 _WORD = re.compile(r"[^\W_]+")
-_FACTOR = 0x9E3779B97F4A7C15
 
 
-@dataclass
 class Overlap:
     """Compares training documents, one by one, with evaluation sets.
 
     documents  (set, id) of each evaluation document
-    keys       uint64 [S], sorted: the shingles of all of them, each once a document
-    owners     int32 [S]: the document of each
-    seen       bool [S]: does it stand in training?
+    owners     the indices of the documents that have a shingle, by its hash
+    seen       hashes of the shingles that stand in training
     cut        by set: passages cut out of training, and their words
     """
 
-    documents: list[tuple[str, str]]
-    keys: np.ndarray
-    owners: np.ndarray
-    seen: np.ndarray
-    cut: dict[str, dict[str, int]]
-    _vocabulary: dict[str, int]
-
-    @classmethod
-    def of(cls, sets: Mapping[str, Iterable[Document]]) -> Overlap:
-        """Nothing compared yet."""
-        known: dict[str, int] = {}
-        named: list[tuple[str, str]] = []
-        keys, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
+    def __init__(self, sets: Mapping[str, Iterable[Document]]) -> None:
+        self.documents: list[tuple[str, str]] = []
+        self.owners: dict[int, list[int]] = defaultdict(list)
+        self.seen: set[int] = set()
+        self.cut = {name: {"passages": 0, "words": 0} for name in sets}
         for name, documents in sets.items():
             for document in documents:
-                words = _WORD.findall(_text(document))
-                numbers = [known.setdefault(word, len(known) + 1) for word in words]
-                mine = np.unique(_shingles(np.array(numbers, np.uint64)))
-                keys.append(mine)
-                owners.append(np.full(len(mine), len(named), np.int32))
-                named.append((name, document.id))
-        joined = np.concatenate(keys)
-        order = np.argsort(joined, kind="stable")
-        cut = {name: {"passages": 0, "words": 0} for name in sets}
-        owned = np.concatenate(owners)[order]
-        return cls(named, joined[order], owned, np.zeros(len(joined), bool), cut, known)
+                for shingle in set(_shingles(document)):
+                    self.owners[shingle].append(len(self.documents))
+                self.documents.append((name, document.id))
 
     def remove(self, document: Document) -> list[Document]:
         """A training document without the passages that evaluation documents have too; what is
         left of it is one document, or more where a passage stood inside, or none.
         """
-        text = _text(document)
-        places, rows = self._find(text)
-        passages = self._passages(places, rows)
+        passages = sorted(self._find_passages(document))
         if not passages:
             return [document]
-        spans = [match.span() for match in _WORD.finditer(text)]
-        ends = list(accumulate(map(len, spaced_words(document, "natural"))))
+        pieces = spaced_words(document, "natural")
+        spans = [match.span() for match in _WORD.finditer("".join(pieces))]
+        ends = list(accumulate(map(len, pieces)))
         drop = np.zeros(len(ends), bool)
         for first, last, name in passages:
             start = int(np.searchsorted(ends, spans[first][0], "right")) if first > OPENING else 0
@@ -100,42 +80,30 @@ class Overlap:
             for copy, (start, end) in enumerate(kept.reshape(-1, 2))
         ]
 
+    def _find_passages(self, document: Document) -> Iterator[tuple[int, int, str]]:
+        """First and last word of each run of shared shingles, and the evaluation set."""
+        places: dict[int, list[int]] = defaultdict(list)
+        for place, shingle in enumerate(_shingles(document)):
+            for owner in self.owners.get(shingle, ()):
+                places[owner].append(place)
+        for owner, found in places.items():
+            for run in np.split(found, np.flatnonzero(np.diff(found) > GAP) + 1):
+                if len(run) >= FEWEST:
+                    yield int(run[0]), int(run[-1]) + SHINGLE - 1, self.documents[owner][0]
+
     def compare(self, document: Document) -> None:
         """Note which shingles of the evaluation sets a training document has."""
-        self.seen[self._find(_text(document))[1]] = True
-
-    def _find(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of a text's words at which a shared shingle begins, and its rows in `keys`."""
-        known = self._vocabulary
-        words = np.array([known.get(word, 0) for word in _WORD.findall(text)], np.uint64)
-        mine = _shingles(words)
-        first = np.searchsorted(self.keys, mine, "left")
-        last = np.searchsorted(self.keys, mine, "right")
-        hits = np.flatnonzero(last > first)
-        counts = (last - first)[hits]
-        places = np.repeat(hits, counts)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return places, np.repeat(first[hits], counts) + within
-
-    def _passages(self, places: np.ndarray, rows: np.ndarray) -> list[tuple[int, int, str]]:
-        """First and last word of each run of shared shingles, and the evaluation set."""
-        passages = []
-        owners = self.owners[rows]
-        for owner in np.unique(owners):
-            mine = places[owners == owner]
-            for run in np.split(mine, np.flatnonzero(np.diff(mine) > GAP) + 1):
-                if len(run) >= FEWEST:
-                    name = self.documents[int(owner)][0]
-                    passages.append((int(run[0]), int(run[-1]) + SHINGLE - 1, name))
-        return sorted(passages)
+        self.seen.update(shingle for shingle in _shingles(document) if shingle in self.owners)
 
     def shares(self) -> pd.DataFrame:
         """Per evaluation document: set, document, its different shingles, and those in training."""
         import pandas as pd
 
+        sizes = Counter(owner for owners in self.owners.values() for owner in owners)
+        shared = Counter(owner for shingle in self.seen for owner in self.owners[shingle])
         table = pd.DataFrame(self.documents, columns=["set", "document"])
-        table["shingles"] = np.bincount(self.owners, minlength=len(table))
-        table["shared"] = np.bincount(self.owners[self.seen], minlength=len(table))
+        table["shingles"] = [sizes[i] for i in range(len(table))]
+        table["shared"] = [shared[i] for i in range(len(table))]
         table["share"] = table["shared"] / table["shingles"].clip(lower=1)
         return table
 
@@ -143,16 +111,15 @@ class Overlap:
         """By set: its documents and shingles, the words of passages cut out of training, and what
         is left: shared shingles, and the largest share of one document.
         """
-        shares, found = self.shares(), {}
-        for name, cut in self.cut.items():
-            own = shares[shares["set"] == name]
-            found[name] = {
+        found = {}
+        for name, own in self.shares().groupby("set", sort=False):
+            found[str(name)] = {
                 "documents": len(own),
                 "shingles": int(own["shingles"].sum()),
-                "passages_cut": cut["passages"],
-                "words_cut": cut["words"],
+                "passages_cut": self.cut[name]["passages"],
+                "words_cut": self.cut[name]["words"],
                 "shared": int(own["shared"].sum()),
-                "largest_share": round(float(own["share"].max()), 6) if len(own) else 0.0,
+                "largest_share": round(float(own["share"].max()), 6),
             }
         return found
 
@@ -181,24 +148,7 @@ def leave_out(documents: Iterable[Document], overlap: Overlap) -> Iterator[Docum
             yield piece
 
 
-def _text(document: Document) -> str:
-    text = "".join(spaced_words(document, "natural"))
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    # places must stay: of a few letters the small one is two characters
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-
-
-def _shingles(words: np.ndarray) -> np.ndarray:
-    """uint64 [max(n - 7, 0)]: a number for each run of eight words; 0, which no run of known words
-    has but by chance, where one is unknown.
-    """
-    count = max(len(words) - SHINGLE + 1, 0)
-    total, known = np.zeros(count, np.uint64), np.ones(count, bool)
-    for i in range(SHINGLE):
-        part = words[i : i + count]
-        total = (total ^ part) * np.uint64(_FACTOR)
-        total ^= total >> np.uint64(29)
-        known &= part > 0
-    return np.where(known, total, np.uint64(0))
+def _shingles(document: Document) -> list[int]:
+    """A hash of each eight words in a row, the same for equal words in one process."""
+    words = [word.lower() for word in _WORD.findall("".join(spaced_words(document, "natural")))]
+    return [hash(tuple(words[i : i + SHINGLE])) for i in range(len(words) - SHINGLE + 1)]

@@ -65,7 +65,7 @@ def write_documents(
     corpus = read_corpus(
         section.format, root, exclude=section.exclude, bad_documents=section.bad_documents
     )
-    overlap = Overlap.of(read_evaluated(listed.get("evaluated", {})))
+    overlap = Overlap(read_evaluated(listed.get("evaluated", {})))
     documents = join_parts(corpus) if section.unit == "book" else iter(corpus)
     if not section.singletons:
         documents = map(drop_singletons, documents)
