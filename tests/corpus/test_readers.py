@@ -4,7 +4,6 @@ read.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -12,12 +11,9 @@ import pytest
 from conll_files import conll, write
 from refused import refused
 
-from entity_transformers.cli import main
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import split_from_path
-from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.readers.ontonotes import find_rows
 
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
@@ -63,14 +59,6 @@ def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -
     }
 
 
-def test_files_of_another_kind_are_counted(tmp_path: Path) -> None:
-    for name in ("train.v4_gold_conll", "dev.conll", "test.v4_auto_conll.gz"):
-        write(tmp_path / name, conll(f"nw/{name}"))
-    corpus = read_corpus("ontonotes", tmp_path)
-    assert [d.name for d in corpus] == ["nw/train.v4_gold_conll"]
-    assert corpus.ledger.counts["files_of_other_kinds"] == 2
-
-
 def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
     for version in ("v4", "v12"):
         write(
@@ -99,22 +87,6 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
 )
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
-
-
-def test_the_name_of_the_given_folder_tells_a_split_only_as_a_whole(tmp_path: Path) -> None:
-    for folder in ("dev", "test_of_mine"):
-        write(tmp_path / folder / "a.v4_gold_conll", conll("nw/a"))
-    assert [d.split for d in read_corpus("ontonotes", tmp_path / "dev")] == ["dev"]
-    assert [d.split for d in read_corpus("ontonotes", tmp_path / "test_of_mine")] == ["train"]
-
-
-def test_gzip_and_plain_give_the_same(tmp_path: Path) -> None:
-    plain = write(tmp_path / "a" / "x.v4_gold_conll", conll("nw/a", parts=2))
-    packed = write(tmp_path / "b" / "x.v4_gold_conll.gz", conll("nw/a", parts=2))
-    assert list(read_corpus("ontonotes", plain)) == list(read_corpus("ontonotes", packed.parent))
-    packed.write_bytes(packed.read_bytes()[:-20])
-    with refused(r"x.v4_gold_conll.gz: not a whole gzip file"):
-        list(read_corpus("ontonotes", packed))
 
 
 NOTHING = [
@@ -241,15 +213,6 @@ def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
         detect_format(tmp_path)
 
 
-def test_why_a_path_is_read_as_lambada_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level("INFO")
-    main(["inspect-corpus", str(write(tmp_path / "lambada_mine.txt", "a b\n")), "--json"])
-    assert "read as lambada, since a file lambada*.txt (--format names another)" in caplog.text
-    assert json.loads(capsys.readouterr().out)["left_out"]["documents_read"] == 1
-
-
 @pytest.mark.parametrize(
     "row",
     [
@@ -299,8 +262,3 @@ def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
         detect_format(write(tmp_path / "a.csv", "x,y"))
     with refused("no such file or folder"):
         detect_format(tmp_path / "none")
-
-
-def test_a_single_file_is_found_with_the_split_of_its_name(tmp_path: Path) -> None:
-    path = write(tmp_path / "test" / "dev.conll", conll("nw/a"))
-    assert find_rows(path, Ledger()) == [(path, "dev")]

@@ -117,26 +117,6 @@ def test_nothing_after_a_word_and_nothing_far_before_it_is_seen() -> None:
     assert tag("she met Ada", tagger) == tag("she met Ada . Ben saw", tagger)[:3]
 
 
-def test_a_rare_word_has_no_feature_of_its_own() -> None:
-    window = ("", "she", "met", "yolanda")
-    rare, known = list_features(window, known=False), list_features(window, known=True)
-    assert not any("yolanda" in feature for feature in rare)
-    assert {"word yolanda", "1+word met yolanda"} <= set(known)
-    assert "rare ends anda" in rare
-    assert len(set(rare)) == len(rare)
-
-
-def test_quotes_and_digits_are_made_alike() -> None:
-    assert [window[-1] for window in make_windows("`` It 's 1984 ” ’s".split(), True)] == [
-        '"',
-        "it",
-        "'s",
-        "0000",
-        '"',
-        "'s",
-    ]
-
-
 def test_running_text_is_split_as_the_corpora_are() -> None:
     words = split_words("\"I don't,\" she'd said—to well-kept Mr. O.")
     assert words == "\" I do n't , \" she 'd said — to well-kept Mr . O .".split()
@@ -149,12 +129,6 @@ def test_the_target_follows_its_passage() -> None:
     row = {"text": text, "target_start": text.index("O'Hara")}
     assert target_window(row, False) == ("n't", "go", ",", "O'Hara")
     assert target_window({"text": "so Ada", "target_start": 3}, True) == ("", "", "so", "ada")
-
-
-def test_two_trainings_are_the_same_to_the_bit() -> None:
-    first, second = learn(), learn()
-    assert first.model.coef_.tobytes() == second.model.coef_.tobytes()
-    assert first.model.intercept_.tobytes() == second.model.intercept_.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -170,12 +144,6 @@ def test_without_tags_to_learn_there_is_no_tagger(corpus: list[Document]) -> Non
     assert learn_tagger(corpus, True) is None
     tags = tag_targets(corpus, make_corpus(), [{"text": "she met ada", "target_start": 8}])
     assert tags == {"n": 1, "lower_case": True, "shares": None, "dev": None}
-
-
-def test_words_of_unknown_part_of_speech_are_neither_learnt_nor_scored() -> None:
-    strange = make_document("ugh dog", "XX NN")
-    scores = score_tagger(learn(), [strange])["words"]
-    assert (scores["n"], scores["groups"]["nouns"]["n"]) == (1, 1)
 
 
 def test_last_words_are_those_with_letters() -> None:
@@ -198,12 +166,6 @@ def test_scores_are_those_of_the_pairs() -> None:
     assert scores["groups"]["proper_nouns"] == {"n": 1, "recall": 0.0, "precision": None}
     assert scores["groups"]["pronouns"] == {"n": 0, "recall": None, "precision": None}
     assert scores["groups"]["other"] == {"n": 1, "recall": 1.0, "precision": 1 / 2}
-
-
-def test_an_empty_dev_split_has_no_accuracy() -> None:
-    for dev in ([], [make_document("she met Ada", None)]):
-        for scores in score_tagger(learn(), dev).values():
-            assert (scores["n"], scores["accuracy"]) == (0, None)
 
 
 def test_dev_is_scored_by_all_words_and_by_last_words() -> None:
