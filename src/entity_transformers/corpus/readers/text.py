@@ -30,13 +30,12 @@ from entity_transformers.corpus.files import (
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.splitting import WordSplitter
 
 LARGEST = 200_000_000
 """Bytes of a file; a book of a million words has 6 million."""
 _ENDINGS = (".txt.gz", ".txt")
-_LITBANK = f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8"
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
@@ -171,17 +170,15 @@ READER = Reader(
     recognise=recognise,
     splits=("train", "dev", "test"),
     data=(
-        Dataset(
+        pinned(
             "text",
-            folder="litbank",
-            patterns=("**/*.txt", "**/*.txt.gz"),
+            "the novels of LitBank (Project Gutenberg)",
+            "public domain in the United States",
+            f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8",
+            "litbank",
+            ("**/*.txt", "**/*.txt.gz"),
+            listed="litbank-books",
             find=find_texts,
-            source=pinned(
-                "litbank-books",
-                f"the novels of LitBank (Project Gutenberg), {_LITBANK}",
-                "public domain in the United States",
-                _LITBANK,
-            ),
             archive="original.tar.bz2",
         ),
     ),

@@ -69,18 +69,22 @@ _EXAMPLE = TypeAdapter(Example)
 class Task:
     """A task: its examples' shape, and where they are and how they are read.
 
-    labels   names of the labels, in the order of their indices; () where each example has options
-    splits   those that its files fill
     dataset  its files
+    splits   those that its files fill
     read     examples of a path that is there, each checked; what is left out is written down
+    labels   names of the labels, in the order of their indices; () where each example has options
     """
 
-    name: str
+    dataset: Dataset
     shape: Shape
     splits: tuple[str, ...]
-    dataset: Dataset
     read: Callable[[Path, Ledger], Iterator[Example]]
     labels: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """That of its files."""
+        return self.dataset.name
 
     @property
     def licence(self) -> str:

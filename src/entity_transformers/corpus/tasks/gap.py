@@ -9,7 +9,7 @@ from pathlib import Path
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import (
     Example,
     Task,
@@ -80,14 +80,8 @@ def _check_place(text: str, row: Mapping[str, str], name: str, where: str) -> No
 
 
 TASK = Task(
-    name="gap",
-    shape="pronoun",
-    splits=("train", "dev", "test"),
-    dataset=Dataset(
-        "gap",
-        folder="gap-coreference",
-        patterns=("gap-*.tsv",),
-        source=pinned("gap", f"GAP, {_GAP}", "Apache 2.0, text CC BY-SA", _GAP),
-    ),
-    read=read,
+    pinned("gap", "GAP", "Apache 2.0, text CC BY-SA", _GAP, "gap-coreference", ("gap-*.tsv",)),
+    "pronoun",
+    ("train", "dev", "test"),
+    read,
 )

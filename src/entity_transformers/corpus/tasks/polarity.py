@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import (
     Example,
     Task,
@@ -17,7 +17,6 @@ from entity_transformers.corpus.tasks.example import (
 
 _COMMIT = "5db857e6f7df11eabb5e5665836db9ec8df07e28"
 _CORPORA = f"{RAW}/nltk/nltk_data/{_COMMIT}/packages/corpora"
-_ORIGIN = f"sentence polarity 1.0, {_CORPORA}/sentence_polarity.zip"
 _SPLITS = ("train",) * 8 + ("dev", "test")
 
 
@@ -36,15 +35,16 @@ def _read_row(row: tuple[int, str, int, str], where: str) -> Example:
 
 
 TASK = Task(
-    name="polarity",
-    shape="classification",
-    splits=("train", "dev", "test"),
-    dataset=Dataset(
+    pinned(
         "polarity",
-        folder="sentence-polarity",
-        patterns=("sentence_polarity.zip", "sentence_polarity/rt-polarity.*", "rt-polarity.*"),
-        source=pinned("polarity", _ORIGIN, "CC BY 4.0", _CORPORA),
+        "sentence polarity 1.0",
+        "CC BY 4.0",
+        _CORPORA,
+        "sentence-polarity",
+        ("sentence_polarity.zip", "sentence_polarity/rt-polarity.*", "rt-polarity.*"),
     ),
-    read=read,
+    "classification",
+    ("train", "dev", "test"),
+    read,
     labels=("negative", "positive"),
 )

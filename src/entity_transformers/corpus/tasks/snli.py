@@ -13,7 +13,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import (
     Example,
     Task,
@@ -51,15 +51,9 @@ def _read_row(row: tuple[str, Lines], where: str) -> Example:
 
 
 TASK = Task(
-    name="snli",
-    shape="entailment",
-    splits=("train", "dev", "test"),
-    dataset=Dataset(
-        "snli",
-        folder="snli",
-        patterns=("s1.*", "s2.*", "labels.*"),
-        source=pinned("snli", f"SNLI, {_PARTS}", "CC BY-SA 4.0", _PARTS),
-    ),
-    read=read,
+    pinned("snli", "SNLI", "CC BY-SA 4.0", _PARTS, "snli", ("s1.*", "s2.*", "labels.*")),
+    "entailment",
+    ("train", "dev", "test"),
+    read,
     labels=LABELS,
 )

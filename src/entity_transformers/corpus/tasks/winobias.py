@@ -17,7 +17,7 @@ from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
 
@@ -119,14 +119,8 @@ def _has_possessor(document: Document, twin: Document | None, place: int) -> boo
 
 
 TASK = Task(
-    name="winobias",
-    shape="pronoun",
-    splits=("dev", "test"),
-    dataset=Dataset(
-        "winobias",
-        folder="winobias",
-        patterns=("conll_format/*_conll",),
-        source=pinned("winobias", f"WinoBias, {_WINOBIAS}", "MIT", _WINOBIAS),
-    ),
-    read=read,
+    pinned("winobias", "WinoBias", "MIT", _WINOBIAS, "winobias", ("conll_format/*_conll",)),
+    "pronoun",
+    ("dev", "test"),
+    read,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import (
     Example,
     Task,
@@ -66,14 +66,15 @@ def _check(sentence: str, options: list[str], where: str) -> None:
 
 
 TASK = Task(
-    name="winogrande",
-    shape="pronoun",
-    splits=("train", "dev", "test"),
-    dataset=Dataset(
+    pinned(
         "winogrande",
-        folder="winogrande",
-        patterns=("train_l.jsonl", "dev.jsonl"),
-        source=pinned("winogrande", f"Winogrande 1.1, {_WINOGRANDE}", "CC BY", _WINOGRANDE),
+        "Winogrande 1.1",
+        "CC BY",
+        _WINOGRANDE,
+        "winogrande",
+        ("train_l.jsonl", "dev.jsonl"),
     ),
-    read=read,
+    "pronoun",
+    ("train", "dev", "test"),
+    read,
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
 from entity_transformers.corpus.tasks.pronouns import write_option
 
@@ -74,14 +74,8 @@ def _read_block(block: Block, where: str) -> Example:
 
 
 TASK = Task(
-    name="wsc273",
-    shape="pronoun",
-    splits=("test",),
-    dataset=Dataset(
-        "wsc273",
-        folder="wsc273",
-        patterns=("wsc273.txt",),
-        source=pinned("wsc273", f"WSC273, {_WSC273}/wsc273.txt", "CC BY 4.0", _WSC273),
-    ),
-    read=read,
+    pinned("wsc273", "WSC273", "CC BY 4.0", _WSC273, "wsc273", ("wsc273.txt",)),
+    "pronoun",
+    ("test",),
+    read,
 )
