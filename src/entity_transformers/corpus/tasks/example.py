@@ -123,32 +123,19 @@ def _unpack(archive: Path, name: str) -> Iterator[str]:
 
 
 def read_each(
-    rows: Iterable[tuple[str, Row]], parse: Callable[[Row, str], Example], ledger: Ledger
+    rows: Iterable[tuple[str, Row]], parse: Callable[[Row], Example], ledger: Ledger
 ) -> Iterator[Example]:
-    """The example of each row, which comes after its place; a bad one is raised or written down."""
+    """The example of each row, which comes after its place; one that ``parse`` can't read raises
+    CorpusError or is written down.
+    """
     for where, row in rows:
         try:
-            example = parse(row, where)
-        except CorpusError as error:
-            ledger.reject(where, error)
+            example = parse(row)
+        except (ValueError, LookupError, TypeError, RecursionError, StopIteration) as error:
+            message = f"{where}: {shown(row)}: {type(error).__name__}: {shown(str(error))}"
+            ledger.reject(where, CorpusError(f"{message}: correct the line or remove it"))
         else:
             yield example
-
-
-def read_label(value: str, labels: Sequence[str], where: str, column: str = "label") -> int:
-    """The index of a label; one outside the set raises CorpusError."""
-    if value not in labels:
-        raise CorpusError(
-            f"{where}, {column}: {shown(value)}, expected one of {', '.join(map(repr, labels))}"
-        )
-    return labels.index(value)
-
-
-def read_text(value: str, where: str) -> str:
-    """A text with single spaces, none at its ends; an empty one raises CorpusError."""
-    if text := " ".join(value.split()):
-        return text
-    raise CorpusError(f"{where}: an empty text: correct the line or remove it")
 
 
 def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:

@@ -12,7 +12,6 @@ from entity_transformers.corpus.tasks.example import (
     Task,
     read_each,
     read_lines,
-    read_text,
 )
 
 _COMMIT = "5db857e6f7df11eabb5e5665836db9ec8df07e28"
@@ -25,13 +24,13 @@ def read(root: Path, ledger: Ledger) -> Iterator[Example]:
     for label, ending in enumerate(("neg", "pos")):
         lines = read_lines(root, f"sentence_polarity/rt-polarity.{ending}")
         rows = ((where, (label, ending, i, line)) for i, (where, line) in enumerate(lines))
-        yield from read_each(rows, _read_row, ledger)
+        yield from read_each(rows, _make_example, ledger)
 
 
-def _read_row(row: tuple[int, str, int, str], where: str) -> Example:
+def _make_example(row: tuple[int, str, int, str]) -> Example:
     label, ending, number, line = row
     split = _SPLITS[number % len(_SPLITS)]
-    return Example(f"{ending}-{number + 1}", split, (read_text(line, where),), label)
+    return Example(f"{ending}-{number + 1}", split, (" ".join(line.split()),), label)
 
 
 TASK = Task(

@@ -14,8 +14,7 @@ from itertools import product
 from pathlib import Path
 
 from entity_transformers.corpus.conll2012 import read_rows
-from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.files import shown
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
@@ -54,7 +53,7 @@ def read(root: Path, ledger: Ledger) -> Iterator[Example]:
                 (where, (document, found[other].get(number, (None, ""))[0], split, groups))
                 for number, (document, where) in found[version].items()
             ]
-            yield from read_each(rows, _read_sentence, ledger)
+            yield from read_each(rows, _make_example, ledger)
 
 
 def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, tuple[Document, str]]]:
@@ -72,36 +71,27 @@ def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, tup
         yield document.name.rpartition("/")[2], (document, begins[document.name])
 
 
-def _read_sentence(sentence: Sentence, where: str) -> Example:
+def _make_example(sentence: Sentence) -> Example:
     from entity_transformers.corpus.alignment import spaced_words  # loads NumPy
 
     document, twin, split, groups = sentence
     words = document.words
-    pronoun = next((m for m in document.mentions if words[m.start].lower() in GENDERS), None)
-    named = next((m for m in document.mentions if words[m.end - 1].lower() not in GENDERS), None)
-    if pronoun is None or named is None or pronoun.end != pronoun.start + 1:
-        raise CorpusError(
-            f"{where}: {shown(' '.join(words))}, expected a chain of an occupation and a pronoun"
-        )
-    pieces = spaced_words(document, "natural")
-    before, written = "".join(pieces[: pronoun.start]), pieces[pronoun.start]
-    start = len(before) + len(written) - len(written.lstrip())
-    text = "".join(pieces)
+    place = next(m.start for m in document.mentions if words[m.start].lower() in GENDERS)
+    named = next(m for m in document.mentions if words[m.end - 1].lower() not in GENDERS)
+    pieces, word = spaced_words(document, "natural"), words[place]
+    before = "".join(pieces[:place])
+    start = len(before) + len(pieces[place]) - len(pieces[place].lstrip())
     candidates = {match[1].lower(): match[0] for match in _OCCUPATION.finditer(before)}
-    right = _OCCUPATION.search(" ".join(words[named.start : named.end]))
-    if len(candidates) != 2 or right is None or right[1].lower() not in candidates:
-        raise CorpusError(
-            f"{where}: {shown(text)} names {', '.join(candidates) or 'no occupation'} before"
-            f" {written.strip()}, expected two occupations, the right one among them"
-        )
-    word = words[pronoun.start]
-    possessive = _has_possessor(document, twin, pronoun.start)
+    right = _OCCUPATION.findall(" ".join(words[named.start : named.end]))
+    if len(candidates) != 2:
+        raise ValueError(f"names {', '.join(candidates)} before {word}, expected two occupations")
+    possessive = _has_possessor(document, twin, place)
     number = document.name.rpartition("/")[2]
     return Example(
         name=f"{split}-{groups['type']}-{number}-{groups['version']}",
         split=split,
-        texts=(text,),
-        label=list(candidates).index(right[1].lower()),
+        texts=("".join(pieces),),
+        label=list(candidates).index(right[0].lower()),
         options=tuple(write_option(one, before, possessive) for one in candidates.values()),
         blank=(start, start + len(word)),
         groups={**groups, "gender": GENDERS[word.lower()]},

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
@@ -31,7 +29,7 @@ Block = tuple[int, list[str]]
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
     """Blocks of four lines: the sentence, [MASK], both candidates, the right one. All are test."""
-    return read_each(_split_blocks(root), _read_block, ledger)
+    return read_each(_split_blocks(root), _make_example, ledger)
 
 
 def _split_blocks(root: Path) -> Iterator[tuple[str, Block]]:
@@ -43,33 +41,21 @@ def _split_blocks(root: Path) -> Iterator[tuple[str, Block]]:
             yield block[0][0], (number, [line for _, line in block])
 
 
-def _read_block(block: Block, where: str) -> Example:
-    number, lines = block
-    if len(lines) != 4 or lines[1].strip() != _MASK:
-        raise CorpusError(
-            f"{where}: a block of {len(lines)} lines, expected four: a sentence, {_MASK}, both"
-            " candidates, the right one"
-        )
-    before, mask, after = (" ".join(part.split()) for part in lines[0].partition(_MASK))
-    if not mask or _MASK in after or not after:
-        raise CorpusError(f"{where}: {shown(lines[0])}, expected one {_MASK} in it and words after")
+def _make_example(block: Block) -> Example:
+    number, (sentence, mask, candidates, right) = block
+    before, after = (" ".join(part.split()) for part in sentence.split(mask.strip()))
     # the file has the right one first, throughout
-    named, right = sorted(part.strip() for part in lines[2].split(",")), lines[3].strip()
-    if len(named) != 2 or not all(named) or right not in named:
-        raise CorpusError(
-            f"{where}: candidates {shown(lines[2])} and right {shown(right)}, expected two, the"
-            " right one among them"
-        )
+    named = sorted(part.strip() for part in candidates.split(","))
     possessive = after.split()[0] in _POSSESSED
     start = before + " " * bool(before)
-    text = start + mask + ("" if after[0] in ".,;!?" else " ") + after
+    text = start + _MASK + ("" if after[0] in ".,;!?" else " ") + after
     return Example(
         name=str(number),
         split="test",
         texts=(text,),
-        label=named.index(right),
+        label=named.index(right.strip()),
         options=tuple(write_option(option, before, possessive) for option in named),
-        blank=(len(start), len(start) + len(mask)),
+        blank=(len(start), len(start) + len(_MASK)),
     )
 
 
