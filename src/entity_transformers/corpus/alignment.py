@@ -81,24 +81,21 @@ def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
 
     Files that can't be read as such raise ValueError.
     """
-    vocabulary = _first_file(folder, "encoder.json", "vocab.json")
-    merges = _first_file(folder, "vocab.bpe", "merges.txt")
+    found = []
+    for names in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
+        there = [folder / name for name in names if (folder / name).is_file()]
+        if not there:
+            raise FileNotFoundError(
+                f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with"
+                " GPT-2's two files"
+            )
+        found.append(str(there[0]))
     try:
-        return _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
+        return _byte_level(models.BPE.from_file(*found))
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(
-            f"{vocabulary}, {merges}: not GPT-2's two files, or cut ({error}): fetch them again"
+            f"{', '.join(found)}: not GPT-2's two files, or cut ({error}): fetch them again"
         ) from error
-
-
-def _first_file(folder: Path, *names: str) -> Path:
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(
-        f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with GPT-2's"
-        " two files"
-    )
 
 
 def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
@@ -316,12 +313,9 @@ def align_split(
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
     """Entity (1.. by first appearance; 0) and kept mention (-1: none) per word, int32 [words]."""
-    entity, mention = (
-        np.zeros(len(document.words), np.int32),
-        np.full(len(document.words), -1, np.int32),
-    )
-    numbers: dict[int, int] = {}
-    for i, kept in enumerate(flatten(document.mentions, len(document.words), policy)[0]):
+    size, numbers = len(document.words), dict[int, int]()
+    entity, mention = np.zeros(size, np.int32), np.full(size, -1, np.int32)
+    for i, kept in enumerate(flatten(document.mentions, size, policy)[0]):
         entity[kept.start : kept.end] = numbers.setdefault(kept.chain, len(numbers) + 1)
         mention[kept.start : kept.end] = i
     return entity, mention

@@ -200,8 +200,8 @@ def find_heading(block: Block, index: int) -> Heading | None:
     short = len(block.lines) <= _LINES and sum(map(len, block.lines)) <= _CHARACTERS
     if _SPECIAL.fullmatch(line) and short:
         return Heading(index, "special")
-    if match := _KEYWORD.fullmatch(line):
-        return _with_keyword(match, index, short)
+    if keyword := _KEYWORD.fullmatch(line):
+        return _with_keyword(keyword, index, short)
     match = _NUMBERED.fullmatch(line) if short else None
     number = numeral(match["number"]) if match else None
     if not match or not number:

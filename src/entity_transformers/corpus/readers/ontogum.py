@@ -29,7 +29,6 @@ from entity_transformers.corpus.sources import RAW, pinned
 _LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
 _OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
-_MINSPAN = re.compile(r"[0-9]{1,6}(,[0-9]{1,6})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +123,7 @@ def check_text(name: str, dep: Table) -> None:
 def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
     """The document of its two tables; CorpusError where they differ."""
     _check_alignment(dep, chains)
-    try:
-        named = select_named(match_typed(dep), dep.tags)
-    except WordError as error:
-        raise dep.fault(error.word, str(error), 10) from None
+    named = select_named(match_typed(dep), dep.tags)
     entities: list[NamedEntity] = []  # flat: the outermost of nested ones
     for mention in sorted(named, key=lambda m: (m.start, -m.end)):
         if not entities or mention.start >= entities[-1].end:
@@ -184,49 +180,38 @@ def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
 
 
 def match_typed(table: Table) -> list[TypedMention]:
-    """Mentions of the GUM layer with type and head, one stack per chain; else WordError."""
-    order = {name: index for index, name in enumerate(table.entity_fields)}
-    if not {"GRP", "etype", "minspan"} <= order.keys():
-        raise CorpusError(
-            f"{table.source}: # global.Entity is {shown('-'.join(order))}, expected GRP, etype and"
-            " minspan among its fields"
-        )
-    stacks: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+    """Mentions of the GUM layer with type and head, one stack per chain; CorpusError at a cell that
+    is none or closes what was never opened, and for what is never closed.
+    """
+    stacks: dict[str, list[tuple[int, str, list[int]]]] = defaultdict(list)
     mentions: list[TypedMention] = []
     for word, cell in table.entities:
-        if _OPENING.sub("", cell):
-            message = f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6)"
-            raise WordError(word, message)
-        for opening, closed, closing in _OPENING.findall(cell):
-            values, key = opening.split("-"), closing
-            if opening:
-                if len(values) <= max(order["etype"], order["minspan"]):
-                    message = f"Entity=({shown(opening)}: {len(values)} fields, expected"
-                    raise WordError(word, f"{message} {'-'.join(order)}")
-                key = values[order["GRP"]]
-                stacks[key].append((word, values))
-            if closed or closing:
-                if not stacks[key]:
-                    message = f"Entity={shown(cell)}: {shown(key)}) was never opened"
-                    raise WordError(word, message)
-                mentions.append(_typed(*stacks[key].pop(), word + 1, order))
+        try:
+            if _OPENING.sub("", cell):
+                raise ValueError
+            for opening, closed, closing in _OPENING.findall(cell):
+                key = closing
+                if opening:
+                    values = dict(zip(table.entity_fields, opening.split("-"), strict=False))
+                    key, minspan = values["GRP"], values["minspan"].split(",")
+                    heads = [word + int(position) - 1 for position in minspan]
+                    stacks[key].append((word, values["etype"].upper(), heads))
+                if closed or closing:
+                    start, label, heads = stacks[key].pop()
+                    if not start <= min(heads) <= max(heads) <= word:
+                        raise ValueError
+                    mentions.append(TypedMention(start, word + 1, label, tuple(heads)))
+        except (ValueError, LookupError):
+            message = (
+                f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6) of the"
+                f" fields {'-'.join(table.entity_fields)}, heads inside, each closed once"
+            )
+            raise table.fault(word, message, 10) from None
     for key, opened in stacks.items():
         if opened:
-            raise WordError(opened[0][0], f"Entity=({shown(key)} is never closed in this document")
+            message = f"Entity=({shown(key)} is never closed in this document"
+            raise table.fault(opened[0][0], message, 10)
     return mentions
-
-
-def _typed(start: int, values: Sequence[str], end: int, order: Mapping[str, int]) -> TypedMention:
-    minspan = values[order["minspan"]]
-    positions = minspan.split(",") if _MINSPAN.fullmatch(minspan) else ["0"]
-    heads = [start + int(position) - 1 for position in positions]
-    if not start <= min(heads) <= max(heads) < end:
-        raise WordError(
-            start,
-            f"minspan {shown(minspan)} of a mention of {end - start} words, expected positions"
-            " inside it",
-        )
-    return TypedMention(start, end, values[order["etype"]].upper(), tuple(heads))
 
 
 def select_named(mentions: Sequence[TypedMention], tags: Sequence[str]) -> list[TypedMention]:
