@@ -60,12 +60,6 @@ def test_table_1_gives_each_word_the_outermost_entity() -> None:
     assert places == kept | {3: [18]}
 
 
-def test_innermost_keeps_the_nested_mention() -> None:
-    entity, _ = word_labels(make_document(TEXT, CHAINS), "innermost")
-    assert entity[15] == 3
-    assert not entity[9:15].any()
-
-
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
     first = "`` I do n't ( really ) know , '' said Ann 's son ."
     words = [*first.split(), *'It cost $ 5 , or 3 % : " cheap " !'.split()]

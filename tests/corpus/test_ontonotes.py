@@ -63,15 +63,6 @@ def test_reads_a_document_written_by_hand() -> None:
     )
 
 
-def test_tabs_and_spaces_give_the_same() -> None:
-    tabbed = "".join(
-        line if line[0] in "#\n" else re.sub(r" +", "\t", line)
-        for line in HAND.splitlines(keepends=True)
-    )
-    assert "\t" in tabbed
-    assert read(tabbed) == read(HAND)
-
-
 @pytest.mark.parametrize("odd", ["\u00a0", "\u2028", "\x0b", "\x1f", "\x85"])
 def test_other_white_space_is_part_of_a_word_and_refused(odd: str) -> None:
     with pytest.raises(CorpusError, match=r"line 2, column 4: the word is"):
@@ -211,15 +202,6 @@ def test_a_bad_document_is_left_out_and_written_down(name: str) -> None:
 
 def split_lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def test_excluded_documents_are_not_even_checked() -> None:
-    ledger = Ledger(exclude=("pt/*",))
-    text = wrap(["rubbish\n"], name="pt/a") + wrap([row("a", "-")], name="nw/b")
-    assert [document.name for document in read_rows(split_lines(text), "f", ledger=ledger)] == [
-        "nw/b"
-    ]
-    assert ledger.excluded == ["pt/a#0"]
 
 
 MARKED = re.compile(r"[-/\[].+")

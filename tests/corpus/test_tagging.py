@@ -11,7 +11,6 @@ import pytest
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tagging import (
     CONTEXT,
-    GROUPS,
     Tagger,
     encode_windows,
     find_last_words,
@@ -19,7 +18,6 @@ from entity_transformers.corpus.tagging import (
     list_features,
     make_windows,
     score_groups,
-    score_tagger,
     split_words,
     tag_targets,
     target_window,
@@ -166,20 +164,6 @@ def test_scores_are_those_of_the_pairs() -> None:
     assert scores["groups"]["proper_nouns"] == {"n": 1, "recall": 0.0, "precision": None}
     assert scores["groups"]["pronouns"] == {"n": 0, "recall": None, "precision": None}
     assert scores["groups"]["other"] == {"n": 1, "recall": 1.0, "precision": 1 / 2}
-
-
-def test_dev_is_scored_by_all_words_and_by_last_words() -> None:
-    document = make_document(
-        "she met Ada . Ben saw the owl .", "PRP VBD NNP . NNP VBD DT NN .", (0, 4)
-    )
-    scores = score_tagger(learn(), [document])
-    assert (scores["words"]["n"], scores["words"]["accuracy"]) == (9, 1.0)
-    assert {group: scores["last_words"]["groups"][group]["n"] for group in GROUPS} == {
-        "nouns": 1,
-        "proper_nouns": 1,
-        "pronouns": 0,
-        "other": 0,
-    }
 
 
 @pytest.mark.parametrize("capitals", [False, True])
