@@ -51,8 +51,15 @@ def find_root(folder: Path) -> Path:
 
 
 def find_packed(folder: Path, ending: str) -> dict[str, Path]:
-    """Files right in a folder with an ending, ``.gz`` or not, by what stands before it, sorted."""
+    """Files right in a folder with an ending, ``.gz`` or not, by what stands before it, sorted;
+    CorpusError where there is none.
+    """
     files = sorted(file for end in ("", ".gz") for file in folder.glob(f"*{ending}{end}"))
+    if not files:
+        raise CorpusError(
+            f"{folder}: no file matches *{ending} or *{ending}.gz: give the folder of a release"
+            " (corpus.path)"
+        )
     return {file.name.partition(ending)[0]: file for file in files}
 
 

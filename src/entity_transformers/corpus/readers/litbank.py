@@ -29,11 +29,6 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
     files = find_packed(folder, ".conll")
-    if not files:
-        raise CorpusError(
-            f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release"
-            " (corpus.path)"
-        )
     splits = {
         name: split
         for split in SPLITS[:3]

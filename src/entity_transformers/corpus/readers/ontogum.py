@@ -49,11 +49,6 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     """
     root = root if (root / "dep").is_dir() else find_root(root)
     files = find_packed(root / "dep", ".conllu")
-    if not files:
-        raise CorpusError(
-            f"{root / 'dep'}: no file matches *.conllu or *.conllu.gz: give the folder of a GUM"
-            " release (corpus.path)"
-        )
     splits = read_splits(open_lines(root / "splits.md"), str(root / "splits.md"))
     return ledger.accept(_read_files(root, files, splits, ledger), str(root))
 
