@@ -50,16 +50,16 @@ def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(
 @pytest.mark.parametrize(
     ("first", "then", "message"),
     [
-        (np.zeros((1, 3), np.int32), np.zeros((1, 2), np.int32), r"x: rows of \(2,\) after rows"),
+        (np.zeros((1, 3), np.int32), np.zeros((1, 2), np.int32), r"x: rows int32 \(1, 2\) after"),
         (np.zeros(3, np.int32), np.zeros(3, np.int64), "x: int64 after int32"),
-        (np.zeros(3, np.float32), np.zeros(3, np.float32), r"x: float32, expected one of uint8"),
+        (np.zeros(3, np.float32), np.zeros(3, np.float32), r"x: rows float32"),
     ],
 )
 def test_another_shape_or_type_is_refused_and_leaves_nothing(
     tmp_path: Path, first: np.ndarray, then: np.ndarray, message: str
 ) -> None:
     with (
-        pytest.raises((TypeError, ValueError), match=message),
+        pytest.raises(ValueError, match=message),
         arrays_writer(tmp_path / "a.safetensors") as writer,
     ):
         writer.append({"x": first})

@@ -198,7 +198,7 @@ def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         detect_format(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}, line 1: 'Call me Ishmael.\\n': not a corpus, expected one")
+    assert message.startswith(f"{path}, line 1: 'Call me Ishmael.\\n', expected one of")
     assert "lambada: LAMBADA's passages (lambada*.txt" in message
     assert message.endswith(
         'name the format, or write a text of your own as JSON lines, {"name": ..., "words": [...]}'
@@ -256,9 +256,9 @@ def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: P
 
 
 def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
-    with refused(": not a corpus, expected one of jsonl: "):
+    with refused(", expected one of jsonl: "):
         detect_format(tmp_path)
-    with refused(r"a.csv, line 1: 'x,y': not a corpus, expected one of jsonl: JSON"):
+    with refused(r"a.csv, line 1: 'x,y', expected one of jsonl: JSON"):
         detect_format(write(tmp_path / "a.csv", "x,y"))
     with refused("no such file or folder"):
         detect_format(tmp_path / "none")

@@ -36,7 +36,7 @@ from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.overlap import Overlap, leave_out
 from entity_transformers.corpus.readers import find_reader, read_corpus
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
-from entity_transformers.resolve.layers import add_layer
+from entity_transformers.resolve.layers import add_layer, show_counts
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.study.origin import find_path
 
@@ -136,7 +136,7 @@ def align(section: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[st
             documents, tokenizer, split=split, policy=policy, spacing=section.spacing
         )
         for name in section.resolvers:
-            corpus, summary = add_layer(corpus, documents, make_resolver(name), policy)
-            log.info("%s, %s: %s", split, name, "\n".join(summary.lines()))
+            corpus, counts = add_layer(corpus, documents, make_resolver(name), policy)
+            log.info("%s, %s: %s", split, name, show_counts(counts))
         write_arrays(folder / f"{split}.safetensors", *corpus.arrays())
         yield split, summarise(corpus)

@@ -142,7 +142,7 @@ def detect_format(path: Path) -> tuple[str, str]:
         forms = "; ".join(f"{name}: {reader.form}" for name, reader in registry().items())
         found = "" if path.is_dir() else f", line 1: {shown(first_line(path))}"
         raise CorpusError(
-            f"{path}{found}: not a corpus, expected one of {forms}: name the format, or write a"
+            f"{path}{found}, expected one of {forms}: name the format, or write a"
             ' text of your own as JSON lines, {"name": ..., "words": [...]} each'
         )
     best = max(match.evidence for match in matches.values())
