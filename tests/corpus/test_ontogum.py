@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from refused import refused
 
-from entity_transformers.corpus.conllu import read_table
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
@@ -18,6 +17,7 @@ from entity_transformers.corpus.readers.ontogum import (
     match_typed,
     read,
     read_splits,
+    read_table,
     select_named,
 )
 

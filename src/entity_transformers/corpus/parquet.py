@@ -15,8 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.corpus.brackets import ONTONOTES_TYPES
-from entity_transformers.corpus.conll2012 import read_rows
+from entity_transformers.corpus.conll2012 import ONTONOTES_TYPES, read_rows
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
