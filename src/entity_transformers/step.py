@@ -24,7 +24,7 @@ from entity_transformers.study.libraries import find_missing
 
 if TYPE_CHECKING:
     from entity_transformers.corpus.alignment import AlignedCorpus
-    from entity_transformers.corpus.stored import Documents
+    from entity_transformers.corpus.document import Documents
     from entity_transformers.kinds import ModelEntry
     from entity_transformers.models.base import LanguageModel
     from entity_transformers.study.params import Params
@@ -209,7 +209,7 @@ class Run:
 
     def documents(self, split: str) -> Documents:
         """The documents of a split, read one by one."""
-        from entity_transformers.corpus.stored import Documents
+        from entity_transformers.corpus.document import Documents
 
         return Documents(self.home("corpus") / f"{split}.jsonl")
 

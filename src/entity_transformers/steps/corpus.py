@@ -91,9 +91,9 @@ def corpus(run: Run) -> Rows:
     from entity_transformers.artifacts import write_json, write_with
     from entity_transformers.corpus import prepare
 
-    source = run.folder / "source.json"
-    write_json(source, prepare.list_corpus(run.section, run.cache))
-    statistics, left_out = prepare.write_documents(run.params, source, run.cache, run.folder)
+    listed = prepare.list_corpus(run.section, run.cache)
+    write_json(run.folder / "source.json", listed)
+    statistics, left_out = prepare.write_documents(run.params, listed, run.folder)
     write_json(run.folder / "left_out.json", left_out)
     encoder = prepare.make_tokenizer(run.params, run.folder, run.cache)
     write_with(run.folder / "tokenizer.json", lambda path: encoder.save(str(path)))

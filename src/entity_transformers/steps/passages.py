@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from entity_transformers.step import Rows, Run, step
@@ -27,7 +28,7 @@ def passages(run: Run) -> Rows:
     trained on train, and that tagger's scores on dev.
     """
     from entity_transformers.artifacts import read_json_lines, write_json, write_json_lines
-    from entity_transformers.corpus.download import find_listed, list_passages
+    from entity_transformers.corpus.download import list_passages
     from entity_transformers.corpus.files import open_lines
     from entity_transformers.corpus.ledger import Ledger
     from entity_transformers.corpus.readers.lambada import parse_passages
@@ -35,9 +36,8 @@ def passages(run: Run) -> Rows:
 
     section = run.params.lambada
     listed = list_passages(section, run.cache)
-    source = run.folder / "source.json"
-    write_json(source, listed)
-    path = find_listed(source, run.cache) / listed["files"][0]["path"]
+    write_json(run.folder / "source.json", listed)
+    path = Path(listed["root"]) / listed["files"][0]["path"]
     text: Literal["original", "openai"] = "openai" if section.text == "openai" else "original"
     ledger = Ledger(policy=run.params.corpus.bad_documents)
     read = parse_passages(open_lines(path), str(path), text, ledger)
