@@ -51,6 +51,7 @@ class Plan:
         """``file``: where the study was read, beside which others are looked for."""
         self.params, self.file = params, file
         self.steps = [STEPS[name] for name in params.study.steps]
+        self._known = params.model_dump(mode="json")
         self._digests: dict[tuple[str, str], str] = {}
 
     def runs(self, step: Step) -> list[tuple[str, int | None]]:
@@ -103,7 +104,7 @@ class Plan:
         """The values of the study that a run depends on: of the keys that its step names, and of a
         model that it trains those of its entry.
         """
-        known = self.params.model_dump(mode="json")
+        known = self._known
         found = {key: reduce(getitem, key.split("."), known) for key in step.keys}
         if step.phase == "train":
             entry = self.params.model(model)
