@@ -7,8 +7,6 @@ the report all read the registry made of these modules.
 
 from __future__ import annotations
 
-import csv
-import io
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -224,7 +222,7 @@ class Run:
 def execute(run: Run) -> None:
     """Run a step, and write its rows and the record of where they come from."""
     from entity_transformers import provenance
-    from entity_transformers.artifacts import recorded, write_record, write_text
+    from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:
@@ -234,20 +232,16 @@ def execute(run: Run) -> None:
         rows = list(run.step.run(run) or ())
         if run.step.phase == "report":
             return
-        write_text(run.folder / ROWS, format_rows(rows))
+        unknown = {row["measure"] for row in rows} - run.step.units.keys()
+        if unknown:
+            raise ValueError(
+                f"step {run.step.name} measures {', '.join(sorted(unknown))}, whose unit is not"
+                " given: add it to the step's units"
+            )
+        own = sorted({key for row in rows for key in row}.difference(COLUMNS))
+        write_csv(run.folder / ROWS, rows, [*COLUMNS, *own])
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
     key = Plan(run.params).digest(run.step, run.model)
     write_record(run.folder, names, {"digest": key, **facts})
-
-
-def format_rows(rows: Iterable[Row]) -> str:
-    """The text of rows.csv: the columns that every number may have, then the rows' own."""
-    rows = list(rows)
-    own = sorted({key for row in rows for key in row}.difference(COLUMNS))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *own], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
