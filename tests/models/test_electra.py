@@ -18,7 +18,7 @@ from transformers import (
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.electra import ELECTRA, load, sample, shrink
+from entity_transformers.models.electra import ELECTRA, sample, shrink
 
 WINDOW, WIDTH = SMALL["window"], SMALL["width"]
 
@@ -143,7 +143,7 @@ def test_the_generator_comes_back_with_the_folder(
 ) -> None:
     batch, targets = hidden_window()
     model.save(tmp_path)
-    again = load(tmp_path)
+    again = ELECTRA.load(tmp_path)
     assert not caplog.records  # transformers misses nothing there
     again.eval()
     params = tiny_entry("electra").lm

@@ -19,17 +19,15 @@ from trainings import assert_close, make_training, named_gradients
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.elmo import ELMo, Half, Network, follow, load, mirror
-from entity_transformers.models.taglm import TagLM
+from entity_transformers.models.elmo import ELMo, Half, Network, TagLM, follow, mirror
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import Streams
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
 DOCUMENTS = ((9,), (2, 1, 6), (4, 5))
 SHAPES: list[dict[str, Any]] = [
-    {"hidden": None, "residual": False},
-    {"hidden": None, "residual": True},
-    {"hidden": 24, "residual": True},
+    {"hidden": None},
+    {"hidden": 24},
 ]
 
 
@@ -118,7 +116,7 @@ def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
             h = out.sigmoid() * c.tanh()
             h = p["weight_hr_l0"] @ h if "weight_hr_l0" in p else h
             state[i] = h, c
-            x = h + x if half.residual and i else h
+            x = h + x if i else h
             found[i].append(x)
     return found
 
@@ -254,18 +252,18 @@ def test_the_backward_half_teaches_what_it_shares_and_is_read_in_training_alone(
     model = tiny_model("elmo", dropout=0.0)
     model.module.train()
     _, state = model.encode(Batch(draw()), model.start(ROWS))
-    behind = model.backward_half(state)
+    behind = state.backward
     assert behind is not None
     model.nats(*behind).sum().backward()
     for name, parameter in model.module.named_parameters():
         assert (parameter.grad is None) == name.startswith("forward_half")
-    assert model.backward_half(state.detach()) is None
+    assert state.detach().backward is None
     assert set(state.tensors()) == {"hidden", "cell"}
     for parameter in model.module.backward_half.parameters():
         nn.init.constant_(parameter, torch.nan)
     hidden, state = model.eval().encode(Batch(draw()), model.start(ROWS))
     assert hidden.isfinite().all()
-    assert model.backward_half(state) is None
+    assert state.backward is None
 
 
 def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> None:
@@ -303,7 +301,7 @@ def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
     other.save(tmp_path)
     assert read_json(tmp_path / "config.json")["model_type"] == "taglm"
     with pytest.raises(ValueError, match=r"a model of type 'taglm', expected 'elmo': name another"):
-        load(tmp_path)
+        ELMo.load(tmp_path)
 
 
 def test_dropout_falls_before_each_layer_and_before_the_softmax() -> None:

@@ -18,8 +18,7 @@ from transformers import AutoModelForCausalLM, XLNetLMHeadModel
 
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.transformer_xl import SegmentMemory
-from entity_transformers.models.xlnet import FIRST, XLNet, choose_spans, see
+from entity_transformers.models.transformer_xl import FIRST, SegmentMemory, XLNet, choose_spans, see
 from entity_transformers.train.streams import show_window
 
 ROWS, WINDOW, WIDTH = 3, SMALL["window"], SMALL["width"]

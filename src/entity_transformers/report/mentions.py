@@ -64,18 +64,16 @@ def count_bytes(results: Results, model: ModelEntry, reading: Reading) -> float:
 def weigh(model: ModelEntry, reading: Reading, entities: float) -> float:
     """The bytes of so many entities and of the cache, float32 and int32. A recent token is a state
     and its number, `recent`. A pointer's entity is a state, its forms' tokens, when it was seen
-    last and how often; beside them are the latest tokens, which are not known yet. The entity
-    attention under a pointer keeps another state of each.
+    last and how often; beside them are the latest tokens, which are not known yet.
     """
     lm: Any = model.lm
     recent = 4 * (lm.width + 1)
     found = float(reading.size * recent)
-    if reading.labels == "none" or getattr(lm, "entity_output", "none") != "pointer":
+    if reading.labels == "none" or not model.lags:
         return found
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
-    attended = 4 * lm.width if hasattr(lm, "entity_input") else 0
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
-    return found + entities * (entity + attended) + waiting
+    return found + entities * entity + waiting
 
 
 def build_mentions(results: Results) -> Table:

@@ -24,7 +24,6 @@ EXTRAS = {
     "snakemake": "pipeline",
     "spacy": "annotate",
     "stanza": "stanza",
-    "tensorboard": "tensorboard",
     "threadpoolctl": "pipeline",
     "tqdm": "pipeline",
 }

@@ -33,7 +33,7 @@ from entity_transformers import (
     load_entity_attention,
     save_entity_attention,
 )
-from entity_transformers.models.gpt2e.hooks import find_blocks
+from entity_transformers.models.gpt2e.adapter import find_blocks
 
 SMALL: dict[str, Any] = {
     "vocab_size": 31,
@@ -265,7 +265,7 @@ def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: 
     arguments = TrainingArguments(
         str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True
     )
-    with pytest.raises(ValueError, match=r"entity_ids of shape .* came without memory"):
+    with pytest.raises(ValueError, match="entity_ids came without memory"):
         Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
 
 
@@ -305,7 +305,7 @@ CANNOT: list[tuple[Any, str]] = [
         lambda model, base: add_entity_attention(
             MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=4))
         ),
-        "sliding_attention",
+        "layers of sliding or other attention",
     ),
     (lambda model, base: find_blocks(model, 3), "has 0 lists of 3 modules, expected 1: name its"),
     (lambda model, base: save_entity_attention(base, Path("alone")), "has no entity attention"),

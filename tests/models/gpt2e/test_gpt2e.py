@@ -386,22 +386,15 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
         r"entity_ids has shape \[3, 12\], expected \[3, 13\]",
     ),
     ({"entity_ids": torch.zeros(3, 13)}, r"entity_ids has type torch\.float32"),
-    (
-        {"memory": EntityMemory(3, ENTITIES, 17)},
-        r"memory has shape \[3, 5, 17\], expected \[3, entities \+ 1, 16\]",
-    ),
-    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"memory has shape \[2, 5, 16\], expected \[3,"),
-    ({"memory": None}, r"entity_ids of shape \[3, 13\] came without memory"),
+    ({"memory": EntityMemory(3, ENTITIES, 17)}, r"\[3, 5, 17\], expected an EntityMemory \[3, ent"),
+    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"\[2, 5, 16\], expected an EntityMemory \[3, ent"),
+    ({"memory": None}, "entity_ids came without memory"),
     ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
-    (
-        {**NO_IDS, "entity_states": torch.ones(3, 13, 15)},
-        r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]",
-    ),
+    ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"\[3, 13, 15\], expected floating point"),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
     ({"entity_ids": [[1]]}, "entity_ids has type list"),
-    ({"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 doc"),
-    ({"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
-    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states has type list"),
+    ({"memory": torch.ones(3, 5, 16)}, "memory is a Tensor of shape .* expected an EntityMemory"),
+    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states is list"),
 ]
 
 
