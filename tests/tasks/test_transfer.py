@@ -527,9 +527,9 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(
     expected = json.dumps([rates, trainings], sort_keys=True)
     assert json.dumps(again, sort_keys=True) == expected
     one, two = sorted(run.work.glob("*/scores.json"))[:2]
-    two.write_bytes(one.read_bytes())  # whole, but of another training
+    two.write_bytes(one.read_bytes())
     assert json.dumps(finetune(run), sort_keys=True) == expected
-    assert f"{two}: not as this run wrote it" in caplog.text
+    assert f"{two.parent}: scores.json not as written" in caplog.text
     more = {"polarity": ["few"], "gap": ["entities-shuffled"]}
     assert [(one["task"], one["variant"], one["seed"]) for one in trainings] == [
         (task, variant, seed)

@@ -5,19 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
 
-from entity_transformers.artifacts import (
-    RECORD,
-    format_json,
-    read_json,
-    write_json,
-    write_record,
-)
+from entity_transformers.artifacts import RECORD, read_json, write_record
 from entity_transformers.digests import file_digest
-from entity_transformers.provenance import digest
 from entity_transformers.train.distributed import World
 
 log = logging.getLogger(__name__)
@@ -40,54 +32,26 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
         return False
     try:
         record = read_json(state / RECORD)
-        known = dict(record.get("files", {}))
-    except (ValueError, TypeError):
-        record, known = {"run": state.name}, {}
+    except ValueError:
+        record = {}
+    known = record.get("files", {})
     if record.get("run") != state.name:
-        log.warning("%s: its files are of another training, and are not used", state)
+        log.warning("%s: its files are damaged or of another training, and are not used", state)
         return False
     damaged = [
         name
         for name in outputs
         if not (state / name).exists() or file_digest(state / name) != known.get(name)
     ]
-    if known and "curve.csv" in damaged:
+    if "curve.csv" in damaged:
         raise ValueError(
             f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
             f" {state} to train again"
         )
     if damaged:
         names = ", ".join(damaged)
-        log.warning(
-            "%s: %s not as written: writing all again from the last checkpoint", state, names
-        )
+        log.warning("%s: %s not as written: writing all again", state, names)
     return not damaged
-
-
-def keep_scores(path: Path, scores: Mapping[str, Any]) -> None:
-    """Write what a run in the folder of ``path`` found, with a digest of it and whose it is."""
-    write_json(path, {"scores": scores, "digest": _sign(path, scores)})
-
-
-def read_scores(path: Path) -> dict[str, Any] | None:
-    """What `keep_scores` wrote; None where it is not there, or where it was damaged, edited or is
-    another run's, which is said in the log.
-    """
-    if not path.exists():
-        return None
-    try:
-        kept = read_json(path)
-        if kept["digest"] == _sign(path, kept["scores"]):
-            return cast(dict[str, Any], kept["scores"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    log.warning("%s: not as this run wrote it, so it is not used: training again", path)
-    return None
-
-
-def _sign(path: Path, scores: Mapping[str, Any]) -> str:
-    """A digest of the scores and of the run, which its folder's name tells."""
-    return digest(path.parent.name, format_json(scores, path.name))
 
 
 @contextlib.contextmanager
@@ -115,7 +79,7 @@ def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
         return False
     except OSError as error:
         log.warning(
-            "%s can't be locked (%s): take care that no other run trains in it",
+            "%s cannot be locked (%s): take care that no other run trains in it",
             state,
             error.strerror,
         )

@@ -21,6 +21,8 @@ from entity_transformers.models.loss import compute_loss
 from entity_transformers.train.distributed import World
 from entity_transformers.train.progress import TrainingError
 
+SMALLER = "raise lm.accumulation, set lm.gradient_checkpointing to true, or lower lm.window"
+
 
 class WindowLosses(nn.Module):
     """The model and its loss as one module, because DDP sees only what its own forward pass calls.
@@ -166,14 +168,14 @@ class Streams:
         tokens, loss = max(1, sum(map(count_targets, windows))) / self.world.size, 0.0
         for group in range(len(self.groups)):
             loss += self._pass(self._module, windows, group, tokens)
-        return self.world.sum_number(loss) / self.world.size
+        return self.world.sum(loss) / self.world.size
 
     def _pass(self, module: nn.Module, windows: list[Window], group: int, tokens: float) -> float:
         device, autocast = self.model.device.type, self.params.precision == "bfloat16"
         part, state = self.groups[group], self.states[group]
         synced = self.world.sync(module, now=part == self.groups[-1])
         with (
-            self._memory_errors(),
+            memory_errors(self._describe_pass(), device, SMALLER),
             synced,
             torch.autocast(device, torch.bfloat16, enabled=autocast),
         ):
@@ -182,6 +184,11 @@ class Streams:
             (loss if objective is None else objective / tokens).backward()
         self.states[group] = state.detach()
         return loss.item()
+
+    def _describe_pass(self) -> str:
+        part = self.groups[0]
+        windows = (part.stop - part.start) * (self.params.memory_gradient_windows + 1)
+        return f"{windows} windows of {self.params.window} tokens"
 
     def state(self) -> dict[str, Tensor]:
         """Every process's states in the order of the streams, each [B, ...]; empty where there are
@@ -200,33 +207,6 @@ class Streams:
             old.replace({name: tensor[part] for name, tensor in state.items()})
             for part, old in zip(self.groups, self.states, strict=True)
         ]
-
-    def _memory_errors(self) -> contextlib.AbstractContextManager[None]:
-        windows = (self.groups[0].stop - self.groups[0].start) * (
-            self.params.memory_gradient_windows + 1
-        )
-        what = f"{windows} windows of {self.params.window} tokens"
-        return memory_errors(
-            what, self.model.device, f"try {suggest_smaller(self.params, self.world.size)}"
-        )
-
-
-def suggest_smaller(params: LmParams, processes: int) -> str:
-    """Params of a smaller pass that are possible: fewer streams in it, or with one stream
-    recomputed activations or a shorter window.
-    """
-    streams = params.documents_per_step // processes
-    for groups in range(params.accumulation + 1, streams + 1):
-        if streams % groups == 0:
-            return f"lm.accumulation {groups}" + (
-                " and lm.compile default" if params.compile == "reduce-overhead" else ""
-            )
-    shorter = f"lm.window {max(2, params.window // 2)}, with perplexity.stride at most that"
-    return (
-        shorter
-        if params.gradient_checkpointing
-        else f"lm.gradient_checkpointing true, or {shorter}"
-    )
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
+from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples
@@ -42,7 +43,7 @@ from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import TrainingStopped, caught_signals
 from entity_transformers.train.progress import TrainingError
-from entity_transformers.train.state import hold, keep_scores, read_scores
+from entity_transformers.train.state import finish, hold, is_whole
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class _Runs:
         told = provenance.digest(*(repr(example) for example in read))
         state = self.work / provenance.digest(*self.inputs, told, *about)
         done = state / "scores.json"
-        if (found := read_scores(done)) is None:
+        if not is_whole(state, (done.name,)):
             with hold(state, World()):
                 entry, settings = self.params.model(self.model), self.params.run
                 device = runtime.start(settings.device, settings.threads, self.seed)
@@ -137,9 +138,11 @@ class _Runs:
                 job = _Job(self.params, name, every, self.tokenizer, recipe, seed)
                 log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
                 found = job.run(trained, state, self.caught, others, trial)
-                keep_scores(done, found)
+                write_json(done, found)
+                finish(state, (done.name,))
                 shutil.rmtree(state / "checkpoints", ignore_errors=True)
-        return found
+        scores: dict[str, Any] = read_json(done)
+        return scores
 
 
 def _list_others(section: TransferParams, name: str) -> tuple[str, ...]:
