@@ -19,7 +19,7 @@ from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.tasks.transfer.inputs import NEW, Inputs
 
 STANDARD_DEVIATION = 0.02
-_LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers)\.(\d+)\.|_l(\d+)$")
+_LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers|lstm)\.(\d+)\.")
 _EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
 
 
@@ -167,4 +167,4 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
 def _find_layer(name: str) -> int | None:
     """The layer that a weight belongs to, from 0; None: to none."""
     match = _LAYER.search(name)
-    return int(match[1] or match[2]) if match else None
+    return int(match[1]) if match else None
