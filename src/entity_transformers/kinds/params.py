@@ -220,15 +220,6 @@ class BertParams(MaskedParams):
 class BertEParams(BertParams):
     """BERT whose blocks also attend over a memory of the text's entities, as GPT2E's do."""
 
-    entity_layer_norm: StrictBool = False
-    """layer norm before entity attention"""
-    entity_gate: Literal["none", "zero"] = "none"
-    """zero: a learnt gate that starts at 0"""
-    entity_values: EntityValues = "hidden"
-    """where the values of entity attention come from"""
-    memory_write: Literal["last", "mean"] = "last"
-    """state written to the memory: last token or mean of the latest mention"""
-
 
 class ElectraParams(MaskedParams):
     """ELECTRA (Clark et al., 2020): which tokens are not the text's, but a small generator's?"""

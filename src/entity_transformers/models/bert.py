@@ -26,10 +26,8 @@ from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import BertParams
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.folders import Pretrained
-from entity_transformers.models.gpt2e.adapter import add_entity_attention
+from entity_transformers.models.gpt2e.adapter import KEY, add_entity_attention
 from entity_transformers.models.gpt2e.lm import Remembering
-
-SWITCHES = ("entity_layer_norm", "entity_gate", "entity_values", "memory_write")
 
 
 class BERT(Pretrained):
@@ -87,15 +85,13 @@ class BERT(Pretrained):
 
 
 class BertEForMaskedLM(BertForMaskedLM):
-    """A BertForMaskedLM that has been through `add_entity_attention` with its config's switches."""
+    """A BertForMaskedLM that has been through `add_entity_attention`."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         add_entity_attention(
             self,
-            gate=config.entity_gate,
-            layer_norm=config.entity_layer_norm,
-            values=config.entity_values,
+            gate="none",
             attention_dropout=config.attention_probs_dropout_prob,
             dropout=config.hidden_dropout_prob,
         )
@@ -108,14 +104,9 @@ class BERTE(Remembering, BERT):
     of = BertEForMaskedLM
 
     @classmethod
-    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        switches = {name: getattr(entry.lm, name) for name in SWITCHES}
-        return BertConfig(**shape(entry.lm, vocabulary, end), **switches)
-
-    @classmethod
     def check_type(cls, folder: Path, expected: Collection[str]) -> None:
         super().check_type(folder, expected)
-        if "entity_gate" not in read_json(folder / "config.json"):
+        if KEY not in read_json(folder / "config.json"):
             raise ValueError(f"{folder}: a model without entity attention: name another folder")
 
 

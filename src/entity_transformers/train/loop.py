@@ -77,7 +77,7 @@ class Training:
 
     def __post_init__(self) -> None:
         params = self.params
-        self.device = self.model.device
+        self.device, self.best = self.model.device, dict[str, torch.Tensor]()
         self.windows_per_step = params.memory_gradient_windows + 1
         self.plan = WindowPlan(
             self.corpus,
@@ -185,8 +185,7 @@ class Training:
         progress, on = self.progress, self._validate(labels=True)
         off = self._validate(labels=False) if self.model.can("entities") else on
         if progress.add_validation(on, off) and self.params.final_weights == "best":
-            weights = pack("model", self.model.module.state_dict())
-            self.store.save(progress.step, Snapshot(weights, progress), kind="best")
+            self.best = pack("best", self.model.module.state_dict())
         return {"dev_loss_on": on, "dev_loss_off": off}
 
     def _validate(self, labels: bool) -> float:
@@ -228,7 +227,7 @@ class Training:
         }
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
         tensors |= pack("memory", self.streams.state()) | pack("random", random)
-        return Snapshot(tensors, replace(self.progress))
+        return Snapshot(tensors | self.best, replace(self.progress))
 
     def _save(self) -> None:
         """All processes give what they hold, the main one writes, and none goes on before that is
@@ -240,21 +239,12 @@ class Training:
         snapshot = self._snapshot()
         if self.world.main:
             self.store.save(self.progress.step, snapshot)
-            self.store.keep_best(self.progress.best_step)
         self.world.wait()
 
     def _resume(self) -> None:
         snapshot = self.store.latest()
         if snapshot is not None:
             self._load(snapshot)
-            if self.params.final_weights == "best" and not self.store.has_best(
-                self.progress.best_step
-            ):
-                # dropped for a better one of after this snapshot, which comes again
-                self.progress.forget_best()
-        if self.world.main:
-            # a later one may not come again: other processes, other numbers
-            self.store.keep_best(self.progress.best_step)
         steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
         if len(set(steps)) > 1:
             raise TrainingError(
@@ -267,6 +257,7 @@ class Training:
         self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
         self.streams.load_state(unpack("memory", snapshot.tensors))
+        self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
         random = unpack("random", snapshot.tensors)
         if len(random["cpu"]) == self.world.size:
             set_random_states(
@@ -281,9 +272,8 @@ class Training:
         """Put the weights that the study goes on with into the model: those of the last step, or of
         the lowest dev loss.
         """
-        best = self.progress.best_step
-        if self.params.final_weights == "best" and best is not None:
-            self.model.module.load_state_dict(unpack("model", self.store.best(best).tensors))
+        if self.best:
+            self.model.module.load_state_dict(unpack("best", self.best))
 
     def seconds(self) -> float:
         """Seconds of all lives of the run so far; of one that was killed those up to its last

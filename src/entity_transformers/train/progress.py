@@ -73,10 +73,6 @@ class Progress:
             self.best_train_loss, self.best_dev_loss_off = self.train_loss, off
         return better
 
-    def forget_best(self) -> None:
-        """No validation so far counts as the best one."""
-        self.best_dev_loss = self.best_step = self.best_train_loss = self.best_dev_loss_off = None
-
 
 class CurveFile:
     """The learning curve as CSV, one line at a time; writing row i again drops what came after it
