@@ -49,7 +49,7 @@ sample: study  ## every table but the controls on a small corpus: 3 minutes on t
 study: .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
 	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
 	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
-	@$(BIN)/entity-transformers show-tables $(FILE)
+	@$(BIN)/entity-transformers show-verdicts $(FILE)
 	@echo "Report: $(CURDIR)/results/$(STUDY)/report.html"
 
 report: .venv/ready  ## the tables, figures and page of a study from the numbers that git holds

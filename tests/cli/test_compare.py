@@ -47,7 +47,7 @@ def test_the_difference_is_paired_by_document(capsys: pytest.CaptureFixture[str]
     write("b", theirs)
     run()
     printed = capsys.readouterr().out.replace("−", "-")
-    line = next(line for line in printed.splitlines() if line.startswith("gpt2"))
+    line = next(line for line in printed.splitlines() if line.strip().startswith("gpt2"))
     assert line.split()[:3] == ["gpt2", "test", "3"]
     test = stats.ttest_rel(np.array(ours) / TOKENS, np.array(theirs) / TOKENS)
     interval = test.confidence_interval(0.95)

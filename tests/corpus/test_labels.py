@@ -23,7 +23,7 @@ from entity_transformers.corpus.labels import (
     shuffle_labels,
 )
 from entity_transformers.corpus.layers import CHANGES, LABELS
-from entity_transformers.tasks.groups import NEVER, find_mentions
+from entity_transformers.tasks.mentions import NEVER, find_mentions
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
 

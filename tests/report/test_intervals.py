@@ -30,10 +30,9 @@ from entity_transformers.report.intervals import (
     seed_interval,
     share_interval,
     share_number,
+    subtract_ratios,
 )
 from entity_transformers.report.results import Results
-
-RATIO, F1 = intervals.ratio("nll"), intervals.F1
 
 
 def make_pair(units: int, seed: int = 1) -> tuple[np.ndarray, ...]:
@@ -45,7 +44,7 @@ def make_pair(units: int, seed: int = 1) -> tuple[np.ndarray, ...]:
 
 
 def estimate_gap(columns: tuple[np.ndarray, ...], samples: int = 4000) -> Estimate:
-    found = estimate(RATIO.gap, [columns], samples)
+    found = estimate(subtract_ratios, [columns], samples)
     assert found is not None
     return found
 
@@ -82,7 +81,7 @@ def test_the_jackknife_of_a_ratio_leaves_out_each_unit() -> None:
     ]
     expected = 6 / 7 * sum((value - np.mean(values)) ** 2 for value in values)
     columns = (ours, tokens, theirs, tokens)
-    assert intervals.jackknife(RATIO.gap, columns) == pytest.approx(expected)
+    assert intervals.jackknife(subtract_ratios, columns) == pytest.approx(expected)
     errors = estimate_gap(columns).errors
     assert errors[0] == pytest.approx(math.sqrt(expected))
 
@@ -91,7 +90,7 @@ def test_variances_over_units_and_seeds_are_added() -> None:
     ours, tokens, theirs, _ = make_pair(50)
     shifts = np.array([-0.02, 0.0, 0.05])
     seeds = [(ours + shift * tokens, tokens, theirs, tokens) for shift in shifts]
-    found = estimate(RATIO.gap, seeds, 2000)
+    found = estimate(subtract_ratios, seeds, 2000)
     alone = estimate_gap((ours + 0.01 * tokens, tokens, theirs, tokens), 2000)
     assert found is not None
     assert found.value == pytest.approx(alone.value)
@@ -145,16 +144,16 @@ def test_equal_models_differ_by_nothing() -> None:
 def test_f1_is_of_spans_added_up() -> None:
     generator = np.random.default_rng(5)
     gold = generator.integers(0, 9, 80).astype(float)
-    sides = [(generator.binomial(gold.astype(int), share), gold, gold) for share in (0.7, 0.5)]
+    sides = [(2 * generator.binomial(gold.astype(int), share), gold, gold) for share in (0.7, 0.5)]
     columns = tuple(np.asarray(column, float) for side in sides for column in side)
-    found, drawn = estimate(F1.gap, [columns], 3000), []
+    found, drawn = estimate(subtract_ratios, [columns], 3000), []
     for _ in range(3000):
         rows = generator.integers(0, 80, 80)
-        drawn.append((columns[0][rows].sum() - columns[3][rows].sum()) / gold[rows].sum())
+        drawn.append((columns[0][rows].sum() - columns[3][rows].sum()) / 2 / gold[rows].sum())
     assert found is not None
-    assert found.value == pytest.approx((columns[0].sum() - columns[3].sum()) / gold.sum())
+    assert found.value == pytest.approx((columns[0].sum() - columns[3].sum()) / 2 / gold.sum())
     assert found.errors[0] == pytest.approx(np.std(drawn), rel=0.06)
-    nothing = estimate(F1.gap, [(np.zeros(5),) * 6], 99)
+    nothing = estimate(subtract_ratios, [(np.zeros(5),) * 6], 99)
     assert nothing is not None
     assert nothing.value == 0
 
@@ -165,7 +164,7 @@ def test_units_without_a_token_do_not_count_and_broken_ones_are_refused() -> Non
     assert (found.units, found.value) == (2, 0.75)
     one = np.ones(1)
     assert estimate_gap((one, one, one, one)).interval is None
-    assert estimate(RATIO.gap, [], 99) is None
+    assert estimate(subtract_ratios, [], 99) is None
     with pytest.raises(
         ValueError, match="2 of 4 units have a score that is NaN or infinite, the f"
     ):
@@ -189,7 +188,7 @@ def test_a_comparison_pairs_units_and_seeds(
     assert own is not None
     assert own.value == pytest.approx(results.statistic(*side).mean)
     assert intervals.compare(results, side, (None, other[1])) is None
-    again = intervals.compare_studies((results, side), (results, side))
+    again = intervals.compare(results, side, side, their_results=results)
     assert again is not None
     assert again.value == 0
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.steps.capacity import CapacityParams
 from entity_transformers.study.params import ParamsError, load, parse
 from entity_transformers.study.values import read_values
 
@@ -28,11 +27,6 @@ def test_what_cannot_be_read_is_refused(memories: Any, message: str) -> None:
     values["capacity"] = {"memories": memories}
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")
-
-
-def test_memories_are_read_by_their_entities() -> None:
-    found = CapacityParams(memories=((64, 0), (32, 32), (64, 16), (0, 8)))
-    assert found.by_entities() == ((0, (8,)), (32, (32,)), (64, (0, 16)))
 
 
 def test_the_paper_s_values_have_as_many_entries_as_caches_that_are_measured() -> None:

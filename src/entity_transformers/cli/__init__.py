@@ -44,7 +44,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "check-study": Command("run", "check a study and print it whole, every value typed"),
         "init": Command("init", "write a study of your own corpus: what its text can fill"),
         "report": Command("report", "build a study's tables, figures and page from its results"),
-        "show-tables": Command("report", "print the tables of a study in the terminal"),
+        "show-verdicts": Command("report", "print the verdict on each claim of the paper"),
         "verify": Command("report", "compute every checksum of a study's results again"),
         "compare": Command("compare", "two studies' models on the same test set, with intervals"),
     },

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from pandas import DataFrame
+
 from entity_transformers.cli.flags import Flag
 from entity_transformers.cli.report import open_results
+from entity_transformers.report import intervals
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import (
     MARGIN,
     Estimate,
-    compare_studies,
     name_difference,
 )
 from entity_transformers.report.results import Results, has_entities, read_results
-from entity_transformers.report.table import Table, render_text
 
 SHOWN = ("corpus", "tokenizer", "lm", "kinds", "models", "perplexity")
 
@@ -48,8 +49,8 @@ def compare(
     for key, first, second in _differences(sides[0].manifest, sides[1].manifest):
         print(f"  {key}: {first} in A, {second} in B")
     columns = ("Model", "Split", "Documents", "A minus B", "Verdict")
-    note = "Nats per token, of lambada per passage, with 95 % intervals: negative, A is better."
-    print(render_text(Table("compare", "", columns, tuple(rows), note=note)))
+    print(DataFrame(rows, columns=columns).to_string(index=False))
+    print("Nats per token, of lambada per passage, with 95 % intervals: negative, A is better.")
 
 
 def _pair(models: tuple[str, ...], ours: Results, theirs: Results) -> list[tuple[str, str]]:
@@ -76,10 +77,11 @@ def _compare(ours: Results, theirs: Results, a: str, b: str) -> Iterator[tuple[A
     for step in ("perplexity", "lambada"):
         for split in sorted(ours.units.splits(step, "nll") & theirs.units.splits(step, "nll")):
             key = at(step, "loss", split, entities=given)
-            found = compare_studies((ours, (models[0], key)), (theirs, (models[1], key)))
+            sides = (models[0], key), (models[1], key)
+            found = intervals.compare(ours, *sides, their_results=theirs)
             if found is not None:
                 name = a if a == b else f"{a} - {b}"
-                yield (name, split, str(found.units), found.number(), _judge(found, split))
+                yield (name, split, str(found.units), str(found.number()), _judge(found, split))
 
 
 def _judge(found: Estimate, split: str) -> str:

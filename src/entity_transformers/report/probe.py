@@ -89,16 +89,15 @@ def _right(heading: str, name: str = "correct", less: str = "", interval: bool =
 
     def cell(results: Results, place: Place) -> Cell:
         side = place["model"], key_of(place)
-        one = intervals.ratio(name)
         if "against" in place:
             if name != "correct" or less:
                 return MISSING
             other = place["against"]["model"], side[1]
-            found = intervals.compare(results, side, other, one)
+            found = intervals.compare(results, side, other, name)
         elif less:
-            found = intervals.compare(results, side, side, one, intervals.ratio(less))
+            found = intervals.compare(results, side, side, name, less)
         else:
-            found = intervals.describe(results, side, one)
+            found = intervals.describe(results, side, name)
         if found is None:
             return Number(None, 1, percent=True)
         if not interval:

@@ -17,7 +17,7 @@ from entity_transformers.report.results import Results, has_entities, write_labe
 from entity_transformers.report.table import render_markdown
 
 ROWS = 40
-"""Tables of more are folded."""
+"""Tables of more rows are folded."""
 
 
 def write_readme(results: Results, sections: Sequence[Section]) -> str:

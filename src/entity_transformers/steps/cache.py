@@ -54,26 +54,30 @@ def cache(run: Run) -> Rows:
     """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen
     on ``choose``, and the nats of each document.
     """
-    from entity_transformers.freed import give_back
+    import numpy as np
+
     from entity_transformers.tasks.cache import (
         choose_all,
-        compare_sizes,
-        document_rows,
         read_scores,
+        score_sizes,
     )
+    from entity_transformers.tasks.perplexity import sum_documents
 
     section = run.section
-    chosen = read_scores(run.trained, run.split(section.choose), sizes=section.sizes, **run.reading)
-    choices = choose_all(chosen)
-    del chosen  # the scores are large
-    give_back()
+    how = {"sizes": section.sizes, **run.reading}
+    choices = choose_all(read_scores(run.trained, run.split(section.choose), **how))
     judged = run.split(section.report)
-    scores = read_scores(run.trained, judged, sizes=section.sizes, **run.reading)
-    found = compare_sizes(choices, scores, section.sizes)
+    scores = read_scores(run.trained, judged, **how)
+    found = list(score_sizes(scores, choices, section.sizes))
     for one in found:
-        for measure in ("loss", "theta", "weight"):
-            count = len(scores.model) if measure == "loss" else None
-            if one[measure] is not None:
-                about = {"split": section.report, "size": one["size"], "count": count}
-                yield {"measure": measure, "value": one[measure], **about}
-    yield from document_rows(judged, scores, found)
+        about = {"split": section.report, "size": one.size}
+        loss = float(one.nats.mean())
+        yield {"measure": "loss", "value": loss, "count": len(one.nats), **about}
+        if one.theta is not None:
+            yield {"measure": "theta", "value": one.theta, **about}
+        yield {"measure": "weight", "value": one.weight, **about}
+    for one in found:
+        totals = sum_documents(one.nats, np.cumsum([0, *scores.lengths])).tolist()
+        for name, tokens, total in zip(judged.names, scores.lengths.tolist(), totals, strict=True):
+            about = {"split": section.report, "unit": name, "size": one.size}
+            yield {"measure": "nll", "value": total, "count": tokens, **about}

@@ -27,17 +27,6 @@ class CapacityParams(Section):
             raise ValueError(f"memories {list(map(list, self.memories))}: expected different ones")
         return self
 
-    def by_entities(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """Each number of entities, and the numbers of recent tokens beside it, smallest first."""
-        counts = sorted({entities for entities, _ in self.memories})
-        return tuple(
-            (
-                count,
-                tuple(sorted(tokens for entities, tokens in self.memories if entities == count)),
-            )
-            for count in counts
-        )
-
 
 @step(
     "capacity",
@@ -56,16 +45,14 @@ def capacity(run: Run) -> Rows:
     """Of a model with a pointer that has room for so many entities, beside so many recent tokens in
     a cache. A model without a pointer has nothing to forget, and no numbers.
     """
-    from entity_transformers.tasks.mentions import points
-    from entity_transformers.tasks.readings import open_readings
+    from entity_transformers.tasks.mentions import points, score_readings
 
     if not points(run.entry):
         return
-    readings = open_readings(run)
-    window, stride = readings.own_window
-    for rows, asked in run.section.by_entities():
-        sizes = [size for size in asked if size]
-        for row in readings.score(readings.labels, sizes, window, stride, rows):
+    for entities in sorted({count for count, _ in run.section.memories}):
+        asked = sorted(tokens for count, tokens in run.section.memories if count == entities)
+        caches = [size for size in asked if size]
+        for row in score_readings(run, [(run.entry.labels, caches, entities)]):
             known = row["measure"] in ("loss", "nll", "entities")
             if known and row["size"] in asked and "sort" not in row:
-                yield {**row, "rows": rows}
+                yield {**row, "rows": entities}

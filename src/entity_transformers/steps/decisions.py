@@ -15,10 +15,6 @@ from entity_transformers.steps.setlm import SetlmParams
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt
 
-COSTS = ("begins", "entities", "lengths")
-GIVEN = ("words", *COSTS)
-"""The parts of the joint probability."""
-
 
 class DecisionsParams(SetlmParams):
     """EntityNLM (Ji et al., 2017), learnt from the states of a trained model."""
@@ -73,57 +69,44 @@ def decisions(run: Run) -> Rows:
     import numpy as np
 
     from entity_transformers.logs import log_progress
-    from entity_transformers.tasks.decisions.entity_nlm import Decider, score_parts
+    from entity_transformers.tasks.decisions import entity_nlm as nlm
+    from entity_transformers.tasks.decisions.learning import Splits
     from entity_transformers.tasks.decisions.marginal import estimate_marginal
-    from entity_transformers.tasks.decisions.prediction import (
-        BASELINES,
-        judge_baseline,
-        judge_decider,
-    )
-    from entity_transformers.tasks.decisions.reading import read_splits
-    from entity_transformers.tasks.decisions.story import tell_story
 
     section = run.section
-    read = read_splits(run, partial(tell_story, longest=section.longest))
-
-    def make() -> Decider:
-        return Decider(run.trained.width, section.width, section.longest)
-
-    decider, rate = read.learn(make, Decider.joint, "decisions")
-    proposal, proposal_rate = read.learn(make, Decider.propose, "proposal")
-    scored = [score_parts(run.trained, decider, text) for text in read.texts]
-    nats = {"plain": read.plain, "shift": read.shift}
-    nats |= {name: [one[name] for one in scored] for name in GIVEN}
-    nats["joint"] = [math.fsum(parts) for parts in zip(*map(nats.get, GIVEN), strict=True)]
+    splits = Splits(run, partial(nlm.tell_story, longest=section.longest))
+    nats = splits.score_baselines()
+    make = partial(nlm.Decider, run.trained.width, section.width, section.longest)
+    decider = splits.learn("decisions", make, nlm.Decider.joint)
+    proposal = splits.learn("proposal", make, nlm.Decider.propose)
+    scored = [nlm.score_parts(run.trained, decider, text) for text in splits.texts]
+    nats |= {name: [one[name] for one in scored] for name in ("words", *nlm.KINDS)}
+    nats["joint"] = [math.fsum(one.values()) for one in scored]
     for name, values in nats.items():
-        yield from read.describe(values, {"part": name}, is_cost=name in COSTS)
+        yield from splits.describe(values, {"part": name}, is_cost=name in nlm.KINDS)
     for group in section.groups:
         how = {"samples": section.samples, "group": group, "seed": run.seed}
         estimates = [
             estimate_marginal(run.trained, decider, proposal, text, **how)
-            for text in log_progress(read.texts, f"documents, samples in groups of {group}")
+            for text in log_progress(splits.texts, f"documents, samples in groups of {group}")
         ]
         about = {"part": "marginal", "group": group}
-        yield from read.describe([one["nats"] for one in estimates], about)
+        yield from splits.describe([one["nats"] for one in estimates], about)
         error = math.sqrt(math.fsum(one["error"] ** 2 for one in estimates))
-        perplexity = math.exp(math.fsum(one["nats"] for one in estimates) / read.words)
+        perplexity = math.exp(math.fsum(one["nats"] for one in estimates) / splits.words)
         sure = {  # how sure the estimate is
-            "perplexity_word_error": perplexity * error / read.words,
+            "perplexity_word_error": perplexity * error / splits.words,
             "effective_groups": float(np.mean([one["effective"] for one in estimates])),
             "groups": section.samples // group,
         }
         for name, value in sure.items():
-            yield {"measure": name, "value": value, "split": read.split, **about}
-    rates = {"shift": read.rate, "decisions": rate, "proposal": proposal_rate}
-    for name, value in rates.items():
-        about = {"split": read.split, "trained": name}
-        yield {"measure": "learning_rate", "value": value, **about}
-    judged = {"decisions": judge_decider(decider, read.texts)} | {
-        name: judge_baseline(name, read.choose, read.texts) for name in BASELINES
+            yield {"measure": name, "value": value, "split": section.report, **about}
+    yield from splits.describe_rates()
+    judged = {"decisions": nlm.judge_decider(decider, splits.texts)} | {
+        name: nlm.judge_baseline(name, splits.choose, splits.texts) for name in nlm.BASELINES
     }
     for by, found in judged.items():
-        for among in ("any", "known"):
-            one = found[among]
-            about = {"split": read.split, "by": by, "among": among, "count": one["mentions"]}
+        for among, one in found.items():
+            about = {"split": section.report, "by": by, "among": among, "count": one["mentions"]}
             for name in ("cross_entropy", "accuracy"):
                 yield {"measure": name, "value": one[name] if one["mentions"] else None, **about}

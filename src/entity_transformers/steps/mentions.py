@@ -73,12 +73,12 @@ def mentions(run: Run) -> Rows:
     """In the model's own window, without labels and, of a model that reads entities, with those
     that it is given. The caches of a model that reads labels are around what it is with them.
     """
-    from entity_transformers.tasks.readings import open_readings
+    from entity_transformers.tasks.mentions import score_readings
 
-    section, readings = run.section, open_readings(run)
-    window, stride = readings.own_window
-    labelled = readings.labels != "none"
-    plain = () if labelled else (*section.caches, *section.unlabelled_caches)
-    yield from readings.score("none", plain, window, stride)
-    if labelled:
-        yield from readings.score(readings.labels, section.caches, window, stride)
+    section = run.section
+    if not run.trained.can("entities") or run.entry.labels == "none":
+        caches = (*section.caches, *section.unlabelled_caches)
+        yield from score_readings(run, [("none", caches, None)])
+    else:
+        layers = [("none", (), None), (run.entry.labels, section.caches, None)]
+        yield from score_readings(run, layers)

@@ -63,20 +63,18 @@ def setlm(run: Run) -> Rows:
     of the decisions; and the share of tokens that were decided rightly.
     """
     from entity_transformers.logs import log_progress
-    from entity_transformers.tasks.decisions.reading import read_splits
+    from entity_transformers.tasks.decisions.learning import Splits
     from entity_transformers.tasks.decisions.set_lm import SetLM, score_alone, score_told, tell_sets
 
-    read = read_splits(run, tell_sets)
-    decider, rate = read.learn(lambda: SetLM(run.trained.width), SetLM.nats, "SetLM")
-    told = [score_told(run.trained, decider, text) for text in read.texts]
-    alone = [
-        score_alone(run.trained, decider, text) for text in log_progress(read.texts, "documents")
-    ]
-    nats = {"plain": read.plain, "shift": read.shift}
+    splits, model = Splits(run, tell_sets), run.trained
+    nats = splits.score_baselines()
+    decider = splits.learn("setlm", lambda: SetLM(model.width), SetLM.nats)
+    told = [score_told(model, decider, text) for text in splits.texts]
+    alone = [score_alone(model, decider, text) for text in log_progress(splits.texts, "documents")]
     nats["alone"] = [float(one.sum()) for one in alone]
     nats |= {name: [one[name] for one in told] for name in ("words", "decisions")}
     for name, values in nats.items():
-        yield from read.describe(values, {"part": name}, is_cost=name == "decisions")
+        yield from splits.describe(values, {"part": name}, is_cost=name == "decisions")
     named, right, chosen, said = (
         sum(one[name] for one in told) for name in ("named", "right", "chosen", "found")
     )
@@ -88,7 +86,5 @@ def setlm(run: Run) -> Rows:
     }
     for name, (part, whole) in shares.items():
         value = part / whole if whole else None
-        yield {"measure": name, "value": value, "count": whole, "split": read.split}
-    for name, value in {"shift": read.rate, "setlm": rate}.items():
-        about = {"split": read.split, "trained": name}
-        yield {"measure": "learning_rate", "value": value, **about}
+        yield {"measure": name, "value": value, "count": whole, "split": run.section.report}
+    yield from splits.describe_rates()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.step import MODEL, Row, Rows, Run, step
+from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
 from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
@@ -56,8 +56,6 @@ class Recipe(Section):
     examples: Size | dict[str, Size] | None
     """of train, evenly spaced where there are more; null: all; where it is a table, of each task
     that it names, and all of others"""
-    precision: Literal["float32", "bfloat16"]
-    """in which the model computes"""
     epochs: Size
     """passes over train"""
     dropout: Rate
@@ -200,48 +198,4 @@ def transfer(run: Run) -> Rows:
     """
     from entity_transformers.tasks.transfer.runs import finetune
 
-    rates, trainings = finetune(run)
-    for tried in rates:
-        for trial in tried["trials"]:
-            yield {
-                "measure": "rate_loss",
-                "value": trial["loss"],
-                "split": "dev",
-                "seed": tried["seed"],
-                "task": tried["task"],
-                "pretrained": tried["pretrained"],
-                "rate": f"{trial['learning_rate']:g}",
-            }
-    for one in trainings:
-        about = {"seed": one["seed"], "variant": one["variant"]}
-        own = {**about, "task": one["task"], "split": "train"}
-        yield {"measure": "train_examples", "value": one["train_examples"], **own}
-        yield {"measure": "texts_cut", "value": one["train_cut"], **own}
-        if (layers := one["recipe"]["layers"]) is not None:
-            yield {"measure": "layers", "value": layers, **own}
-        others = {f"{name} after {one['task']}": found for name, found in one["others"].items()}
-        for task, splits in {one["task"]: one["splits"], **others}.items():
-            for split, scores in splits.items():
-                yield from _score(scores, {**about, "task": task, "split": split})
-
-
-def _score(scores: Mapping[str, Any], about: Row) -> Rows:
-    """Of one task and split; GAP's official F1 by gender, WinoBias' two versions in pairs."""
-    count = scores["examples"]
-    yield {"measure": "texts_cut", "value": scores["cut"], **about}
-    for name in ("accuracy", "majority", "recalls", "moved"):
-        if name in scores:
-            yield {"measure": name, "value": scores[name], "count": count, **about}
-    for group in scores.get("groups", ()):
-        own = {**about, **group["groups"], "count": group["examples"]}
-        if "f1" in group:
-            yield {"measure": "gap_f1", "value": group["f1"], **own}
-        if group["groups"]:
-            yield {"measure": "accuracy", "value": group["accuracy"], **own}
-    for found in scores.get("pairs", ()):
-        own = {**about, "against": "version-anti", "type": found["type"]}
-        own["count"] = found["sentences"]
-        yield {"measure": "only_first", "value": found["only_pro"], **own}
-        yield {"measure": "only_second", "value": found["only_anti"], **own}
-    for number, right in enumerate(scores["right"]):
-        yield {"measure": "right", "value": int(right), "unit": str(number), **about}
+    yield from finetune(run)

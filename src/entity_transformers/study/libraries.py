@@ -11,7 +11,6 @@ EXTRAS = {
     "gensim": "vectors",
     "jinja2": "report",
     "lm_eval": "lm-eval",
-    "markupsafe": "report",
     "matplotlib": "report",
     "pandas": "report",
     "peft": "stanza",

@@ -170,13 +170,6 @@ class _Base(Section):
         for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
         self._check_splits()
-        if self.runs_step("short_windows"):
-            longest = max((0, *self.short_windows.sizes))
-            if short := [one for one in self.entries("causal") if one.lm.window < longest]:
-                raise ValueError(
-                    f"short_windows.sizes {longest} is more than models.{short[0].name}'s window,"
-                    f" {short[0].lm.window}"
-                )
         if self.runs_step("transfer"):
             if lacking := {*self.transfer.named}.difference(self.examples.tasks):
                 raise ValueError(

@@ -7,7 +7,7 @@ Dimensions: N tokens of the split, L of a window, b of them hidden in one forwar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -19,7 +19,8 @@ from entity_transformers.encode.pooling import cut_long
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.tasks.perplexity import mention_distances, sum_score
+from entity_transformers.step import Rows
+from entity_transformers.tasks.perplexity import split_classes, sum_score
 
 
 @torch.inference_mode()
@@ -79,31 +80,18 @@ def _score_places(model: LanguageModel, text: Batch, state: Any, places: np.ndar
     return compute_token_losses(model, states[rows, column], targets)
 
 
-def summarise_hidden(corpus: AlignedCorpus, nll: np.ndarray) -> dict[str, Any]:
-    """One mode's entry of a split in pseudo_perplexity.json: its score, and those of its parts by
-    class of the token.
+def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> Rows:
+    """By mode the scores of a split and of its tokens by class, under names that no one takes for
+    those of a causal model; and the nats of each document.
     """
-    text = corpus.words >= 0
-    distances = np.where(text, mention_distances(corpus), -2)
-    classes = {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
-    parts = {name: _name(sum_score(nll, where)) for name, where in classes.items()}
-    return {"documents": len(corpus), **_name(sum_score(nll, text)), "by_class": parts}
-
-
-def _name(score: dict[str, Any]) -> dict[str, Any]:
-    """A score under names that no one takes for those of a causal model."""
-    return {
-        "tokens": score["tokens"],
-        "pseudo_nll": score["nll"],
-        "pseudo_loss": score["loss"],
-        "pseudo_perplexity": score["perplexity"],
-    }
-
-
-def hidden_rows(
-    corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]
-) -> Iterator[dict[str, Any]]:
-    """The nats of each document in each mode, for intervals over documents."""
+    parts = {None: corpus.words >= 0, **split_classes(corpus)}
+    for mode, nll in scores.items():
+        for name, where in parts.items():
+            score = sum_score(nll, where)
+            about = {"split": corpus.split, "entities": mode, "class": name}
+            about["count"] = score["tokens"]
+            for measure in ("loss", "nll", "perplexity"):
+                yield {"measure": f"pseudo_{measure}", "value": score[measure], **about}
     for mode, nll in scores.items():
         for name, (start, end) in zip(corpus.names, pairwise(corpus.offsets.tolist()), strict=True):
             total = float(nll[start:end].sum(dtype=np.float64))

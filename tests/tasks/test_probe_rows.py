@@ -4,19 +4,20 @@ scored on.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from entity_transformers import artifacts
-from entity_transformers.tasks.probe.heads import HeadScores
-from entity_transformers.tasks.probe.questions import Questions
-from entity_transformers.tasks.probe.scoring import (
+from entity_transformers.tasks.probe import (
+    HeadScores,
+    Questions,
+    choice_rows,
     choose_head,
     choose_heads,
     document_rows,
     head_rows,
-    summarise_heads,
-    summarise_questions,
+    question_rows,
 )
 
 KEY = ("self", "off")
@@ -43,7 +44,11 @@ def make_questions(
 
 def make_scores(credits: list[list[list[float]]], control: bool = True) -> HeadScores:
     array = np.array(credits, np.float32)
-    return HeadScores(array, 1 - array if control else None, np.zeros((*array.shape[:2], 5)))
+    layers, heads, questions = array.shape
+    model = SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, heads=heads)
+    scores = HeadScores(model, range(questions), window=5)
+    scores.credits, scores.by_distance = array, 1 - array if control else None
+    return scores
 
 
 # one layer, two heads; head 1 is better on the first split, head 2 on the second
@@ -52,21 +57,27 @@ SECOND = make_scores([[[0, 1, 0], [1, 1, 1]]])
 ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2])
 
 
-def summarise():
-    chosen = choose_heads({KEY: FIRST}, ASKED[0], GROUPS)
-    return chosen, summarise_heads(chosen, ({KEY: FIRST}, {KEY: SECOND}), ASKED, GROUPS)
+def choose(heads=(FIRST, SECOND), asked=ASKED):
+    """The choices, and each number of them by group and measure."""
+    chosen = choose_heads({KEY: heads[0]}, asked[0], GROUPS)
+    both = {KEY: heads[0]}, {KEY: heads[1]}
+    rows = choice_rows(chosen, both, asked, ("dev", "test"), GROUPS)
+    return chosen, {(row["group"], row["measure"]): row for row in rows}
 
 
 def test_the_head_chosen_on_one_split_is_scored_on_the_other():
-    _, (entry,) = summarise()
-    best = entry["groups"]["all"]
+    _, rows = choose()
+    best = {measure: row["value"] for (group, measure), row in rows.items() if group == "all"}
     assert (best["layer"], best["head"]) == (1, 1)  # not head 2, which is better where it is scored
     assert best["chosen_accuracy"] == pytest.approx(3 / 4)
     assert best["accuracy"] == pytest.approx(1 / 3)
-    assert best["by_distance"] == pytest.approx(2 / 3)
+    assert best["accuracy_by_distance"] == pytest.approx(2 / 3)
     assert best["best_accuracy"] == 1.0
-    pronouns = entry["groups"]["pronouns"]
-    assert (pronouns["n"], pronouns["chosen_accuracy"], pronouns["accuracy"]) == (2, 1.0, 0.5)
+    for measure, split, count, value in (
+        ("chosen_accuracy", "dev", 1, 1.0), ("accuracy", "test", 2, 0.5), ("layer", "test", None, 1)
+    ):  # fmt: skip
+        row = rows["pronouns", measure]
+        assert (row["split"], row["count"], row["value"]) == (split, count, value)
 
 
 def test_equal_heads_the_first_is_taken_and_none_without_questions():
@@ -76,46 +87,40 @@ def test_equal_heads_the_first_is_taken_and_none_without_questions():
     assert choose_head(credits, np.array([False, False])) is None
 
 
-def test_a_group_that_one_split_lacks_is_defined(tmp_path):
-    _, (entry,) = summarise()
-    other = entry["groups"]["other"]  # chosen, but nothing to score
-    assert (
-        other["n"],
-        other["layer"],
-        other["accuracy"],
-        other["by_distance"],
-        other["best_accuracy"],
-    ) == (0, 1, None, None, None)
-    chosen = choose_heads({KEY: SECOND}, ASKED[1], GROUPS)
-    (entry,) = summarise_heads(chosen, ({KEY: SECOND}, {KEY: FIRST}), ASKED[::-1], GROUPS)
-    other = entry["groups"]["other"]  # to be scored, but not chosen
-    assert (other.pop("n"), set(other.values())) == (1, {None})
-    assert entry["groups"]["all"]["by_distance"] is None
-    artifacts.write_json(tmp_path / "probe.json", entry)
+def test_a_group_that_one_split_lacks_is_defined():
+    _, rows = choose()
+    other = {measure: row["value"] for (group, measure), row in rows.items() if group == "other"}
+    assert other["layer"] == 1  # chosen, but nothing to score
+    assert {other["accuracy"], other["accuracy_by_distance"], other["best_accuracy"]} == {None}
+    _, rows = choose((SECOND, FIRST), ASKED[::-1])
+    other = [row["value"] for (group, _), row in rows.items() if group == "other"]
+    assert other == [None] * 6  # to be scored, but not chosen
+    assert rows["all", "accuracy_by_distance"]["value"] is None
 
 
 def test_counts_and_baselines_of_a_split():
-    summary = summarise_questions(ASKED[0], GROUPS)
-    assert (summary["asked"], summary["later"], summary["candidates"]) == (4, 10, 4.0)
-    assert summary["left_out"] == pytest.approx(0.6)
-    assert summary["groups"]["all"] == {"n": 4, "nearest": 0.5, "same_head": 1.0, "chance": 0.25}
-    assert summary["groups"]["nouns"] == {"n": 2, "nearest": 0.5, "same_head": 1.0, "chance": 0.25}
-    assert sum(summary["groups"][name]["n"] for name in (*GROUPS, "other")) == 4
+    rows = list(question_rows("dev", ASKED[0], GROUPS))
+    counts = {row["measure"]: row["value"] for row in rows if "group" not in row}
+    assert (counts["mentions_asked"], counts["mentions_later"], counts["candidates"]) == (4, 10, 4)
+    assert counts["mentions_left_out"] == pytest.approx(0.6)
+    for group, n in (("all", 4), ("nouns", 2)):
+        own = {row["measure"]: row["value"] for row in rows if row.get("group") == group}
+        assert own == {
+            "accuracy_nearest": 0.5, "accuracy_same_head": 1.0, "accuracy_chance": 0.25
+        }  # fmt: skip
+        assert {row["count"] for row in rows if row.get("group") == group} == {n}
 
 
 @pytest.mark.parametrize("later", [0, 3])
-def test_nothing_asked_is_defined(tmp_path, later):
+def test_nothing_asked_is_defined(later):
     nothing = make_questions([], later=later)
-    summary = summarise_questions(nothing, GROUPS)
-    assert summary["left_out"] == (1.0 if later else None)
-    assert summary["groups"]["all"] == {"n": 0, "nearest": None, "same_head": None, "chance": None}
+    found = {row["measure"]: row["value"] for row in question_rows("dev", nothing, GROUPS)}
+    assert found["mentions_left_out"] == (1.0 if later else None)
+    assert found["accuracy_chance"] is None
     empty = make_scores([[[], []]])
-    chosen = choose_heads({KEY: empty}, nothing, GROUPS)
-    (entry,) = summarise_heads(chosen, ({KEY: empty}, {KEY: empty}), (nothing, nothing), GROUPS)
+    chosen, _ = choose((empty, empty), (nothing, nothing))
     assert not list(document_rows(chosen, {KEY: empty}, nothing, ("a",), GROUPS, "test"))
     assert {row["count"] for row in head_rows("test", {KEY: empty}, nothing, GROUPS)} == {0}
-    artifacts.write_json(tmp_path / "probe.json", {"summary": summary, "entry": entry})
-    assert "NaN" not in (tmp_path / "probe.json").read_text()
 
 
 def test_rows_of_every_head_add_up():
@@ -132,7 +137,7 @@ def test_rows_of_every_head_add_up():
 
 
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():
-    chosen, (entry,) = summarise()
+    chosen, choices = choose()
     names = ("a", "b", "c")
     rows = list(document_rows(chosen, {KEY: SECOND}, ASKED[1], names, GROUPS, "test"))
     found = {
@@ -144,9 +149,10 @@ def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():
         for measure, value in zip(("correct", "nearest", "chance"), answers, strict=True):
             assert found[unit, measure] == (count, value)
     assert {unit for unit, _ in found} == {"a", "c"}
-    for name, best in entry["groups"].items():
+    for name in (*GROUPS, "all"):
         own = [row for row in rows if (row["group"], row["measure"]) == (name, "correct")]
-        assert sum(row["count"] for row in own) == best["n"]
-        if best["n"]:
+        best = choices[name, "accuracy"]
+        assert sum(row["count"] for row in own) == best["count"]
+        if best["count"]:
             right = sum(row["value"] for row in own)
-            assert right / best["n"] == pytest.approx(best["accuracy"])
+            assert right / best["count"] == pytest.approx(best["value"])
