@@ -59,39 +59,11 @@ def mark_begins() -> Tensor:
 
 
 @torch.no_grad()
-def read(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
-    """The forward half's hidden states [B, T, W]."""
-    return model.encode(Batch(tokens, **more), model.start(len(tokens)))[0]
-
-
-@torch.no_grad()
 def read_layers(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
     """All layers of both halves [B, T, L + 1, 2, W], the halves' on the fourth axis."""
     encoder = model.encoder(layers=True)
     vectors, _ = encoder.encode(Batch(tokens, **more), encoder.start(len(tokens)))
     return vectors.view(*tokens.shape, -1, 2, model.width)
-
-
-def change(tokens: Tensor, columns: slice) -> Tensor:
-    changed = tokens.clone()
-    changed[:, columns] = (changed[:, columns] + 1) % VOCABULARY
-    return changed
-
-
-@pytest.mark.parametrize("column", [1, 4, TOKENS - 1])
-def test_the_forward_half_sees_no_later_token_and_the_backward_half_no_earlier_one(
-    model: ELMo, column: int
-) -> None:
-    tokens = draw()
-    later, earlier = change(tokens, slice(column, None)), change(tokens, slice(column))
-    layers = read_layers(model, tokens)
-    after, before = read_layers(model, later), read_layers(model, earlier)
-    assert torch.equal(read(model, later)[:, :column], read(model, tokens)[:, :column])
-    assert torch.equal(after[:, :column, :, 0], layers[:, :column, :, 0])
-    assert torch.equal(before[:, column:, :, 1], layers[:, column:, :, 1])
-    # each half sees what it may see
-    assert (after[:, :column, 1:, 1] != layers[:, :column, 1:, 1]).any(-1).all()
-    assert (before[:, column:, 1:, 0] != layers[:, column:, 1:, 0]).any(-1).all()
 
 
 def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
@@ -194,22 +166,6 @@ def make_double(folder: Path, **changes: Any) -> Training:
     training.model.module.double()
     training.streams = Streams(training.model, training.plan, training.params, training.world)
     return training
-
-
-def test_the_forward_half_goes_on_over_windows_and_the_backward_half_begins_anew(
-    model: ELMo,
-) -> None:
-    tokens, encoder = draw(), model.encoder(layers=True)
-    whole, parts, state = read_layers(model, tokens), [], encoder.start(ROWS)
-    for window in tokens.split(4, dim=1):
-        with torch.no_grad():
-            vectors, state = encoder.encode(Batch(window), state)
-        parts.append(vectors.view(*window.shape, -1, 2, WIDTH))
-        alone = read_layers(model, window)
-        torch.testing.assert_close(parts[-1][..., 1, :], alone[..., 1, :], rtol=0, atol=1e-12)
-    joined = torch.cat(parts, dim=1)
-    torch.testing.assert_close(joined[..., 0, :], whole[..., 0, :], rtol=0, atol=1e-12)
-    assert not torch.allclose(joined[:, :4, -1, 1], whole[:, :4, -1, 1], atol=1e-3)
 
 
 @st.composite

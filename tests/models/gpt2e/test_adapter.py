@@ -157,26 +157,6 @@ def test_decoders_hide_later_tokens_and_bert_does_not(name: str, tmp_path: Path)
     ) == (name != "bert")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-@pytest.mark.parametrize("entities", [True, False])
-def test_cache_equals_the_full_pass(name: str, entities: bool, tmp_path: Path) -> None:
-    model = add_entity_attention(make_base(name, tmp_path), gate="none")
-    open_gates(model)
-    tokens, ids, memory = make_input()
-    parts = [slice(0, 6), slice(6, 7), slice(7, 11)]
-    given = [
-        {"entity_ids": ids[:, part].contiguous(), "memory": memory} if entities else {}
-        for part in [slice(0, 11), *parts]
-    ]
-    full = model(tokens, use_cache=False, **given[0]).logits
-    cache, logits = None, []
-    for part, inputs in zip(parts, given[1:], strict=True):
-        outputs = model(tokens[:, part], past_key_values=cache, use_cache=True, **inputs)
-        cache = outputs.past_key_values
-        logits.append(outputs.logits)
-    torch.testing.assert_close(torch.cat(logits, 1), full, rtol=0, atol=5e-6)
-
-
 def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
     model = add_entity_attention(
         make_base("gpt2", tmp_path), gate="none", layer_norm=True, values="both"
