@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds import CAPABILITIES
-from entity_transformers.study.libraries import Library
+from entity_transformers.study.libraries import find_missing
 
 if TYPE_CHECKING:
     from entity_transformers.corpus.alignment import AlignedCorpus
@@ -48,9 +47,7 @@ MANIFEST = "manifest.json"
 COLUMNS = ("split", "unit", "measure", "value", "count")
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
 LAST = ("ner", "recall", "report")
-METHOD = (*FIRST, *LAST)
-"""The steps of the paper's study, in its order; any others stand between `FIRST` and `LAST`."""
-log = logging.getLogger(__name__)
+"""The steps of the paper's study, in its order; any others stand between these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +85,7 @@ class Step:
     writes: tuple[str, ...] = ()
     own: frozenset[str] | None = None
     gpu: bool = True
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     gather: str = ""
@@ -112,8 +109,7 @@ class Step:
     @property
     def missing(self) -> str:
         """What to install before it can run, in a line; "" if nothing is missing."""
-        lines = (one.explain(f"step {self.name}", "it") for one in self.libraries)
-        return next(filter(None, lines), "")
+        return find_missing(f"step {self.name}", *self.libraries)
 
 
 def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:

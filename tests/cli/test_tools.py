@@ -91,7 +91,6 @@ def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     main(["demo", "--model", str(MODEL)])
     assert "nats per token: " in capsys.readouterr().out
-    assert "raise --entities" in fail(capsys, "demo", "--model", str(MODEL), "--entities", "1")
     assert "--window is 99" in fail(capsys, "demo", "--model", str(MODEL), "--window", "99")
 
 
@@ -107,8 +106,8 @@ def test_remember(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_compare_and_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("compare", STUDY, STUDY), ("report", STUDY), ("verify", STUDY)):
+def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("report", STUDY), ("verify", STUDY)):
         assert "results/tiny has no results yet" in fail(capsys, *words)
 
 

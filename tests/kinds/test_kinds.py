@@ -102,8 +102,8 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
      " without entity_residual would give a constant output"),
     *(("gpt2", {"matched_to": to}, f".matched_to: {to!r}, {FREE}") for to in ("c", "a", "matched")),
     ("fasttext", {"longest": 2}, ": Value error, shortest 3 is more than longest 2"),
-    ("gpt2", {"initial_weights": "study:books/gpt2"}, ".initial_weights: Value error,"
-     " 'study:books/gpt2', expected study:NAME/MODEL/SEED, as in study:books/gpt2/1"),
+    ("gpt2", {"initial_weights": "study:books"}, ".initial_weights: Value error,"
+     " 'study:books', expected study:NAME/MODEL/SEED, as in study:books/gpt2/1"),
 ]  # fmt: skip
 
 

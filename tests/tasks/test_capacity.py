@@ -10,7 +10,6 @@ from tiny import lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
-from entity_transformers.encode.watched import Watched
 from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.tasks.mentions import Forgetful, count_entities, keep_latest, read_scores
 
@@ -20,12 +19,13 @@ KIND = "gpt2-pointer"
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:
     """What a model remembers of one document at its end."""
-    watched = Watched(Forgetful(lively_model(KIND), rows))
+    model = Forgetful(lively_model(KIND), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
-    for _ in read_windows(watched, text, batch=1, **HOW):
-        assert int((watched.state.count > 0).sum()) <= rows
-    found: PointerMemory = watched.state
-    return found
+    memories: list[PointerMemory] = []
+    for reading in read_windows(model, text, batch=1, **HOW):
+        memories.append(reading.state)
+        assert int((memories[-1].count > 0).sum()) <= rows
+    return memories[-1]
 
 
 def test_it_keeps_those_that_were_mentioned_last() -> None:

@@ -38,7 +38,7 @@ from entity_transformers.corpus.statistics import (
     format_table,
 )
 from entity_transformers.corpus.stored import Documents
-from entity_transformers.resolve.layers import Summary, add_layer
+from entity_transformers.resolve.layers import add_layer, show_counts
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.origin import find_path
@@ -136,7 +136,7 @@ def align(section: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[st
     for split in SPLITS:
         whole = WholeSplit(split)
         resolvers = {name: make_resolver(name) for name in section.resolvers}
-        found = {name: Summary() for name in resolvers}
+        found: dict[str, Counter[str]] = {name: Counter() for name in resolvers}
         counts: Counter[str] = Counter()
         with arrays_writer(folder / f"{split}.safetensors") as writer:
             for documents in split_parts(Documents(folder / f"{split}.jsonl")):
@@ -149,10 +149,10 @@ def align(section: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[st
                 )
                 for name, resolver in resolvers.items():
                     part, own = add_layer(part, documents, resolver, section.nested_mentions)
-                    found[name].add(own)
+                    found[name].update(own)
                 writer.append(whole.place(part))
                 counts.update(summarise(part))
             writer.metadata, writer.tables["tags"] = whole.metadata(), whole.table()
-        for name, summary in found.items():
-            log.info("%s, %s: %s", split, name, "\n".join(summary.lines()))
+        for name, own in found.items():
+            log.info("%s, %s: %s", split, name, show_counts(own))
         yield split, dict(counts)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class AnalogiesParams(Section):
     params=AnalogiesParams,
     reads={"lm": MODEL},
     needs={"static"},
-    libraries=need("gensim"),
+    libraries=("gensim",),
     gpu=False,
     title="Words alone",
     units={

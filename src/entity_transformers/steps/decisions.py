@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.setlm import SetlmParams
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt
 
 
@@ -46,7 +45,7 @@ class DecisionsParams(SetlmParams):
     params=DecisionsParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
-    libraries=need("scipy"),
+    libraries=("scipy",),
     title="Entity decisions",
     units={
         "loss": "nats per token",

@@ -8,7 +8,6 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
 LEVELS = ("span", "tag")
@@ -47,7 +46,7 @@ class NerParams(Section):
     },
     writes=("tagger.safetensors", "curve.csv"),
     needs={"encode"},
-    libraries=need("seqeval", extra="ner"),
+    libraries=("seqeval",),
     title="Named entities",
     units={
         **{f"{level}_{s}": "fraction" for level in LEVELS for s in ("f1", "precision", "recall")},

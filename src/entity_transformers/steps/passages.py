@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 
 SPLIT = "lambada"
 WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the tagger is tried on
@@ -19,7 +18,7 @@ WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the 
     reads={"corpus": ("train.jsonl", "dev.jsonl")},
     writes=("source.json", "lambada.jsonl"),
     data=("corpus/checksums/*", "data/*"),
-    libraries=need("scipy", "sklearn", extra="pipeline"),
+    libraries=("scipy", "sklearn"),
     gpu=False,
     title="Target words of the passages",
     units={

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import StrictBool
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 
 
@@ -39,7 +38,7 @@ class ReportParams(Section):
         "metrics.json",
         "README.md",
     ),
-    libraries=need("matplotlib", "jinja2", "pandas", "scipy", "sklearn", extra="report"),
+    libraries=("matplotlib", "jinja2", "pandas", "scipy", "sklearn"),
     gpu=False,
 )
 def report(run: Run) -> Rows:

@@ -37,8 +37,8 @@ class SimilarityParams(Section):
 )
 def similarity(run: Run) -> Rows:
     """Means over entities, by part of speech, words alone or in context, entities given or not."""
-    from entity_transformers.streamed import ArrayFile
+    from entity_transformers.artifacts import read_arrays
     from entity_transformers.tasks.similarity import similarity_rows
 
-    mentions = ArrayFile(run.home("embeddings") / "mentions.safetensors")
+    mentions, _ = read_arrays(run.home("embeddings") / "mentions.safetensors")
     yield from similarity_rows(mentions, run.section.groups)

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_v
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
     Fraction,
     Integer,
@@ -174,7 +173,7 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     params=TransferParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"encode", "windows"},
-    libraries=need("scipy"),
+    libraries=("scipy",),
     gather="report.transfer_rights:pair_up",
     title="Fine-tuning",
     units={

@@ -4,11 +4,12 @@ with every key's type, limits and meaning; those of the steps stand with them in
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from entity_transformers.study.origin import read_tokenizer_origin
+from entity_transformers.study.origin import read_origin
 
 
 def _refuse_truth(value: Any) -> Any:
@@ -40,6 +41,16 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def problems(self) -> Iterator[str]:
+        """What is wrong with values that are right by themselves."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for problem in self.problems():
+            raise ValueError(problem)
+        return self
+
 
 class StudyParams(Section):
     """What is done, and how often each model is trained."""
@@ -49,12 +60,10 @@ class StudyParams(Section):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     """one training run per model and seed"""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> StudyParams:
+    def problems(self) -> Iterator[str]:
         for name in ("steps", "seeds"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must not repeat")
-        return self
+                yield f"{name} must not repeat"
 
 
 class RunParams(Section):
@@ -84,12 +93,10 @@ class TokenizerParams(Section):
     vocabulary: Annotated[Integer, Field(ge=257, le=10**7)]
     """tokens of a trained encoder, 256 bytes and <|endoftext|> included"""
 
-    @model_validator(mode="after")
-    def _found(self) -> TokenizerParams:
-        named = read_tokenizer_origin(self.path) is not None
-        if self.path is None if self.kind == "study" else named:
-            raise ValueError(
+    def problems(self) -> Iterator[str]:
+        origin = read_origin(self.path)
+        if (origin is None or origin.model) if self.kind == "study" else origin is not None:
+            yield (
                 f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"
                 " study:NAME"
             )
-        return self

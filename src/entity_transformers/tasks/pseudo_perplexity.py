@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.encode.pooling import cut_long
 from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.encode.words import cut_long
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.step import Rows

@@ -209,7 +209,7 @@ class EntityReader:
         )
 
     def _find_mentions(self) -> list[Mention]:
-        resolved = resolve(self.resolver, self.document, "outermost").document
+        resolved = resolve(self.resolver, self.document, "outermost")
         labels, spans = word_labels(resolved, "outermost")
         # a word to come has no label yet
         labels, spans = np.append(labels, 0), np.append(spans, -1)

@@ -160,7 +160,7 @@ def find_entities(
     for name, text, last in zip(names, texts, ends, strict=True):
         words, borders = _split_words(text, splitter)
         document = Document(name, 0, "test", "", words, (0,))
-        entity, mention = word_labels(resolve(resolver, document).document, "outermost")
+        entity, mention = word_labels(resolve(resolver, document), "outermost")
         # a space before a word is the word's; one after the last word is of none
         word = np.searchsorted(borders, last)
         entities.append(np.append(entity, 0)[word])
