@@ -95,8 +95,7 @@ def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Pat
             entity_ids=tokens,
             positions=np.broadcast_to(np.arange(12), tokens.shape),
             begins=np.zeros(tokens.shape, bool),
-            starting=tokens,
-            ending=tokens,
+            new_rows=tokens,
             documents=(),
         )
         shown = model.draw(window, params, generator)
