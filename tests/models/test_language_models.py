@@ -701,24 +701,12 @@ def test_weights_of_another_shape_are_refused(
 
 IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
     ("bert", {"random_share": 0.3}, r"mask_share 0\.8 and random_share 0\.3 are more than 1"),
-    ("bert", {"mask_rate": 0}, r"models\.bert\.mask_rate: Input should be"),
-    ("bert", {"mask_rate": 1}, r"models\.bert\.mask_rate: Input should be"),
     ("electra", {"width": 18}, "width 18 and heads 2: a generator a quarter as wide, of 1 heads"),
     ("electra", {"width": 36, "heads": 9}, "of 2 heads, is not possible: give a width that 8"),
     ("elmo", {"hidden": WIDTH}, "hidden 16 is projected to width 16, which must be small"),
     ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
-    ("transformer-xl", {"memory_tokens": -1}, r"transformer-xl\.memory_tokens: .*\(value: -1\)"),
-    ("transformer-xl", {"memory_tokens": True}, "memory_tokens: Value error, true is not a number"),
-    ("xlnet", {"partial_prediction": 0.5}, r"xlnet\.partial_prediction: .* \(value: 0\.5\)"),
-    ("xlnet", {"longest_span": 0}, r"xlnet\.longest_span: .* \(value: 0\)"),
     ("gpt2-pointer", {"labels": "lagged"}, "lags its labels itself: give gold"),
     ("gpt2-pointer", {"labels": "lagged-resolver:names"}, "itself: give resolver:names"),
-    ("gpt2-pointer", {"entity_lag": 0}, "entity_lag"),
-    ("gpt2-pointer", {"pointer_rate": 0}, "pointer_rate"),
-    ("lstm", {"weight_drop": 1.0}, r"weight_drop: Input should be less than 1 \(value: 1\.0\)"),
-    ("lstm", {"output_dropout": -0.1}, r"output_dropout: .*equal to 0 \(value: -0\.1\)"),
-    ("lstm", {"temporal_penalty": -1}, r"temporal_penalty: .*equal to 0 \(value: -1\)"),
-    ("lstm", {"hidden": 0}, r"models\.lstm\.hidden: .*greater than 0 \(value: 0\)"),
     (
         "lstm",
         {"dropout": 0.1, "input_dropout": 0.4},
@@ -741,25 +729,3 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
 def test_impossible_parameters_are_refused(kind: str, changes: dict[str, Any], told: str) -> None:
     with pytest.raises(KindError, match=told):
         tiny_entry(kind, **changes)
-
-
-class Bare(LanguageModel):
-    """A model that can only encode."""
-
-    kind = KINDS["gpt2"]
-    start = encode = save = None
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda model: model.attention_modules(), "GPT2 gives no attention weights"),
-        (lambda model: model.show_attention(), "GPT2 gives no attention weights"),
-        (lambda model: model.heads, "GPT2 has no attention heads"),
-        (lambda model: model.output_weight, "GPT2 predicts no next token"),
-        (lambda model: model.sum_losses(*[None] * 5), "GPT2 learns each next token"),
-    ],
-)
-def test_what_a_model_can_not_is_said(ask, message: str) -> None:
-    with pytest.raises(NotImplementedError, match=message):
-        ask(Bare())
