@@ -168,9 +168,3 @@ def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
             training.train_step()
         losses.append(training.progress.take_train_loss())
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-def test_tiny_models_fit_where_they_are_put() -> None:
-    model = tiny_model("gpt2e").to(DEVICE)
-    assert model.device.type == torch.device(DEVICE).type
-    assert all(tensor.device == model.device for tensor in model.start(2, 3).tensors().values())
