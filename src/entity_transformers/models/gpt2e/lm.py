@@ -16,15 +16,6 @@ from entity_transformers.models.gpt2 import GPT2, shape
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
 
-SWITCHES = (
-    "entity_residual",
-    "entity_layer_norm",
-    "entity_gate",
-    "entity_values",
-    "memory_write",
-    "memory_gradient_windows",
-)
-
 
 class Remembering(LanguageModel):
     """What models with entity attention share; their state is an `EntityMemory`."""
@@ -62,5 +53,5 @@ class GPT2E(Remembering, GPT2):
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        switches = {name: getattr(entry.lm, name) for name in SWITCHES}
+        switches = {name: getattr(entry.lm, name) for name in GPT2EConfig.__annotations__}
         return GPT2EConfig(**shape(entry.lm, vocabulary, end), **switches)

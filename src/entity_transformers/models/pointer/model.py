@@ -35,8 +35,6 @@ from entity_transformers.models.pointer.pointer import (
     upcast,
 )
 
-VALUES = ("entity_lag", "pointer_width", "pointer_forms", "pointer_tokens", "pointer_rate")
-
 
 @strict
 class GPT2PointerConfig(GPT2Config):
@@ -171,7 +169,7 @@ class GPT2Pointer(GPT2):
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        values = {name: getattr(entry.lm, name) for name in VALUES}
+        values = {name: getattr(entry.lm, name) for name in GPT2PointerConfig.__annotations__}
         return GPT2PointerConfig(**shape(entry.lm, vocabulary, end), **values)
 
     @classmethod
