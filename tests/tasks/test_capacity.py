@@ -11,7 +11,12 @@ from tiny import lively_model, tiny_corpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.models.pointer.memory import PointerMemory
-from entity_transformers.tasks.mentions import Forgetful, count_entities, keep_latest, read_scores
+from entity_transformers.tasks.mentions import (
+    count_entities,
+    keep_latest,
+    limit_memory,
+    read_scores,
+)
 
 HOW = {"window": 8, "stride": 8}
 KIND = "gpt2-pointer"
@@ -19,7 +24,7 @@ KIND = "gpt2-pointer"
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:
     """What a model remembers of one document at its end."""
-    model = Forgetful(lively_model(KIND), rows)
+    model = limit_memory(lively_model(KIND), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
     memories: list[PointerMemory] = []
     for reading in read_windows(model, text, batch=1, **HOW):
@@ -66,7 +71,7 @@ def test_with_room_for_all_it_is_the_model_and_without_any_it_knows_nobody() -> 
     text, plain = give(corpus, "gold"), give(corpus, "none")
     most = max(count_entities(text))
     found = {
-        rows: read_scores(Forgetful(model, rows), text, sizes=(3,), **HOW)
+        rows: read_scores(limit_memory(model, rows), text, sizes=(3,), **HOW)
         for rows in (0, 1, most, most + 5)
     }
     whole = read_scores(model, text, sizes=(3,), **HOW)
