@@ -19,7 +19,7 @@ from entity_transformers.artifacts import atomic
 
 TYPES = {"int64": "I64", "int32": "I32", "float16": "F16", "uint16": "U16", "uint8": "U8"}
 """safetensors' names of the types that can be written, in the order that it gives them."""
-CHUNK = 1 << 20  # numbers that are looked up at once
+CHUNK = 1 << 20  # bytes that are copied at once
 
 
 class ArrayWriter:
@@ -27,7 +27,6 @@ class ArrayWriter:
     until they are whole.
 
     metadata  the file's, as of `artifacts.write_arrays`
-    tables    by name of an array, the numbers [2^16] that stand for its own in the end
     """
 
     def __init__(self, folder: Path, files: ExitStack) -> None:
@@ -36,7 +35,6 @@ class ArrayWriter:
         self._first: dict[str, np.ndarray] = {}
         self._rows: Counter[str] = Counter()
         self.metadata: Mapping[str, Any] = {}
-        self.tables: dict[str, np.ndarray] = {}
 
     def append(self, arrays: Mapping[str, np.ndarray]) -> None:
         """More rows of each array; ValueError where their type or shape is not that of the rows
@@ -73,14 +71,8 @@ class ArrayWriter:
         with path.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for name in order:
-                spool, table = self._spools[name], self.tables.get(name)
-                spool.seek(0)
-                if table is None:
-                    shutil.copyfileobj(spool, file, CHUNK)
-                    continue
-                while numbers := spool.read(CHUNK * types[name].itemsize):
-                    found = table[np.frombuffer(numbers, types[name])]
-                    file.write(found.astype(types[name]).data)
+                self._spools[name].seek(0)
+                shutil.copyfileobj(self._spools[name], file, CHUNK)
 
 
 @contextmanager

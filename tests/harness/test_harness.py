@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,6 @@ from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
-from entity_transformers.corpus.tasks.example import to_row
 from entity_transformers.harness.scoring import Pair, Score, score_pairs
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
@@ -203,7 +203,7 @@ def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
         for name, label in (("the farmer", 1), ("Bob", 0), ("the old clerk", 1))
         for her, end in (("She", 29), ("he", 28))
     ]
-    lines = "".join(json.dumps({"task": "winobias"} | to_row(row)) + "\n" for row in rows)
+    lines = "".join(json.dumps({"task": "winobias"} | asdict(row)) + "\n" for row in rows)
     (tmp_path / "pronouns.jsonl").write_text(lines)
     monkeypatch.chdir(tmp_path)
     folder = Path(harness.__file__).parent / "tasks"

@@ -44,12 +44,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "count documents, chains, mentions, tags and named entities of any corpus",
         ),
         "fetch-data": ("corpus", "download every pinned data set into one folder"),
-        "fetch-tasks": ("corpus", "download the files of tasks for transfer"),
         "annotate": ("resolve", "find coreference chains in a text, for a study"),
-        "inspect-overlap": (
-            "corpus",
-            "compare a training text with evaluation sets; fail where it holds their text",
-        ),
     },
     "trained models": {
         "demo": ("demo", "what a model expects of each word, with its memory and without"),

@@ -168,5 +168,5 @@ def _find_licence(params: Params) -> str:
     if params.corpus.path is None:
         for dataset in reader.data:
             if dataset.source is not None:
-                return dataset.source().licence
+                return dataset.source.licence
     return "their licence is not known here, name it before you share them"

@@ -26,8 +26,8 @@ from entity_transformers.artifacts import (
     write_with,
 )
 from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import Documents
 from entity_transformers.corpus.excerpts import cut
-from entity_transformers.corpus.stored import Documents
 from entity_transformers.report import frame, page
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.figures import render_png
