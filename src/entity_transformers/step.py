@@ -7,8 +7,6 @@ the report all read the registry made of these modules.
 
 from __future__ import annotations
 
-import csv
-import io
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -66,7 +64,6 @@ class Step:
     gpu      a run wants the GPU, where there is one
     libraries  what it imports beyond the package's requirements
     data     patterns of files of the package, other than modules, that it reads
-    units    the unit of each measure that it yields
     gather   ``module:name`` of what makes the results' rows of those of all its runs; "": they are
              taken as they are
     title    heading of its part of the report; "": it has none
@@ -87,7 +84,6 @@ class Step:
     gpu: bool = True
     libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)
     gather: str = ""
     title: str = ""
     tables: Callable[[], tuple[Any, ...]] | None = None
@@ -226,7 +222,7 @@ class Run:
 def execute(run: Run) -> None:
     """Run a step, and write its rows and the record of where they come from."""
     from entity_transformers import provenance
-    from entity_transformers.artifacts import recorded, write_record, write_text
+    from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:
@@ -242,20 +238,10 @@ def execute(run: Run) -> None:
                 f"step {run.step.name} measures {', '.join(sorted(unknown))}, whose unit is not"
                 " given: add it to the step's units"
             )
-        write_text(run.folder / ROWS, format_rows(rows))
+        own = sorted({key for row in rows for key in row}.difference(COLUMNS))
+        write_csv(run.folder / ROWS, rows, [*COLUMNS, *own])
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
     key = Plan(run.params).digest(run.step, run.model)
     write_record(run.folder, names, {"digest": key, **facts})
-
-
-def format_rows(rows: Iterable[Row]) -> str:
-    """The text of rows.csv: the columns that every number may have, then the rows' own."""
-    rows = list(rows)
-    own = sorted({key for row in rows for key in row}.difference(COLUMNS))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *own], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

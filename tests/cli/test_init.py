@@ -117,22 +117,6 @@ def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(
         assert f"# {line}\n" in STUDY.read_text()
 
 
-@pytest.mark.parametrize("chapters", [1, 30])
-def test_a_book_has_five_parts_to_be_tested_on(tmp_path: Path, write: Write, chapters: int) -> None:
-    book = tmp_path / "book.txt"
-    text = "Anna met Bob by the river, and then he ran.\n\n" * (900 // chapters)
-    book.write_text("".join(f"\n\nCHAPTER {i + 1}\n\n{text}" for i in range(chapters)))
-    values = run(book)
-    rows = map(json.loads, CORPUS.read_text().splitlines())
-    words = {split: [] for split in ("train", "dev", "test")}
-    for row in rows:
-        words[row["split"]].append(len(row["words"]))
-    assert min(map(len, words.values())) >= (5 if chapters > 1 else 1)
-    assert min(len(words["dev"]), len(words["test"])) >= 5
-    assert sum(words["train"]) > 2 / 3 * sum(map(sum, words.values()))
-    assert values["lm"]["window"] <= 64
-
-
 def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     tmp_path: Path,
     write: Write,

@@ -10,7 +10,6 @@ import pytest
 
 from entity_transformers.report.frame import (
     Frame,
-    FrameError,
     Units,
     at,
     make,
@@ -55,7 +54,7 @@ def test_a_key_names_the_further_columns_that_are_not_empty() -> None:
 
 def test_the_same_number_twice_is_refused() -> None:
     with pytest.raises(
-        FrameError, match=r"measures.csv: the same number twice: step=cache model=a"
+        ValueError, match=r"measures.csv: the same number twice: step=cache model=a"
     ):
         Frame(make([ROWS[0], ROWS[0]]))
 
@@ -71,7 +70,7 @@ def test_the_same_number_twice_is_refused() -> None:
 def test_a_damaged_file_is_told_with_its_line(tmp_path: Path, edit, told: str) -> None:
     path = tmp_path / "measures.csv"
     path.write_text(edit(render(make(ROWS))))
-    with pytest.raises(FrameError, match=told):
+    with pytest.raises(ValueError, match=told):
         read_measures(path)
 
 
@@ -93,7 +92,7 @@ def test_units_keep_their_order_and_are_found_by_model_and_key(tmp_path: Path) -
     assert (units.models, units.splits("s", "nll")) == ({"a"}, {"test"})
     assert Units().find("a", at("s", "nll")) == {}
     path.write_bytes(b"no parquet")
-    with pytest.raises(FrameError, match=r"units\.parquet: cannot be read"):
+    with pytest.raises(ValueError, match=r"units\.parquet: cannot be read"):
         read_units(path)
 
 

@@ -16,8 +16,8 @@ from entity_transformers.report.build import build
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import make, render, write_units
 from entity_transformers.report.lm import draw_training, read_line
+from entity_transformers.report.page import say_missing, summarise_models, write_readme
 from entity_transformers.report.perplexity import draw_differences
-from entity_transformers.report.readme import say_missing, summarise_models, write_readme
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 from entity_transformers.study.params import load

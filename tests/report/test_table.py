@@ -82,8 +82,3 @@ def test_an_empty_table_renders_in_every_form() -> None:
     empty = Table("x", "Nothing", ("a", "b"), ())
     assert render_csv(empty) == "a,b\n"
     assert "| a | b |" in render_markdown(empty)
-
-
-def test_a_row_of_the_wrong_length_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"table x: rows \[1\] do not have 2 cells"):
-        Table("x", "x", ("a", "b"), (("1", "2"), ("1",)))

@@ -266,14 +266,6 @@ def test_white_space_is_no_context(tokenizer, text):
     )
 
 
-@pytest.mark.parametrize("text", ["", "  ", "no target "])
-def test_a_passage_without_a_word_to_predict_is_refused_with_its_line(tokenizer, text):
-    with pytest.raises(
-        ValueError, match=r"lambada\.jsonl, line 2: .* has no last word to be predicted: remove it"
-    ):
-        encode_passages(read_rows(["two words", text]), tokenizer)
-
-
 def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
     passages = encode_passages(
         read_rows(["the streets", "short context antidisestablishmentarianism"]), tokenizer

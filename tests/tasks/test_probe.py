@@ -96,17 +96,17 @@ def test_baselines_of_a_story_counted_by_hand():
     "it": nearest is Ann, no same word.
     """
     questions = ask([STORY], align(STORY), GROUPS, window=99)
-    assert (questions.documents, questions.mentions, questions.later, len(questions)) == (
+    assert (questions.documents, questions.mentions, questions.later, len(questions.table)) == (
         1,
         4,
         2,
         2,
     )
-    assert questions.group.tolist() == [1, 2]
-    assert questions.candidates.tolist() == [2, 3]
-    assert questions.baselines["nearest"].tolist() == [0, 0]
-    assert questions.baselines["same_head"].tolist() == [1, 0]
-    assert questions.baselines["chance"].tolist() == [1 / 2, 1 / 3]
+    assert questions.table.group.tolist() == [1, 2]
+    assert questions.table.candidates.tolist() == [2, 3]
+    assert questions.table.nearest.tolist() == [0, 0]
+    assert questions.table.same_head.tolist() == [1, 0]
+    assert questions.table.chance.tolist() == [1 / 2, 1 / 3]
 
 
 def test_the_same_word_in_another_case_counts_and_the_nearest_of_several_is_taken():
@@ -116,11 +116,11 @@ def test_the_same_word_in_another_case_counts_and_the_nearest_of_several_is_take
         "NNP NNP NNP NNP NNP",
     )
     questions = ask([story], align(story), GROUPS, window=99)
-    assert questions.baselines["same_head"].tolist() == [
+    assert questions.table.same_head.tolist() == [
         1,
         0,
     ]  # the nearest "ann" is of another chain
-    assert questions.baselines["nearest"].tolist() == [0, 0]
+    assert questions.table.nearest.tolist() == [0, 0]
 
 
 def test_heads_groups_and_tokens_of_mentions():
@@ -174,18 +174,14 @@ def find_plainly(documents, corpus, window):
 def test_questions_equal_loops_over_mentions(documents, corpus, window):
     questions = ask(documents, corpus, GROUPS, window=window)
     expected = find_plainly(documents, corpus, window)
-    assert len(questions) == len(expected) > 5
+    assert len(questions.table) == len(expected) > 5
     places = list(find_places(documents, corpus, GROUPS))
     met = [(place.document, place.entity) for place in places]
     assert questions.later == sum(one in met[:i] for i, one in enumerate(met))
-    assert questions.document.tolist() == [mention.document for mention, *_ in expected]
-    assert questions.candidates.tolist() == [len(earlier) for _, earlier, _ in expected]
-    np.testing.assert_allclose(
-        questions.baselines["chance"], [np.mean(right) for *_, right in expected]
-    )
-    np.testing.assert_array_equal(
-        questions.baselines["nearest"], [right[-1] for *_, right in expected]
-    )
+    assert questions.table.document.tolist() == [mention.document for mention, *_ in expected]
+    assert questions.table.candidates.tolist() == [len(earlier) for _, earlier, _ in expected]
+    np.testing.assert_allclose(questions.table.chance, [np.mean(right) for *_, right in expected])
+    np.testing.assert_array_equal(questions.table.nearest, [right[-1] for *_, right in expected])
     alike = [
         [i for i, p in enumerate(earlier) if p.word == mention.word]
         for mention, earlier, _ in expected
@@ -194,7 +190,7 @@ def test_questions_equal_loops_over_mentions(documents, corpus, window):
         right[places[-1] if places else -1]
         for places, (*_, right) in zip(alike, expected, strict=True)
     ]
-    np.testing.assert_array_equal(questions.baselines["same_head"], same_head)
+    np.testing.assert_array_equal(questions.table.same_head, same_head)
     asked = [(first, w) for first, w in questions.windows.items()]
     assert [int(first + q) for first, w in asked for q in w.queries] == [
         mention.end - 1 for mention, *_ in expected
@@ -211,19 +207,18 @@ def test_a_mention_that_the_windows_edge_cuts_is_neither_asked_nor_a_candidate()
     cut = int(np.flatnonzero(corpus.words == 1)[1])  # the window ends inside the long word
     whole = ask([story], corpus, GROUPS, window=99)
     questions = ask([story], corpus, GROUPS, window=cut)
-    assert whole.candidates.tolist() == [2, 3]
+    assert whole.table.candidates.tolist() == [2, 3]
     assert questions.later == 2
-    assert all(candidates == 1 for candidates in questions.candidates.tolist())
+    assert all(candidates == 1 for candidates in questions.table.candidates.tolist())
 
 
 @pytest.mark.parametrize("mentions", [[], [(0, 1, 1)], [(0, 1, 1), (1, 2, 2)]])
 def test_nothing_to_ask_is_defined(mentions):
     story = write("Ann ran", mentions, "NNP VBD")
     questions = ask([story], align(story), GROUPS, window=99)
-    assert (len(questions), questions.later, questions.windows) == (0, 0, {})
-    assert all(len(answers) == 0 for answers in questions.baselines.values())
+    assert (len(questions.table), questions.later, questions.windows) == (0, 0, {})
     empty = ask([], align(), GROUPS, window=99)
-    assert (len(empty), empty.documents, empty.mentions) == (0, 0, 0)
+    assert (len(empty.table), empty.documents, empty.mentions) == (0, 0, 0)
 
 
 def test_documents_of_another_corpus_are_refused(documents, corpus):
@@ -395,9 +390,9 @@ def test_an_attention_made_to_point_to_the_antecedent_is_always_right_and_one_ma
 ):
     questions = ask(documents, corpus, GROUPS, window=int(np.diff(corpus.offsets).max()))
     assert (point(questions, corpus, "chain") == 1.0).all()
-    forced = questions.baselines["chance"] == 1.0  # where every candidate is right nothing can miss
+    forced = questions.table.chance == 1.0  # where every candidate is right nothing can miss
     assert (point(questions, corpus, "other")[~forced] == 0.0).all()
-    assert 0 < forced.sum() < len(questions)
+    assert 0 < forced.sum() < len(questions.table)
 
 
 def test_equal_weights_are_spread_evenly(documents, corpus):

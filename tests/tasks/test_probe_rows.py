@@ -7,6 +7,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from entity_transformers.tasks.probe import (
@@ -28,25 +29,17 @@ def make_questions(
     group: list[int], document: list[int] | None = None, later: int = 10
 ) -> Questions:
     n = len(group)
-    baselines = {"nearest": np.arange(n) % 2.0, "same_head": np.ones(n), "chance": np.full(n, 0.25)}
-    places = np.array(document if document is not None else [0] * n, np.int64)
-    return Questions(
-        {},
-        places,
-        np.array(group, np.int64),
-        np.full(n, 4),
-        baselines,
-        documents=3,
-        mentions=20,
-        later=later,
-    )
+    columns = {"document": document or [0] * n, "group": group, "candidates": 4}
+    columns |= {"nearest": np.arange(n) % 2.0, "same_head": 1.0, "chance": 0.25}
+    table = pd.DataFrame(columns, index=range(n))
+    return Questions({}, table, documents=3, mentions=20, later=later)
 
 
 def make_scores(credits: list[list[list[float]]], control: bool = True) -> HeadScores:
     array = np.array(credits, np.float32)
     layers, heads, questions = array.shape
     model = SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, heads=heads)
-    scores = HeadScores(model, range(questions), window=5)
+    scores = HeadScores(model, make_questions([0] * questions), window=5)
     scores.credits, scores.by_distance = array, 1 - array if control else None
     return scores
 

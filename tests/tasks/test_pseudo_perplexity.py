@@ -121,10 +121,3 @@ def test_sums_are_those_of_the_tokens(corpus: AlignedCorpus) -> None:
     for row, (start, end) in zip(units, pairwise(corpus.offsets), strict=True):
         assert row["count"] == end - start - 1
         assert row["value"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
-
-
-def test_a_model_in_training_is_refused(corpus: AlignedCorpus) -> None:
-    model = lively_model("bert", VOCABULARY, window=WINDOW)
-    model.module.train()
-    with pytest.raises(ValueError, match=r"in training mode: call model\.eval\(\) first"):
-        score_hidden(model, corpus, window=WINDOW, batch=2)

@@ -196,13 +196,13 @@ def test_losses_and_gradients_are_those_of_transformers_two_heads(
             for i in range(len(rows))
         ]
         assert torch.allclose(nats, torch.stack(words), atol=1e-5)
-        losses = ours.losses(inputs)
+        task_loss, word_loss = ours.losses(inputs)
         labelled = torch.tensor([int(inputs[0].label)])
         chosen = theirs(tokens, mc_token_ids=last).mc_logits.reshape(1, -1)
         whole = (
             torch.nn.functional.cross_entropy(chosen, labelled) + 0.5 * torch.stack(words).mean()
         )
-        total = losses.task + 0.5 * losses.words
+        total = task_loss + 0.5 * word_loss
         assert total.item() == pytest.approx(whole.item(), abs=1e-5)
         for model in (ours, theirs):
             model.zero_grad()
@@ -244,7 +244,7 @@ def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer)
         states = module.bert(torch.tensor(one.sequences)).last_hidden_state
         assert torch.allclose(model.head(states[0, -1]), numbers, atol=1e-5)
     assert not nats.any()
-    assert not model.losses(inputs).words
+    assert not model.losses(inputs)[1]
 
     values = yaml.safe_load((ROOT / "params.yaml").read_text())
     values["models"] = {"gpt2": {"kind": "gpt2"}, "bert": {"kind": "bert"}}
@@ -535,11 +535,10 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(
 BAD = [
     ({"also_score": ["snli"]}, r"also_score: 'snli' asks for no pronoun"),
     ({"rate_task": "mrpc"}, r"rate_task: 'mrpc', expected one of tasks"),
-    ({"rate_factors": [1.0, 0.3]}, r"expected different ones above 0, smallest first"),
+    ({"rate_factors": [1.0, 0.3]}, r"expected different ones, smallest first"),
     ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
     ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
-    ({"variants": {"a b": {}}}, r"variants.a b: give it a name"),
     ({"variants": {"full": {"epochs": 0}}}, r"epochs"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
     ({"variants": {"full": {"models": "gpt2"}}}, r"full.models: 'gpt2', expected a list of gpt2"),

@@ -98,14 +98,11 @@ class DocumentReader:
         longest = self.model.context
         self.window = (longest or 1024) if window is None else window
         self.stride = self.window if stride is None else stride
-        if self.window < 1:
-            raise ValueError(f"window is {self.window}, expected 1 or more tokens")
-        if longest is not None and self.window > longest:
+        if not 1 <= self.stride <= self.window <= (longest or self.window):
+            most = "" if longest is None else f" <= {longest} tokens, what the model reads at once"
             raise ValueError(
-                f"window is {self.window}, but the model reads at most {longest} tokens at once"
+                f"window {self.window}, stride {self.stride}: expected 1 <= stride <= window{most}"
             )
-        if not 1 <= self.stride <= self.window:
-            raise ValueError(f"stride is {self.stride}, expected 1 to {self.window}, the window")
 
     def __repr__(self) -> str:
         kind = self.model.kind.label

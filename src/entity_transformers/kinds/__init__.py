@@ -245,16 +245,3 @@ def _explain(
             why = f"{key} is missing: give it in lm, in kinds.{kind.name} or here"
         lines.append(f"{place}: {why}")
     return "\n  ".join(lines)
-
-
-def param_keys(
-    name: str, models: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Any]
-) -> list[str]:
-    """The keys of params.yaml that decide entry ``name``: lm, its kind's, its own; matched ones."""
-    keys = ["lm"]
-    for one in (name, str(models[name].get("matched_to"))):
-        if one in models:
-            kind = models[one].get("kind")
-            keys += [f"kinds.{kind}"] if kind in kinds else []
-            keys += [f"models.{one}"]
-    return list(dict.fromkeys(keys))

@@ -179,7 +179,7 @@ class GPT2EParams(LmParams):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.entity_gate == "zero" and not self.entity_residual:
-            yield ("entity_gate zero without entity_residual would give a constant output")
+            yield "entity_gate zero without entity_residual would give a constant output"
 
     def count_extra(self) -> int:
         """4 projections of width² + width numbers, 5 if values come from hidden states and

@@ -28,7 +28,7 @@ from entity_transformers.artifacts import (
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Documents
 from entity_transformers.corpus.excerpts import cut
-from entity_transformers.report import frame, page, readme
+from entity_transformers.report import frame, page
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.figures import render_png
 from entity_transformers.report.pictures import (
@@ -127,12 +127,10 @@ def build(params: Any, results: Path) -> None:
         with atomic(home / f"{name}.png") as temporary:
             temporary.write_bytes(image)
     for file in home.glob("*.png"):
-        if file.stem in gathered.pictures.kept:
-            images.setdefault(file.stem, file.read_bytes())
-        elif file.stem not in images:
+        if file.stem not in images:
             file.unlink()
-    write_json(results / "metrics.json", readme.summarise_models(gathered))
-    write_text(results / "README.md", readme.write_readme(gathered, sections))
+    write_json(results / "metrics.json", page.summarise_models(gathered))
+    write_text(results / "README.md", page.write_readme(gathered, sections))
     write_text(results / "report.html", page.render(gathered, sections, images))
 
 
@@ -147,10 +145,10 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
         elif list_digests(results, [name])[name] != expected:
             yield f"{name}: changed after {MANIFEST} was written"
     gathered = read_results(params, results)
-    text = readme.write_readme(gathered, build_sections(gathered))
+    text = page.write_readme(gathered, build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
         "README.md": (read_text, text),
-        "metrics.json": (read_json, readme.summarise_models(gathered)),
+        "metrics.json": (read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
         if not (results / name).is_file() or read(results / name) != expected:
@@ -165,9 +163,7 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
 
 
 def _gather_pictures(run: Run) -> Pictures:
-    """The example, and the pictures' coordinates; one whose vectors are gone is kept where its PNG
-    lies in the results.
-    """
+    """The example, the excerpts, and the clouds whose vectors are there."""
     params, vectors, clouds = run.params, _read_vectors(run.params), {}
     corpus = Path(folder(params.name, "corpus"))
     tokenizer = read_tokenizer(corpus / "tokenizer.json")
@@ -178,13 +174,10 @@ def _gather_pictures(run: Run) -> Pictures:
             if set(roles) <= vectors.keys():
                 chosen = dict(vectors[role] for role in roles)
                 clouds[figure] = make_cloud(chosen, names, params.report.pictured_entities)
-    figures = run.folder / "figures"
-    kept = () if vectors else (name for name in CLOUDS if (figures / f"{name}.png").is_file())
     words = params.report.example_words
     return Pictures(
         example=take_example(*_read_split(corpus, "dev"), tokenizer.decode, words),
         clouds={name: cloud for name, cloud in clouds.items() if cloud is not None},
-        kept=tuple(kept),
         excerpts=_read_excerpts(params, corpus, tokenizer.decode),
     )
 

@@ -8,10 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import lambada, lm, ner, paper, perplexity, similarity
+from entity_transformers.report import intervals, lambada, lm, ner, paper, perplexity, similarity
 from entity_transformers.report.intervals import (
     ABSENT,
     BUILT_IN,
@@ -28,14 +26,6 @@ from entity_transformers.report.intervals import (
     Estimate,
     Interval,
     Side,
-    compare,
-    compare_all,
-    compare_baseline,
-    judge,
-    judged_split,
-    name_difference,
-    pair_seeds,
-    seed_interval,
 )
 from entity_transformers.report.results import (
     GENERATED,
@@ -100,8 +90,8 @@ def judge_entities(results: Results) -> Verdict:
     """Entities help only if GPT2E beats the same weights unlabelled, shuffled labels and a GPT2 of
     its size, beyond the interval.
     """
-    split, ours = judged_split(results), results.proposed
-    found = compare_all(results, split)
+    split, ours = intervals.judged_split(results), results.proposed
+    found = intervals.compare_all(results, split)
     if split is None or ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
         return _say_verdict(ABSENT, f": {name} has no scores per document.")
@@ -162,7 +152,7 @@ def _weigh(found: Estimate, unit: str = "token") -> str:
     text = f"{_sign(found.value)} nats per {unit}"
     if found.interval is None:
         return f"{text}, without an interval"
-    said = name_difference(found.interval, None if unit == "passage" else MARGIN)
+    said = intervals.name_difference(found.interval, None if unit == "passage" else MARGIN)
     return f"{text}, {_bracket(found)}: {said}"
 
 
@@ -176,15 +166,14 @@ def _compare_seeds(
     printed: float | None = None,
 ) -> Judged:
     """A claim about a difference that has only seeds to judge it by."""
-    gaps = pair_seeds(results, first, second, transform)
-    if not gaps:
+    gap = intervals.compare_seeds(results, first, second, transform)
+    if gap is None:
         return NOT_MEASURED
-    interval = seed_interval(gaps)
-    text = f"{_sign(float(np.mean(gaps)))} {unit}"
-    if interval is None:
+    text = f"{_sign(gap.value)} {unit}"
+    if gap.interval is None:
         return OPEN, f"{text} (one seed, so no interval)"
-    over = f"{LEVEL:.0%} interval over {len(gaps)} seeds {_write(interval)}"
-    return judge(interval, expected, printed), f"{text} ({over})"
+    over = f"{LEVEL:.0%} interval over {gap.seeds} seeds {_write(gap.interval)}"
+    return intervals.judge(gap.interval, expected, printed), f"{text} ({over})"
 
 
 def claim(step: str, source: str, text: str) -> Callable[[Callable[..., Judged | None]], None]:
@@ -202,26 +191,26 @@ def _entities_help(results: Results) -> Judged:
 
 @claim("perplexity", "section 6, table 2", "GPT2E and GPT2 are indistinguishable in perplexity.")
 def _perplexity(results: Results) -> Judged:
-    gap = compare_baseline(results)
+    gap = intervals.compare_baseline(results)
     if gap is None:
         return NOT_MEASURED
     text = (
         f"on {gap.split}, {write_label(gap.model)} minus {write_label(gap.against)}"
         f" {_weigh(gap.found)}; indistinguishable would be within ±{MARGIN}"
     )
-    return judge(gap.found.interval, 0), text
+    return intervals.judge(gap.found.interval, 0), text
 
 
 @claim("perplexity", "section 1", "Where no entity is present the language model is not hindered.")
 def _outside(results: Results) -> Judged:
-    split = judged_split(results) or "test"
+    split = intervals.judged_split(results) or "test"
     if not perplexity.has_mentions(results, split):
         return NOT_MEASURED
     on, off = (perplexity.at(split, given, class_="outside") for given in ("on", "off"))
     pair = (results.proposed, on), (results.baseline, off)
     status, text = _compare_seeds(results, *pair, -1, "nats per token outside mentions")
-    interval = seed_interval(pair_seeds(results, *pair))
-    if status == OPEN and interval is not None and interval[1] < MARGIN:
+    gap = intervals.compare_seeds(results, *pair)
+    if status == OPEN and gap and gap.interval and gap.interval[1] < MARGIN:
         status = HOLDS  # not worse is all that is claimed
     return status, text
 
@@ -269,11 +258,11 @@ def _time(results: Results) -> Judged | None:
 def _lambada(results: Results) -> Judged:
     ours, theirs = results.proposed, results.baseline
     key, unit = lambada.at("perplexity"), "nats per token of the passage"
-    word = compare(results, (ours, lambada.LAST_WORD), (theirs, lambada.LAST_WORD))
+    word = intervals.compare(results, (ours, lambada.LAST_WORD), (theirs, lambada.LAST_WORD))
     status, text = _compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
     if word is not None:
         printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
-        status = judge(word.interval, -1, printed)
+        status = intervals.judge(word.interval, -1, printed)
         text = f"last word {_weigh(word, 'passage')}; {text}"
     if (guess := lambada.say_guess(results, results.pair)) and text != "not measured":
         text += f". {guess}"
@@ -294,7 +283,7 @@ def _contextless(results: Results) -> Judged:
             (results.proposed, similarity.at(group, "words", given, "mention_similarity"))
             for given in ("on", "off")
         )
-        gaps += [abs(gap) for gap in pair_seeds(results, on, off)]
+        gaps += [abs(gap) for gap in intervals.pair_seeds(results, on, off)]
     if not gaps:
         return NOT_MEASURED
     text = f"largest gap {max(gaps):.5f}"
@@ -338,22 +327,21 @@ for _text, _compared in SIMILARITY.items():
 )
 def _ner(results: Results) -> Judged:
     ours, theirs = (paper.TABLE5[model, paper.OVERALL].f1 for model in ("gpt2e", "gpt2"))
-    found = compare(results, (results.proposed, ner.F1), (results.baseline, ner.F1))
+    found = intervals.compare(results, (results.proposed, ner.F1), (results.baseline, ner.F1))
     if found is None:
         return NOT_MEASURED
     text = f"{_sign(100 * found.value)} points of micro-F1, strict spans"
-    return judge(found.interval, 1, ours - theirs), f"{text}, {_bracket(found, 100)}"
+    return intervals.judge(found.interval, 1, ours - theirs), f"{text}, {_bracket(found, 100)}"
 
 
 def write_headline(results: Results) -> tuple[str, ...]:
     """The sentences that open the report, each made from the numbers: perplexity, the verdict on
     entities, and what the sections say.
     """
-    from entity_transformers.report.catalogue import list_modules
+    from entity_transformers.report.catalogue import list_parts
 
-    sections = [one for one in list_modules(results) if hasattr(one, "say")]
-    said = [sentence for section in sections for sentence in section.say(results)]
-    judged = results.tests_a_model and (judged_split(results) or not said)
+    said = [sentence for part in list_parts(results) for sentence in part.say(results)]
+    judged = results.tests_a_model and (intervals.judged_split(results) or not said)
     sentences = (
         _say_counting(results),
         _say_perplexity(results),
@@ -365,7 +353,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
 
 def _rank(results: Results) -> list[tuple[ModelEntry, float]]:
     """The models with their perplexities without entities, lowest first."""
-    key = perplexity.at(judged_split(results) or "", "off", "perplexity")
+    key = perplexity.at(intervals.judged_split(results) or "", "off", "perplexity")
     means = ((model, results.statistic(model, key).mean) for model in results.trained)
     return sorted(((m, mean) for m, mean in means if mean is not None), key=lambda one: one[1])
 
@@ -374,7 +362,7 @@ def _say_perplexity(results: Results) -> str:
     """Of the models that the paper compares; of a study without a model under test, from the lowest
     to the highest.
     """
-    split = judged_split(results)
+    split = intervals.judged_split(results)
     if not results.tests_a_model:
         said = [f"{write_label(model)} {mean:.2f}" for model, mean in _rank(results)]
         ends = " to ".join(dict.fromkeys((said[0], said[-1]))) if said else ""
@@ -388,14 +376,14 @@ def _say_perplexity(results: Results) -> str:
             said.append(f"{write_label(model)} {on:.2f} with entities{without}")
         elif off is not None:
             said.append(f"{write_label(model)} {off:.2f}")
-    gap = compare_baseline(results)
+    gap = intervals.compare_baseline(results)
     tail = "" if gap is None else f" The difference is {_weigh(gap.found)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 
 def _say_counting(results: Results) -> str:
     """Whether the best model that learns beats the best that counts; "" in a study without one."""
-    ranked = _rank(results)
+    ranked, split = _rank(results), intervals.judged_split(results)
     counts = [mean for model, mean in ranked if model.kind.era == "counts"]
     learnt = [(model, mean) for model, mean in ranked if model.kind.era != "counts"]
     if not counts or not learnt:
@@ -405,7 +393,7 @@ def _say_counting(results: Results) -> str:
         ("below", "not learnt what") if counts[0] < best else ("above", "learnt more than")
     )
     return (
-        f"Counting n-grams has a perplexity of {counts[0]:.2f} on {judged_split(results)}, {below}"
+        f"Counting n-grams has a perplexity of {counts[0]:.2f} on {split}, {below}"
         f" {write_label(model)}'s {best:.2f}, the best of the models that learn: they have {than}"
         " counting finds."
     )

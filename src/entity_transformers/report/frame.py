@@ -39,10 +39,6 @@ CURVE_TEXTS = ("curve", "model")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 
 
-class FrameError(ValueError):
-    """A file of results that is damaged."""
-
-
 @dataclass(frozen=True, slots=True)
 class Key:
     """What is measured: all of a row but model, seed and number; ``about`` are the further columns,
@@ -102,13 +98,13 @@ class Frame:
     """measures.csv, looked up by what its rows measure."""
 
     def __init__(self, data: pd.DataFrame | None = None, source: str = "measures.csv") -> None:
-        """Two rows that differ in nothing but their number raise FrameError."""
+        """Two rows that differ in nothing but their number raise ValueError."""
         self.data = make(()) if data is None else data
         about = [name for name in self.data.columns if name not in ("value", "count")]
         twice = self.data[self.data.duplicated(about)]
         if len(twice):
             row = " ".join(f"{name}={value}" for name, value in twice.iloc[0][about].items())
-            raise FrameError(f"{source}: the same number twice: {row}")
+            raise ValueError(f"{source}: the same number twice: {row}")
 
     @cached_property
     def _index(self) -> dict[Key, dict[tuple[str, int | None], Cell]]:
@@ -193,7 +189,7 @@ def render(data: pd.DataFrame) -> str:
 
 
 def read_measures(path: Path) -> Frame:
-    """measures.csv; a damaged one raises FrameError."""
+    """measures.csv; a damaged one raises ValueError."""
     data = _read_csv(path, FIRST, texts=lambda name: name not in NUMBERS)
     return Frame(data.astype({"count": "Int64", "seed": "Int64"}), str(path))
 
@@ -211,28 +207,25 @@ def _read_csv(path: Path, first: tuple[str, ...], texts: Callable[[str], bool]) 
     header, *rows = [*csv.reader(io.StringIO(read_text(path)))] or [[]]
     if tuple(header[: len(first)]) != first:
         there = ",".join(header[: len(first)])
-        raise FrameError(f"{path}: the first columns are {there}, expected {','.join(first)}")
+        raise ValueError(f"{path}: the first columns are {there}, expected {','.join(first)}")
     for number, row in enumerate(rows, 2):
         if len(row) != len(header):
-            raise FrameError(f"{path}, line {number}: {len(row)} values, expected {len(header)}")
+            raise ValueError(f"{path}, line {number}: {len(row)} values, expected {len(header)}")
     data = pd.DataFrame(rows, columns=header, dtype="category")
     try:
         for name in (name for name in header if not texts(name)):
             data[name] = [float(text) if text else math.nan for text in data[name]]
     except ValueError as error:
-        raise FrameError(f"{path}: {name}: {error}: {AGAIN}") from None
+        raise ValueError(f"{path}: {name}: {error}: {AGAIN}") from None
     return data
 
 
 def read_units(path: Path) -> Units:
-    """units.parquet; a damaged one raises FrameError."""
+    """units.parquet; a damaged one raises ValueError."""
     try:
-        data = pd.read_parquet(path)
+        return Units(pd.read_parquet(path))
     except (OSError, ValueError) as error:
-        raise FrameError(f"{path}: cannot be read: {error}: {AGAIN}") from None
-    if missing := [name for name in (*FIRST, "unit") if name not in data]:
-        raise FrameError(f"{path}: no column {', '.join(missing)}: {AGAIN}")
-    return Units(data)
+        raise ValueError(f"{path}: cannot be read: {error}: {AGAIN}") from None
 
 
 def write_units(data: pd.DataFrame, path: Path) -> None:

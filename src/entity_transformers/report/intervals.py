@@ -5,7 +5,7 @@ seeds; and the words for what they allow to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from scipy import stats
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.results import Results, Transform, has_entities
-from entity_transformers.report.table import MISSING, Cell, Number
+from entity_transformers.report.table import Number
 
 Interval = tuple[float, float]
 Columns = tuple[np.ndarray, ...]
@@ -59,25 +59,12 @@ class Estimate:
     def scale(self, factor: float) -> Estimate:
         """In another unit of measurement."""
         interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
-        units, seeds = (error and factor * error for error in self.errors)
-        return replace(self, value=factor * self.value, interval=interval, errors=(units, seeds))
+        return replace(self, value=factor * self.value, interval=interval, errors=(None, None))
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
         """As a cell with its interval."""
-        cell = write_interval(self.value, self.interval, digits, percent, signed)
-        return replace(cell, units=self.units)
-
-
-def write_interval(
-    value: float,
-    interval: Interval | None,
-    digits: int = 4,
-    percent: bool = False,
-    signed: bool = True,
-) -> Number:
-    """A number, or a difference, with its interval as a cell."""
-    low, high = interval or (None, None)
-    return Number(value, digits, low=low, high=high, percent=percent, signed=signed)
+        low, high = self.interval or (None, None)
+        return Number(self.value, digits, None, low, high, percent, signed, self.units)
 
 
 F1 = "f1"
@@ -135,19 +122,14 @@ def describe(results: Results, side: Side, measure: str = "") -> Estimate | None
 
 
 def compare(
-    results: Results,
-    ours: Side,
-    theirs: Side,
-    measure: str = "",
-    other: str = "",
-    their_results: Results | None = None,
+    results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
 ) -> Estimate | None:
-    """The first side's number minus the second's (of ``other`` units, if they are named, or of
-    another study), paired by unit and by the seeds that both have; None where one was not measured.
+    """The first side's number minus the second's (of ``other`` units, if they are named), paired by
+    unit and by the seeds that both have; None where one was not measured.
     """
     measure = measure or UNITS[ours[1].measure]
     first = _read_units(results, ours, measure)
-    second = _read_units(their_results or results, theirs, other or measure)
+    second = _read_units(results, theirs, other or measure)
     pairs = []
     for seed in (seed for seed in first if seed in second):
         (units, columns), (their_units, their_columns) = first[seed], second[seed]
@@ -255,18 +237,24 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
     return (value - half, value + half), p
 
 
-def seed_interval(differences: Sequence[float]) -> Interval | None:
-    """Student's interval of the mean of numbers, one per seed; None for fewer than two."""
-    variance = seed_variance(differences)
-    return None if variance is None else combine(float(np.mean(differences)), variance)[0]
-
-
 def pair_seeds(
     results: Results, first: Side, second: Side, transform: Transform = float
 ) -> list[float]:
     """Differences first - second of two models' numbers, one for each seed that has both."""
     ours, theirs = results.by_seed(*first), results.by_seed(*second)
     return [transform(ours[seed]) - transform(theirs[seed]) for seed in ours if seed in theirs]
+
+
+def compare_seeds(
+    results: Results, first: Side, second: Side, transform: Transform = float
+) -> Estimate | None:
+    """The mean of `pair_seeds`, with Student's interval if there are several; None for no seed."""
+    gaps = pair_seeds(results, first, second, transform)
+    if not gaps:
+        return None
+    value, variance = fmean(gaps), seed_variance(gaps)
+    interval, p = (None, None) if variance is None else combine(value, variance)
+    return Estimate(value, interval, p, 0, len(gaps))
 
 
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
@@ -296,24 +284,6 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
     if printed is not None and ((high < printed) if expected > 0 else (low > printed)):
         return SMALLER
     return OPEN if low <= 0 <= high else HOLDS
-
-
-def subtract(
-    results: Results,
-    model: ModelEntry,
-    step: str,
-    one: Mapping[str, Any],
-    other: Mapping[str, Any],
-    against: ModelEntry | None = None,
-    their_step: str | None = None,
-) -> Cell:
-    """Nats per token of a model under condition ``one`` minus those under ``other``, of the model
-    ``against`` in ``their_step`` (None: the same), as a cell with its interval.
-    """
-    ours = model, at(step, "nll", results.split(step), **one)
-    theirs = against or model, at(their_step or step, "nll", results.split(step), **other)
-    found = compare(results, ours, theirs, "nll")
-    return MISSING if found is None else found.number()
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,12 +394,12 @@ def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
     """
     gaps = [fmean(pair.difference for pair in of_seed) for of_seed in zip(*tasks, strict=True)]
     examples = min(pair.examples for pairs in tasks for pair in pairs)
-    interval = None
+    interval: Interval | None = None
     if examples > 1:
         variances = [fmean(pair.variance for pair in pairs) for pairs in tasks]
         over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
         interval, _ = combine(fmean(gaps), over_examples, seed_variance(gaps))
-    return write_interval(fmean(gaps), interval, 1, percent=True)
+    return Estimate(fmean(gaps), interval, None, 0, len(gaps)).number(1, percent=True)
 
 
 QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
@@ -457,5 +427,5 @@ def share_number(shares: Sequence[float], examples: int, digits: int) -> Number:
     if over_seeds is not None:
         error = (high - low) / 2 / QUANTILE
         (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
-    bounds = max(0.0, low), min(1.0, high)  # no share lies beyond, whatever Student says
-    return write_interval(mean, bounds, digits, percent=True, signed=False)
+    # no share lies beyond 0 and 1, whatever Student says
+    return Number(mean, digits, low=max(0.0, low), high=min(1.0, high), percent=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import cycle
 
@@ -11,16 +11,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import cache, lambada, ner, perplexity, similarity
-from entity_transformers.report.colours import choose_colours
-from entity_transformers.report.figures import Point, draw_points
+from entity_transformers.report import lambada, ner, perplexity, similarity
+from entity_transformers.report.figures import Point, choose_colours, draw_points
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
-from entity_transformers.report.lm import count_seconds, count_tokens, list_machines, list_systems
+from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
+from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
-TITLE, STEP, SPLIT, OFF = "Every system", "lm", "test", "off"
+SPLIT, OFF = "test", "off"
 MARKERS = "osD^vP*X<>"
 PARAMETERS = at("lm", "parameters")
 
@@ -88,7 +88,10 @@ def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) ->
 
 def read_cached(results: Results, model: ModelEntry) -> Number:
     """Bits per byte of test with the largest cache."""
-    bits, cached = _mean(results, model, "bits_per_byte"), cache.read_share(results, model, SPLIT)
+    bits, cached = (
+        _mean(results, model, "bits_per_byte"),
+        perplexity.read_share(results, model, SPLIT),
+    )
     return Number(bits and cached and bits * cached[1], 4)
 
 
@@ -130,82 +133,34 @@ def build_overview(results: Results) -> Table:
         "Mentions apart": lambda model: show(measure_apart(results, model), 3),
         "NER F1": lambda model: read_f1(results, model),
     }
-    table = Table(
-        name="overview",
-        title="Every system",
-        columns=tuple(columns),
-        rows=tuple(tuple(read(model) for read in columns.values()) for model in systems),
-        measures="What each system costs to train and what it reaches, by era and year.",
-    )
-    table = leave_out_empty(table)
-    return replace(table, note=" ".join(_explain(results, systems, table.columns)))
-
-
-def _explain(
-    results: Results, systems: list[ModelEntry], columns: Collection[str]
-) -> Iterator[str]:
-    """The sentences of the note."""
-
-    def name(models: list[ModelEntry]) -> str:
-        return ", ".join(map(write_label, models))
-
-    asked = "LAMBADA nats" in columns
-    over = f"documents{' (LAMBADA: passages)' * asked}"
-    seeds = "and for seeds; ±: standard deviation over seeds"
-    yield (
-        "Perplexity and bits per byte of the test split, no entities given; differences are of the"
-        f" same documents. Brackets: 95 % over {over}"
-        f" {seeds if len(results.seeds) > 1 else 'alone: one seed'}."
-    )
-    if asked:
-        yield "LAMBADA's nats: of the last word, all its tokens."
-    yield "Seconds: the median of a training step times their number, validations left out."
-    if "Mentions apart" in columns:
-        yield (
-            "Mentions apart: cosine between mentions of one entity minus that between entities (in"
-            " context, mean removed)."
+    return leave_out_empty(
+        Table(
+            name="overview",
+            title="Every system",
+            columns=tuple(columns),
+            rows=tuple(tuple(read(model) for read in columns.values()) for model in systems),
+            measures="What each system costs to train and what it reaches, by era and year.",
+            note=(
+                "Perplexity and bits per byte of the test split, no entities given; differences are"
+                " of the same documents. Brackets: 95 % intervals over documents, of LAMBADA over"
+                " passages, and over seeds where there are several; ±: standard deviation over"
+                " seeds. A system that does not predict from the past alone has no perplexity. With"
+                " a cache: of the document's latest tokens, as large as table cache has one."
+                " LAMBADA's nats: of the last word, all its tokens. Mentions apart: cosine between"
+                " mentions of one entity minus that between entities (in context, mean removed)."
+                " Seconds: the median of a training step times their number, without validations,"
+                " and of the weights that a system started from, where they are known;"
+                " manifest.json names the machines."
+            ),
         )
-    causal = [model for model in systems if model.can({"causal"})]
-    if sighted := [model for model in systems if model not in causal]:
-        no = "no perplexity and no LAMBADA" if asked else "no perplexity"
-        yield f"{name(sighted)}: {no}, because nothing is predicted from the past alone."
-    cached = (cache.read_share(results, model, SPLIT) for model in systems)
-    if sizes := sorted({found[0] for found in cached if found}):
-        held = " or ".join(f"{size:,}" for size in sizes)
-        yield f"With a cache: the same model with the document's latest {held} tokens."
-    keep = [model for model in causal if model.can({"state"})]
-    if keep and len(keep) < len(causal):
-        yield (
-            f"{name(keep)} carry something from a window to the next of its document; the other"
-            " causal systems begin each with nothing."
-        )
-    for counted in ("are", "are not"):
-        later = [
-            model
-            for model in systems
-            if model.initial_weights is not None
-            and _knows_origin(results, model) == (counted == "are")
-        ]
-        if later:
-            yield (
-                f"{name(later)} started from other weights, whose tokens and seconds {counted}"
-                " counted."
-            )
-    if len(list_machines(results, *systems)) > 1:
-        yield "Seconds were measured on different machines."
-
-
-def _knows_origin(results: Results, model: ModelEntry) -> bool:
-    """Do tokens and seconds count all that its weights have cost?"""
-    names = "tokens_before", "seconds_before"
-    return all(len(results.frame.find("lm", measure=one, model=model.name)) for one in names)
-
-
-TABLES = (build_overview,)
+    )
 
 
 def draw_overview(results: Results) -> Figure | None:
-    """Quality against training time: bits per byte, and F1 of the tagger."""
+    """What each system reaches against the seconds of its training. Bars are 95 % intervals over
+    documents and, where there are several, over seeds. What has no perplexity is not in the first
+    panel.
+    """
     systems, colours = list_systems(results), choose_colours(results)
     panels: dict[str, list[Point]] = {}
     for title, read in (
@@ -220,11 +175,6 @@ def draw_overview(results: Results) -> Figure | None:
     return draw_points(list(panels.items()), "Seconds of training")
 
 
-FIGURES = {
-    "overview": (
-        draw_overview,
-        "What each system reaches against the seconds of its training. Bars are 95 % intervals over"
-        " documents and, where there are several, over seeds. What has no perplexity is not in the"
-        " first panel.",
-    )
-}
+PARTS = (
+    Part("lm", "Every system", (build_overview,), {"overview": draw_overview}, name="overview"),
+)

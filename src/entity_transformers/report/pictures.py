@@ -58,16 +58,12 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """All of pictures.json.
-
-    clouds    by the name of their figure
-    kept      figures whose coordinates are not known any more: their committed PNG is shown
-    excerpts  of `gather_excerpts`; None: step excerpts did not run
+    """All of pictures.json: ``clouds`` by the name of their figure, ``excerpts`` of
+    `gather_excerpts` (None: step excerpts did not run).
     """
 
     example: Example | None = None
     clouds: Mapping[str, Cloud] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
     excerpts: dict[str, Any] | None = None
 
 
@@ -76,8 +72,8 @@ _SHAPE = TypeAdapter(Pictures)
 
 def write_pictures(pictures: Pictures) -> dict[str, Any]:
     """pictures.json as an object."""
-    found: dict[str, Any] = _SHAPE.dump_python(pictures, mode="json")
-    return found if found["excerpts"] else {k: v for k, v in found.items() if k != "excerpts"}
+    found: dict[str, Any] = _SHAPE.dump_python(pictures, mode="json", exclude_none=True)
+    return found
 
 
 def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
@@ -87,9 +83,8 @@ def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> P
     try:
         return _SHAPE.validate_python(found)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{source}: {where}: {first['msg']}: collect the pictures again") from None
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ValueError(f"{source}: {where} is wrong: run step report again") from None
 
 
 def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:

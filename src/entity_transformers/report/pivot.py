@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -125,11 +124,11 @@ class Measure:
     """A column of numbers: means over seeds of ``measure`` (the row's, if it names none), where
     ``place`` changes what the row is about.
 
-    shows      "mean", or "count": what it is a mean of
+    shows      "mean" with its deviation, "plain" without, or "count": what it is a mean of
     compare    in a row of differences: "units" and seeds, "seeds" alone (logarithms of
                perplexities), or "": a dash
     read       another mean and deviation for it
-    cell       another way to fill it
+    cell       another way to fill it: with a cell, or a number
     """
 
     heading: str
@@ -140,37 +139,60 @@ class Measure:
     compare: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
     read: Callable[[Results, Place], Statistic] | None = None
-    cell: Callable[[Results, Place], Cell] | None = None
+    cell: Callable[[Results, Place], Cell | float | None] | None = None
 
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
         if self.cell is not None:
-            return self.cell(results, place)
+            cell = self.cell(results, place)
+            if isinstance(cell, str | Number):
+                return cell
+            return Number(cell, self.digits, percent=self.percent)
         if "against" in place:
             return self._subtract(results, place)
         if self.read is not None:
             return show(self.read(results, place), self.digits, self.percent)
-        model, key = place["model"], key_of(place)
+        key = key_of(place)
+        if "model" not in place:  # a number of the whole study
+            return Number(results.value(key), self.digits, percent=self.percent)
         if self.shows == "count":
-            return Number(results.count(model, key), 0)
-        return show(results.statistic(model, key), self.digits, self.percent)
+            return Number(results.count(place["model"], key), 0)
+        found = results.statistic(place["model"], key)
+        if self.shows == "plain":
+            return Number(found.mean, self.digits, percent=self.percent)
+        return show(found, self.digits, self.percent)
 
     def _subtract(self, results: Results, place: Place) -> Cell:
         if not self.compare:
             return Number(None)
         places = (place, {**place, **place["against"]})
         ours, theirs = ((one["model"], key_of(one)) for one in places)
-        if self.compare == "units":
-            gap = intervals.compare(results, ours, theirs)
-            if gap is not None:
-                return gap.number(1 if self.percent else 4, self.percent)
-        scale = math.log if "perplexity" in place["measure"] else float
-        gaps = intervals.pair_seeds(results, ours, theirs, scale)
-        if not gaps:
-            return MISSING
-        over, digits = intervals.seed_interval(gaps), self.digits if self.percent else 4
-        return intervals.write_interval(fmean(gaps), over, digits, self.percent)
+        found = intervals.compare(results, ours, theirs) if self.compare == "units" else None
+        if found is not None:
+            return found.number(1 if self.percent else 4, self.percent)
+        gap = subtract_seeds(results, ours, theirs, self.digits if self.percent else 4)
+        return MISSING if gap is None else replace(gap, percent=self.percent)
+
+
+def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
+    """The number of one place minus that of another, paired by unit and seed, with its interval; a
+    dash where one was not measured, or where both are the same.
+    """
+    first, second = ((one["model"], key_of(one)) for one in (ours, theirs))
+    gap = None if ours == theirs else intervals.compare(results, first, second)
+    return MISSING if gap is None else gap.number()
+
+
+def subtract_seeds(
+    results: Results, ours: intervals.Side, theirs: intervals.Side, digits: int = 4
+) -> Number | None:
+    """The first number minus the second (of perplexities: their logarithms), paired by seed, with
+    its interval over seeds; None where one was not measured.
+    """
+    scale = math.log if "perplexity" in ours[1].measure else float
+    gap = intervals.compare_seeds(results, ours, theirs, scale)
+    return None if gap is None else gap.number(digits)
 
 
 Columns = Callable[[Results], Iterable[Measure]]
@@ -254,3 +276,18 @@ class Pivot:
             paper_note=say(self.paper_note) if lines else "",
             marked=frozenset(marked),
         )
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the report: the step that it is about, its title, tables (pivots, or functions
+    of the results), figures by name, whose captions are the docstrings of the functions that draw
+    them, and sentences that it adds to the headline.
+    """
+
+    step: str
+    title: str
+    tables: tuple[Pivot | Callable[[Results], Table], ...]
+    figures: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
+    say: Callable[[Results], tuple[str, ...]] = lambda results: ()
+    name: str = ""

@@ -43,12 +43,8 @@ class Number:
         text, unit = self._write(self.value), "%" if self.percent else ""
         if self.std is not None and (self.std or self.digits):  # equal counts need no deviation
             text += f" ± {self._write(self.std, plain=True)}"
-        bounds = (
-            ""
-            if self.low is None or self.high is None
-            else f" [{self._write(self.low)}, {self._write(self.high)}]"
-        )
-        return text + unit + bounds
+        bounds = ", ".join(map(self._write, self.interval or ()))
+        return text + unit + (f" [{bounds}]" if bounds else "")
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -85,14 +81,6 @@ class Table:
     marked: frozenset[int] = frozenset()
     paper_note: str = ""
 
-    def __post_init__(self) -> None:
-        wrong = [i for i, row in enumerate(self.rows) if len(row) != len(self.columns)]
-        if wrong:
-            raise ValueError(
-                f"table {self.name}: rows {wrong} do not have {len(self.columns)} cells, one for"
-                f" each of {self.columns}"
-            )
-
 
 def show(statistic: Statistic, digits: int = 2, percent: bool = False) -> Number:
     """The cell of a mean over seeds."""
@@ -125,11 +113,9 @@ def select(table: Table, columns: Collection[str]) -> Table:
 
 
 def leave_out_empty(table: Table) -> Table:
-    """The table without the columns in which every row has a dash; one without rows as it is."""
-    if not table.rows:
-        return table
-    cells = zip(table.columns, zip(*table.rows, strict=True), strict=True)
-    return select(table, [name for name, column in cells if {*map(str, column)} != {MISSING}])
+    """The table without the columns in which every row has a dash."""
+    columns = zip(table.columns, zip(*table.rows, strict=True), strict=bool(table.rows))
+    return select(table, [name for name, cells in columns if {*map(str, cells)} != {MISSING}])
 
 
 def finish(table: Table, paper: bool) -> Table:

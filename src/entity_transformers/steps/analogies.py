@@ -32,15 +32,9 @@ class AnalogiesParams(Section):
     params=AnalogiesParams,
     reads={"lm": MODEL},
     needs={"static"},
-    libraries=("gensim",),
+    libraries=("gensim", "pandas"),
     gpu=False,
     title="Words alone",
-    units={
-        "analogies": "fraction of the questions that are known",
-        "analogies_known": "fraction of the questions",
-        "word_similarity": "Spearman correlation",
-        "word_similarity_known": "fraction of the pairs",
-    },
 )
 def analogies(run: Run) -> Rows:
     """Right answers by section and group, correlations by list, and how much of each the vectors

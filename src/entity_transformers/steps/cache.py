@@ -6,33 +6,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import Ascending, ChoosingSection, PositiveInt
 
 
-class CacheParams(Section):
-    """A continuous cache over recent tokens (Grave et al., 2017)."""
+class CacheParams(ChoosingSection):
+    """A continuous cache over recent tokens (Grave et al., 2017), its theta and lambda chosen."""
 
-    sizes: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    sizes: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """tokens that the cache holds, the latest of the document"""
-    choose: Split
-    """split on which theta and lambda are chosen"""
-    report: Split
-    """another split, on which they are scored"""
-
-    @model_validator(mode="after")
-    def _fair(self) -> CacheParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: theta and lambda must be scored on"
-                " text that they were not chosen on"
-            )
-        if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes {list(self.sizes)}: expected different ones, smallest first")
-        return self
 
 
 @step(
@@ -43,16 +27,10 @@ class CacheParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="A cache of recent tokens",
-    units={
-        "loss": "nats per token",
-        "theta": "inverse temperature",
-        "weight": "fraction",
-        "nll": "nats",
-    },
 )
 def cache(run: Run) -> Rows:
-    """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen
-    on ``choose``, and the nats of each document.
+    """The loss of the split ``report`` in nats per token with a cache of each size (0: none), theta
+    and lambda (``weight``) chosen on ``choose``, and the nats of each document.
     """
     import numpy as np
 

@@ -5,9 +5,10 @@ which splits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import Integer, Section
@@ -21,11 +22,9 @@ class CapacityParams(Section):
     memories: Annotated[tuple[tuple[Count, Count], ...], Field(min_length=1)]
     """each how many entities, the latest mentioned, and how many recent tokens are remembered"""
 
-    @model_validator(mode="after")
-    def _differ(self) -> CapacityParams:
+    def problems(self) -> Iterator[str]:
         if len(set(self.memories)) < len(self.memories):
-            raise ValueError(f"memories {list(map(list, self.memories))}: expected different ones")
-        return self
+            yield f"memories {list(map(list, self.memories))}: expected different ones"
 
 
 @step(
@@ -39,7 +38,6 @@ class CapacityParams(Section):
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs={"causal", "entities"},
     title="Memories of bounded size",
-    units={"loss": "nats per token", "nll": "nats", "entities": "entities per document"},
 )
 def capacity(run: Run) -> Rows:
     """Of a model with a pointer that has room for so many entities, beside so many recent tokens in

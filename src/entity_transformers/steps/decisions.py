@@ -5,14 +5,15 @@ trained model: is the next token in a mention, of which entity, for how long?
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.setlm import SetlmParams
-from entity_transformers.study.sections import PositiveInt
+from entity_transformers.study.sections import Ascending, PositiveInt
 
 
 class DecisionsParams(SetlmParams):
@@ -24,19 +25,14 @@ class DecisionsParams(SetlmParams):
     """tokens of a mention; a longer one is several, one after the other"""
     samples: PositiveInt
     """of a document's decisions, to sum over them"""
-    groups: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    groups: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """samples that are drawn again together by their weights; 1: importance sampling"""
 
-    @model_validator(mode="after")
-    def _whole_groups(self) -> Self:
-        if list(self.groups) != sorted(set(self.groups)):
-            raise ValueError(f"groups {list(self.groups)}: expected different ones, smallest first")
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for group in self.groups:
             if self.samples % group or self.samples < 2 * group:
-                raise ValueError(
-                    f"samples {self.samples} do not make two or more whole groups of {group}"
-                )
-        return self
+                yield (f"samples {self.samples} do not make two or more whole groups of {group}")
 
 
 @step(
@@ -45,19 +41,8 @@ class DecisionsParams(SetlmParams):
     params=DecisionsParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
-    libraries=("scipy",),
+    libraries=("scipy", "pandas"),
     title="Entity decisions",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity_word": "perplexity per word",
-        "perplexity_word_error": "perplexity per word",
-        "effective_groups": "groups",
-        "groups": "groups",
-        "learning_rate": "per step",
-        "cross_entropy": "nats per mention",
-        "accuracy": "fraction",
-    },
 )
 def decisions(run: Run) -> Rows:
     """Nats of each document of ``report``. ``part`` says of what: the words by the model alone

@@ -54,7 +54,6 @@ class ExamplesParams(Section):
     data=("corpus/checksums/*",),
     gpu=False,
     title="The tasks' examples",
-    units={"examples": "examples", "bad": "examples"},
 )
 def examples(run: Run) -> Rows:
     """The examples of each task by split and by label, and how many were left out."""

@@ -24,20 +24,8 @@ class LambadaParams(Section):
     also=("perplexity",),
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs={"causal"},
+    libraries=("pandas",),
     title="Last words of passages",
-    units={
-        "perplexity": "perplexity per token",
-        "perplexity_word": "perplexity per word",
-        "last_word_nll": "nats",
-        "last_word_perplexity": "perplexity per passage",
-        "last_word_accuracy": "fraction",
-        "last_token_perplexity": "perplexity per token",
-        "last_token_accuracy": "fraction",
-        "passages": "passages",
-        "truncated": "passages",
-        "without_context": "passages",
-        "nll": "nats",
-    },
 )
 def lambada(run: Run) -> Rows:
     """The last word, the last token and all of the passages, no entities given; and the nats of

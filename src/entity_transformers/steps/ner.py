@@ -10,7 +10,6 @@ from pydantic import Field
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
-LEVELS = ("span", "tag")
 SCORED = ("dev", "test")
 HISTORY = ("epoch", "train_loss", "dev_f1", "learning_rate")
 log = logging.getLogger(__name__)
@@ -44,25 +43,10 @@ class NerParams(Section):
         "corpus": ("train.jsonl", "dev.jsonl", "test.jsonl"),
         "embeddings": ("words.safetensors",),
     },
-    writes=("tagger.safetensors", "curve.csv"),
+    writes=("curve.csv",),
     needs={"encode"},
-    libraries=("seqeval",),
+    libraries=("seqeval", "pandas"),
     title="Named entities",
-    units={
-        **{f"{level}_{s}": "fraction" for level in LEVELS for s in ("f1", "precision", "recall")},
-        "span_predicted": "spans",
-        "tag_predicted": "tags",
-        "epochs": "epochs",
-        "best_epoch": "epochs",
-        "sentences": "sentences",
-        "sentences_left_out": "sentences",
-        "words": "words",
-        "layer_weight": "fraction",
-        "layers_gamma": "ratio",
-        "correct": "spans",
-        "predicted": "spans",
-        "gold": "spans",
-    },
 )
 def ner(run: Run) -> Rows:
     """Scores on dev and test, by span and by tag, over all types (``average``), by type (``label``)
@@ -71,10 +55,9 @@ def ner(run: Run) -> Rows:
     import numpy as np
 
     from entity_transformers import runtime
-    from entity_transformers.artifacts import read_arrays, write_arrays, write_csv
+    from entity_transformers.artifacts import read_arrays, write_csv
     from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
     from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags
-    from entity_transformers.tasks.ner.tagger import state_arrays
     from entity_transformers.tasks.ner.training import predict, train_tagger
 
     assert run.seed is not None
@@ -90,9 +73,7 @@ def ner(run: Run) -> Rows:
         trained = train_tagger(train, dev, arrays["vectors"], run.section, **how)
     else:
         log.warning("no sentence of train has named entities: every score will be of 0 spans")
-    weights = {} if trained is None else state_arrays(trained.tagger)
     history = [] if trained is None else trained.history
-    write_arrays(run.folder / "tagger.safetensors", weights, {"labels": list(train.labels)})
     write_csv(run.folder / "curve.csv", history, HISTORY)
     yield {"measure": "epochs", "value": len(history)}
     yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}

@@ -22,14 +22,6 @@ WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the 
     libraries=("scipy", "sklearn"),
     gpu=False,
     title="Target words of the passages",
-    units={
-        "passages": "passages",
-        "bad_passages": "passages",
-        "target_share": "fraction",
-        "tagger_accuracy": "fraction",
-        "tagger_precision": "fraction",
-        "tagger_recall": "fraction",
-    },
 )
 def passages(run: Run) -> Rows:
     """Counts of the passages, shares of their target words' parts of speech, by a tagger that is
@@ -55,28 +47,14 @@ def passages(run: Run) -> Rows:
     rows = list(read_json_lines(run.folder / "lambada.jsonl"))
     tags = tag_targets(run.documents("train"), run.documents("dev"), rows)
     for group, share in (tags["shares"] or {}).items():
-        yield {
-            "measure": "target_share",
-            "value": share,
-            "split": SPLIT,
-            "group": group,
-            "count": tags["n"],
-        }
+        about = {"split": SPLIT, "group": group, "count": tags["n"]}
+        yield {"measure": "target_share", "value": share, **about}
+    case = "lower" if tags["lower_case"] else "kept"
     for words, scores in (tags["dev"] or {}).items():
-        case = "lower" if tags["lower_case"] else "kept"
         about = {"split": "dev", "case": case, "words": WORDS[words]}
-        yield {
-            "measure": "tagger_accuracy",
-            "value": scores["accuracy"],
-            "count": scores["n"],
-            **about,
-        }
+        accuracy = {"value": scores["accuracy"], "count": scores["n"]}
+        yield {"measure": "tagger_accuracy", **accuracy, **about}
         for group, score in scores["groups"].items():
+            own = {**about, "count": score["n"], "group": group}
             for name in ("precision", "recall"):
-                yield {
-                    "measure": f"tagger_{name}",
-                    "value": score[name],
-                    "count": score["n"],
-                    "group": group,
-                    **about,
-                }
+                yield {"measure": f"tagger_{name}", "value": score[name], **own}

@@ -30,20 +30,11 @@ class PerplexityParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="Perplexity",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity": "perplexity per token",
-        "perplexity_word": "perplexity per word",
-        "bits_per_byte": "bits per byte",
-        "documents": "documents",
-        "words": "words",
-        "bytes": "bytes",
-    },
 )
 def perplexity(run: Run) -> Rows:
-    """Each split as a whole, then its parts by class, part of speech and distance, with the
-    entities on, off and shuffled; and the nats of each document.
+    """Nats per token, perplexity and bits per byte of each split as a whole, then of its parts by
+    class, part of speech and distance, with the entities on, off and shuffled; and the nats of each
+    document.
     """
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import score_modes, split_rows

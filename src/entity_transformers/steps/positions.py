@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Integer, Section
+from entity_transformers.study.sections import Ascending, Integer, Section
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,16 +21,10 @@ if TYPE_CHECKING:
 class PositionsParams(Section):
     """Stretches of a document whose losses are compared."""
 
-    bounds: Annotated[tuple[Annotated[Integer, Field(ge=0)], ...], Field(min_length=2)]
-    """tokens before the first one of each stretch, smallest first"""
+    bounds: Annotated[tuple[Annotated[Integer, Field(ge=0)], ...], Ascending, Field(min_length=2)]
+    """tokens before the first one of each stretch"""
     splits: Annotated[tuple[Split, ...], Field(min_length=1)]
     """splits to score"""
-
-    @model_validator(mode="after")
-    def _ascending(self) -> PositionsParams:
-        if list(self.bounds) != sorted(set(self.bounds)):
-            raise ValueError(f"bounds {list(self.bounds)}: expected different ones, smallest first")
-        return self
 
 
 def tables() -> tuple[Any, ...]:
@@ -66,11 +60,10 @@ def tables() -> tuple[Any, ...]:
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="Along a document",
-    units={"loss": "nats per token", "nll": "nats"},
     tables=tables,
 )
 def positions(run: Run) -> Rows:
-    """The loss of each stretch, without labels, and the nats of each document in it."""
+    """Nats per token of each stretch, without labels, and the nats of each document in it."""
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import score_corpus
 

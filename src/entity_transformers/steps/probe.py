@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section, Size
+from entity_transformers.study.sections import ChoosingSection, PositiveInt, Size
 
 
-class ProbeParams(Section):
-    """Which attention heads point to a mention's antecedent (section 6, Clark et al., 2019)."""
+class ProbeParams(ChoosingSection):
+    """Which attention heads point to a mention's antecedent (section 6, Clark et al., 2019); the
+    best one is chosen.
+    """
 
-    choose: Split
-    """split on which the best head is chosen"""
-    report: Split
-    """another split, on which it is scored"""
     documents: PositiveInt | None
     """first documents of each split; null: all"""
     groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
@@ -25,19 +23,13 @@ class ProbeParams(Section):
     batch: Size
     """documents of one forward pass"""
 
-    @model_validator(mode="after")
-    def _fair(self) -> ProbeParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: the best head must be scored on text"
-                " that it was not chosen on"
-            )
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if taken := {"all", "other"} & set(self.groups):
-            raise ValueError(
+            yield (
                 f"groups names {', '.join(sorted(taken))}, which the results use for all mentions"
                 " and for those of no group"
             )
-        return self
 
 
 @step(
@@ -46,31 +38,8 @@ class ProbeParams(Section):
     params=ProbeParams,
     reads={"corpus": (*DOCUMENTS, *TOKENS), "lm": MODEL},
     needs={"attend"},
+    libraries=("pandas",),
     title="Which heads find the antecedent",
-    units={
-        "accuracy": "fraction",
-        "accuracy_by_distance": "fraction",
-        "accuracy_nearest": "fraction",
-        "accuracy_same_head": "fraction",
-        "accuracy_chance": "fraction",
-        "best_accuracy": "fraction",
-        "chosen_accuracy": "fraction",
-        "layer": "layer, from 1",
-        "head": "head, from 1",
-        "documents": "documents",
-        "mentions": "mentions",
-        "mentions_later": "mentions",
-        "mentions_asked": "mentions",
-        "mentions_left_out": "fraction",
-        "candidates": "mentions per question",
-        "head_correct": "right answers",
-        "head_by_distance": "right answers",
-        "correct": "right answers",
-        "by_distance": "right answers",
-        "nearest": "right answers",
-        "same_head": "right answers",
-        "chance": "right answers",
-    },
 )
 def probe(run: Run) -> Rows:
     """The questions of each split with the baselines, the head chosen on one split and scored on

@@ -32,12 +32,6 @@ class PseudoPerplexityParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"masked"},
     title="Pseudo-perplexity",
-    units={
-        "pseudo_loss": "nats per hidden token",
-        "pseudo_nll": "nats of hidden tokens",
-        "pseudo_perplexity": "pseudo-perplexity per token",
-        "documents": "documents",
-    },
 )
 def pseudo_perplexity(run: Run) -> Rows:
     """Each split as a whole, then by class of the token, with entities too where the model reads

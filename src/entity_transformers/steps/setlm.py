@@ -4,20 +4,20 @@ trained model: is the next token in a mention, and of which entity?
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from entity_transformers.corpus.document import Split
-from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Number, PositiveInt, Section
+from entity_transformers.steps.mentions import MentionLayer
+from entity_transformers.study.sections import ChoosingSection, Number, PositiveInt
 
 
-class SetlmParams(Section):
+class SetlmParams(ChoosingSection):
     """SetLM (Kunz and Hardmeier, 2019), learnt from the states of a trained model."""
 
-    labels: str
+    labels: MentionLayer
     """whose mentions the decisions are: gold, or resolver:NAME"""
     tokens: PositiveInt
     """of each document, from its start"""
@@ -25,21 +25,14 @@ class SetlmParams(Section):
     """of 4 times 256 tokens"""
     learning_rates: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1)]
     """one is chosen for each of what is trained"""
-    choose: Split
-    """split on which learning rates are chosen"""
-    report: Split
-    """another split, which is scored"""
 
-    @model_validator(mode="after")
-    def _fair(self) -> Self:
-        if self.labels != "gold" and not is_resolver(self.labels):
-            raise ValueError(f"labels {self.labels!r}, expected gold or {RESOLVER}NAME")
-        if self.choose == self.report or "train" in (self.choose, self.report):
-            raise ValueError(
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if "train" in (self.choose, self.report):
+            yield (
                 f"choose {self.choose}, report {self.report}: decisions must be scored on text that"
-                " nothing was trained or chosen on"
+                " nothing was trained on"
             )
-        return self
 
 
 @step(
@@ -49,13 +42,6 @@ class SetlmParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
     title="Entity decisions, token by token",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity_word": "perplexity per word",
-        "learning_rate": "per step",
-        **dict.fromkeys(("accuracy", "precision", "recall", "f1"), "fraction"),
-    },
 )
 def setlm(run: Run) -> Rows:
     """Nats of each document of ``report`` by the model alone (``part`` plain), with a learnt vector

@@ -25,15 +25,6 @@ class SimilarityParams(Section):
     needs={"encode"},
     gpu=False,
     title="Mentions and their entities",
-    units={
-        "mention_similarity": "cosine",
-        "mention_similarity_centred": "cosine",
-        "entity_similarity": "cosine",
-        "entity_similarity_to_ones": "cosine",
-        "between_entities": "cosine",
-        "between_entities_centred": "cosine",
-        "mentions": "mentions",
-    },
 )
 def similarity(run: Run) -> Rows:
     """Means over entities, by part of speech, words alone or in context, entities given or not."""

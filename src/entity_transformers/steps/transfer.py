@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, Field, StrictBool
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
 from entity_transformers.study.sections import (
+    Ascending,
     Fraction,
     Integer,
     NonNegative,
-    Number,
     Positive,
     Rate,
     Section,
     Size,
 )
-
-
-def _check_factors(factors: tuple[float, ...]) -> tuple[float, ...]:
-    """Different ones above 0, smallest first; ValueError."""
-    if min(factors) <= 0 or list(factors) != sorted(set(factors)):
-        raise ValueError(f"{list(factors)}: expected different ones above 0, smallest first")
-    return factors
-
-
-def _read_switch(value: Any) -> Any:
-    return {"True": "on", "False": "off"}.get(str(value), value)
 
 
 class Recipe(Section):
@@ -41,7 +29,7 @@ class Recipe(Section):
     """false: from random weights, as an ablation"""
     layers: Annotated[Integer | None, Field(ge=0)]
     """first layers that are transferred, the rest random; null: all"""
-    entities: Annotated[Literal["on", "off", "shuffled"], BeforeValidator(_read_switch)]
+    entities: Literal["on", "off", "shuffled"]
     """chains that a model which reads entities is given; a variant with on or shuffled has no row
     of another model"""
     auxiliary_weight: NonNegative
@@ -80,7 +68,7 @@ class TransferParams(Recipe):
     """pronouns' tasks on which what is trained on another of them is scored"""
     seeds: Annotated[tuple[Integer, ...] | None, Field(min_length=1)]
     """of the fine-tunings, in a study of one seed; null: the run's own"""
-    rate_factors: Annotated[tuple[Number, ...], AfterValidator(_check_factors), Field(min_length=1)]
+    rate_factors: Annotated[tuple[Positive, ...], Ascending, Field(min_length=1)]
     """times learning_rate, each tried by every model with and without pretraining; that of the
     lowest loss on dev is taken. A variant with a rate of its own tries none"""
     rate_task: str
@@ -91,26 +79,22 @@ class TransferParams(Recipe):
     """trainings by name: what differs from the values here, and under models and tasks, where it is
     not all, of which models and on which tasks there is one"""
 
-    @model_validator(mode="after")
-    def _possible(self) -> TransferParams:
+    def problems(self) -> Iterator[str]:
         from entity_transformers.corpus.tasks import find_task
 
         for name in self.tasks:
             if "train" not in find_task(name).splits:
-                raise ValueError(f"tasks: {name!r} has no labels to train on")
+                yield f"tasks: {name!r} has no labels to train on"
         if self.rate_task not in self.tasks:
-            raise ValueError(f"rate_task: {self.rate_task!r}, expected one of tasks")
+            yield f"rate_task: {self.rate_task!r}, expected one of tasks"
         for name in self.also_score:
             if find_task(name).shape != "pronoun":
-                raise ValueError(f"also_score: {name!r} asks for no pronoun")
+                yield f"also_score: {name!r} asks for no pronoun"
         for name in self.variants:
-            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-                raise ValueError(f"variants.{name}: give it a name of a-z, 0-9, - and _")
             given = self.recipe(name).examples
             by_task = given if isinstance(given, dict) else {}
             for unknown in sorted(by_task.keys() - set(self.tasks)):
-                raise ValueError(f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}")
-        return self
+                yield f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}"
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -174,22 +158,8 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"encode", "windows"},
     libraries=("scipy",),
-    gather="report.transfer_rights:pair_up",
+    gather="report.transfer:pair_up",
     title="Fine-tuning",
-    units={
-        "accuracy": "fraction",
-        "majority": "fraction",
-        "gap_f1": "F1",
-        "recalls": "examples",
-        "moved": "examples",
-        "rate_loss": "nats per example",
-        "layers": "layers transferred",
-        "train_examples": "examples",
-        "texts_cut": "texts",
-        "only_first": "examples",
-        "only_second": "examples",
-        "right": "1: right, 0: wrong",
-    },
 )
 def transfer(run: Run) -> Rows:
     """Scores by task and variant, of seeds of the fine-tuning; the losses of the rates tried; and

@@ -5,6 +5,7 @@ and ``study:NAME``. They are inputs of the same DAG as everything else.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 STUDY, HUB = "study:", "hub:"
@@ -30,12 +31,10 @@ class Origin(NamedTuple):
     @property
     def files(self) -> list[str]:
         """The files that are read, and the record beside them."""
-        folder, _, encoder = self.path.rpartition("/")
         if self.model:
-            folder, names = self.path, ["config.json", "model.safetensors"]
-        else:
-            names = [encoder]
-        return [f"{folder}/{name}" for name in (*names, "run.json")]
+            names = ("config.json", "model.safetensors", "run.json")
+            return [f"{self.path}/{name}" for name in names]
+        return [self.path, str(Path(self.path).with_name("run.json"))]
 
 
 def read_origin(value: str | None) -> Origin | None:

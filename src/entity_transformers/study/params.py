@@ -8,11 +8,11 @@ commands run, the top of the checkout.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, ValidationError, create_model, model_validator
+from pydantic import Field, ValidationError, create_model
 
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.kinds import (
@@ -107,41 +107,39 @@ class _Base(Section):
         window = entry.lm.window
         return {"window": window, "stride": min(self.perplexity.stride, window)}
 
-    @model_validator(mode="after")
-    def _possible_models(self) -> _Base:
+    def problems(self) -> Iterator[str]:
+        yield from self._check_models()
+        yield from self._check_steps()
+        yield from self._check_sections()
+
+    def _check_models(self) -> Iterator[str]:
         if unknown := self.kinds.keys() - KINDS.keys():
-            raise ValueError(
-                f"kinds.{sorted(unknown)[0]}: no such kind, expected one of {', '.join(KINDS)}"
-            )
+            yield f"kinds.{sorted(unknown)[0]}: no such kind, expected one of {', '.join(KINDS)}"
         for name, values in self.models.items():
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-                raise ValueError(f"models.{name}: the name is part of paths: use a-z, 0-9, - and _")
+                yield f"models.{name}: the name is part of paths: use a-z, 0-9, - and _"
             if unknown := set(values.get("only", ())) - STEPS.keys():
-                raise ValueError(
+                yield (
                     f"models.{name}.only: {sorted(unknown)[0]!r}, expected steps of"
                     f" {', '.join(STEPS)}"
                 )
             entry = self.model(name)
             check_layer(f"models.{name}.labels", entry.labels, self.corpus.resolvers, entry.lags)
-        return self
 
-    @model_validator(mode="after")
-    def _possible_steps(self) -> _Base:
+    def _check_steps(self) -> Iterator[str]:
         named = self.study.steps
         for name in named:
             if name not in STEPS:
-                raise ValueError(
-                    f"study.steps: {name!r}, expected steps of {', '.join(sorted(STEPS))}"
-                )
+                yield f"study.steps: {name!r}, expected steps of {', '.join(sorted(STEPS))}"
             step = STEPS[name]
             missing = [other for other in step.reads if other not in named]
             if missing and step.phase != "report":
-                raise ValueError(
+                yield (
                     f"study.steps: {name} reads what {' and '.join(missing)} writes: name"
                     f" {'them' if len(missing) > 1 else 'it'} too, or leave {name} out"
                 )
             if step.needs and not self.entries(*step.needs):
-                raise ValueError(
+                yield (
                     f"study.steps: {name} needs {explain_needs(step.needs)}, but"
                     f" {list_abilities(self.entries())}: add a model that can, or leave {name} out"
                 )
@@ -152,28 +150,23 @@ class _Base(Section):
                     own = {key: value for key, value in entry.items() if key != "reads"}
                     found = self.resolve(model, {model: own}, section=key)
                     found.require(step.own, name, f"{key}.{model}")
-        return self
 
-    @model_validator(mode="after")
-    def _fit_together(self) -> _Base:
-        self._check_splits()
+    def _check_sections(self) -> Iterator[str]:
+        yield from self._check_splits()
         for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
         if self.runs_step("transfer"):
             if lacking := {*self.transfer.named}.difference(self.examples.tasks):
-                raise ValueError(
-                    f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
-                )
+                yield f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
             self.transfer.check_study(self.models, self.study.seeds)
         reads = any("perplexity.stride" in STEPS[step].also for step in self.study.steps)
         if (reads or self.runs_step("perplexity")) and self.perplexity.stride > self.lm.window:
-            raise ValueError(
+            yield (
                 f"perplexity.stride {self.perplexity.stride} is more than lm.window"
                 f" {self.lm.window}"
             )
-        return self
 
-    def _check_splits(self) -> None:
+    def _check_splits(self) -> Iterator[str]:
         """The splits that sections name are among those of the corpus' format."""
         reader = find_reader(self.corpus.format)
         for name in self.study.steps:
@@ -181,9 +174,9 @@ class _Base(Section):
             values = [getattr(section, key, ()) for key in ("splits", "choose", "report")]
             named = {s for v in values for s in ([v] if isinstance(v, str) else v)}
             if strange := sorted(named - {*reader.splits}) if name != "transfer" else []:
-                raise ValueError(f"{name}: format {reader.name} has no split {', '.join(strange)}")
+                yield f"{name}: format {reader.name} has no split {', '.join(strange)}"
         if reader.needs_path and self.corpus.path is None:
-            raise ValueError(
+            yield (
                 f"corpus.path is null, but format {reader.name} is your own corpus: name its file"
                 " or folder"
             )

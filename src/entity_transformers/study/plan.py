@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property, reduce
+from functools import cache, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.digests import file_digest, list_files
-from entity_transformers.kinds import KINDS, param_keys
+from entity_transformers.kinds import KINDS
 from entity_transformers.step import MANIFEST, RECORD, Step
 from entity_transformers.study.code import digest_modules
 from entity_transformers.study.origin import HUB, STUDY, Origin, read_origin
@@ -51,6 +51,7 @@ class Plan:
         """``file``: where the study was read, beside which others are looked for."""
         self.params, self.file = params, file
         self.steps = [STEPS[name] for name in params.study.steps]
+        self._known = params.model_dump(mode="json")
         self._digests: dict[tuple[str, str], str] = {}
 
     def runs(self, step: Step) -> list[tuple[str, int | None]]:
@@ -99,25 +100,22 @@ class Plan:
             return read_origin(self.params.model(model).initial_weights)
         return None
 
-    def keys(self, step: Step, model: str = "") -> list[str]:
-        """The keys of the study's values that a run of a step depends on."""
-        keys = list(step.keys)
-        if step.phase == "train":
-            keys += param_keys(model, self.params.models, self.params.kinds)
-        if step.own is not None:
-            kind = getattr(self.params, step.name).models[model]["kind"]
-            keys += [f"kinds.{kind}"] if kind in self.params.kinds else []
-        return keys
-
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
-        """The values of these keys; of a step with entries of its own, those of this one."""
-        found = {
-            key: reduce(getitem, key.split("."), self._values) for key in self.keys(step, model)
-        }
+        """The values of the study that a run depends on: of the keys that its step names, and of a
+        model that it trains those of its entry.
+        """
+        known = self._known
+        found = {key: reduce(getitem, key.split("."), known) for key in step.keys}
+        if step.phase == "train":
+            entry = self.params.model(model)
+            found["lm"] = entry.lm.model_dump(mode="json")
+            found["entry"] = [entry.kind.name, entry.labels, entry.extra]
         if step.own is not None:
             section = found[step.name]
+            own = section["models"][model]
             rest = {k: v for k, v in section.items() if k not in ("models", "seeds")}
-            found[step.name] = {**rest, "models": {model: section["models"][model]}}
+            found[step.name] = {**rest, "models": {model: own}}
+            found["kind"] = known["kinds"].get(own["kind"])
         return found
 
     def code(self, step: Step, model: str = "") -> str:
@@ -205,14 +203,6 @@ class Plan:
                 if kind is not None and step.phase == "train" and kind.missing:
                     return f"models.{model}: {kind.missing}"
         return ""
-
-    @cached_property
-    def _values(self) -> Any:
-        values = self.params.model_dump(mode="json")
-        for entry in values["models"].values():
-            for key in ("only", "role"):  # which change none of its numbers
-                entry.pop(key, None)
-        return values
 
 
 @cache

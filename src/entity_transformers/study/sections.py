@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from entity_transformers.corpus.document import Split
 from entity_transformers.study.origin import read_origin
 
 
@@ -18,6 +19,14 @@ def _refuse_truth(value: Any) -> Any:
     return value
 
 
+def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(set(values)):
+        raise ValueError(f"{list(values)}: expected different ones, smallest first")
+    return values
+
+
+Ascending = AfterValidator(_check_ascending)
+"""Different values, smallest first."""
 Integer = Annotated[int, BeforeValidator(_refuse_truth)]
 Number = Annotated[float, BeforeValidator(_refuse_truth)]
 PositiveInt = Annotated[Integer, Field(gt=0, le=10**10)]
@@ -79,6 +88,22 @@ class RunParams(Section):
     """resumable checkpoints kept"""
     max_minutes: Annotated[Number | None, Field(gt=0, le=10**7)]
     """save and stop a training after so many minutes, to be resumed; null: no limit"""
+
+
+class ChoosingSection(Section):
+    """What is chosen on one split is scored on another."""
+
+    choose: Split
+    """split on which values are chosen"""
+    report: Split
+    """another split, which is scored"""
+
+    def problems(self) -> Iterator[str]:
+        if self.choose == self.report:
+            yield (
+                f"choose and report are both {self.report}: what is chosen must be scored on text"
+                " that it was not chosen on"
+            )
 
 
 class TokenizerParams(Section):

@@ -42,44 +42,26 @@ class Passage:
     target: int
 
 
-def encode_passages(
-    rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, source: str = "lambada.jsonl"
-) -> list[Passage]:
-    """Encode rows of ``text`` and ``target_start``; a passage without a target raises ValueError
-    with its line.
-    """
-    parts = [_split(row, f"{source}, line {i}") for i, row in enumerate(rows, start=1)]
-    with spelled_out(tokenizer):
-        encodings = tokenizer.encode_batch(
-            [context + target for context, target in parts], add_special_tokens=False
-        )
-    end = cast(int, tokenizer.token_to_id(END))
-    return [
-        _cut(context, context + target, encoding, end)
-        for (context, target), encoding in zip(parts, encodings, strict=True)
+def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> list[Passage]:
+    """Encode rows of ``text`` and ``target_start``."""
+    contexts = [len(row["text"][: row["target_start"]].rstrip()) for row in rows]
+    texts = [
+        row["text"] if context else " " + row["text"][row["target_start"] :]
+        for row, context in zip(rows, contexts, strict=True)
     ]
-
-
-def _split(row: Mapping[str, Any], where: str) -> tuple[str, str]:
-    """Context and target, with the white space between them before the target: a single space,
-    where there is no context.
-    """
-    context, target = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
-    if not target.strip():
-        raise ValueError(
-            f"{where}: {row['text'][:60]!r} has no last word to be predicted: remove it"
-        )
-    kept = context.rstrip()
-    return kept, (context[len(kept) :] if kept else " ") + target
-
-
-def _cut(context: str, text: str, encoding: Any, end: int) -> Passage:
-    ends = np.array([end for _, end in encoding.offsets])
-    word_starts = [match.start() for match in re.finditer(r"\S+", text)]
-    words = np.maximum(np.searchsorted(word_starts, ends - 1, side="right") - 1, 0).astype(np.int32)
-    if context:
-        return Passage(np.array(encoding.ids, np.int32), words, int((ends <= len(context)).sum()))
-    return Passage(np.array([end, *encoding.ids], np.int32), np.append(np.int32(-1), words), 1)
+    with spelled_out(tokenizer):
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    found = []
+    for text, context, encoding in zip(texts, contexts, encodings, strict=True):
+        tokens, ends = np.array(encoding.ids, np.int32), np.array(encoding.offsets)[:, 1]
+        starts = [match.start() for match in re.finditer(r"\S+", text)]
+        words = np.maximum(np.searchsorted(starts, ends - 1, side="right") - 1, 0).astype(np.int32)
+        target = int((ends <= context).sum())
+        if not context:
+            end = cast(int, tokenizer.token_to_id(END))
+            tokens, words, target = np.insert(tokens, 0, end), np.insert(words, 0, -1), 1
+        found.append(Passage(tokens, words, target))
+    return found
 
 
 @torch.inference_mode()

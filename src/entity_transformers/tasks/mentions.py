@@ -9,10 +9,10 @@ tokens of the split.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -274,7 +274,7 @@ def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | No
     groups = group_split(judged, section.labels, window, run.tokenizer.decode)
     lengths = np.diff(judged.offsets) - 1
     for layer, sizes, room in layers:
-        model = run.trained if room is None else Forgetful(run.trained, room)
+        model = run.trained if room is None else limit_memory(run.trained, room)
         text, tuned = (give(one, layer, run.seed) for one in (judged, chosen))
         how: dict[str, Any] = {"sizes": sizes, "window": window, "stride": reading["stride"]}
         choices = choose_all(read_scores(model, tuned, **how)) if sizes else []
@@ -304,32 +304,15 @@ def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
     return memory.reset(gone.to(memory.keys.device)) if gone.any() else memory
 
 
-class Forgetful(LanguageModel):
-    """A model with a pointer that remembers no more than ``rows`` entities: at the end of each
+def limit_memory(model: LanguageModel, rows: int) -> LanguageModel:
+    """The model with a pointer that remembers no more than ``rows`` entities: at the end of each
     window it forgets those that were mentioned longest ago.
     """
+    limited = copy.copy(model)
 
-    def __init__(self, model: LanguageModel, rows: int) -> None:
-        self.model, self.rows = model, rows
-        self.kind, self.module = model.kind, model.module  # type: ignore[misc]
-        self.width, self.context = model.width, model.context
+    def encode(batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        hidden, state = model.encode(batch, state)
+        return hidden, keep_latest(state, rows)
 
-    def start(self, rows: int, entities: int = 0) -> Any:
-        return self.model.start(rows, entities)
-
-    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        hidden, state = self.model.encode(batch, state)
-        return hidden, keep_latest(state, self.rows)
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.model.output_weight
-
-    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        return self.model.nats(hidden, targets)
-
-    def guess(self, hidden: Tensor) -> Tensor:
-        return self.model.guess(hidden)
-
-    def save(self, folder: Path) -> None:
-        self.model.save(folder)
+    limited.encode = encode  # type: ignore[method-assign]
+    return limited

@@ -19,6 +19,7 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -32,14 +33,8 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 
 BASELINES = ("nearest", "same_head", "chance")
-CHOICES = (
-    "layer",
-    "head",
-    "chosen_accuracy",
-    "accuracy",
-    "accuracy_by_distance",
-    "best_accuracy",
-)
+ACCURACIES = ("chosen_accuracy", "accuracy", "accuracy_by_distance", "best_accuracy")
+CHOICES = ("layer", "head", *ACCURACIES)
 """What `choice_rows` measures."""
 TIE = 1e-6
 Key = tuple[str, str]
@@ -87,35 +82,28 @@ class WindowQuestions:
 class Questions:
     """All questions of a split.
 
-    windows     those that have any, by their first token in the split's arrays
-    document    int64 [Q]
-    group       int64 [Q]      group of the asking mention's head word, -1 for none
-    candidates  int64 [Q]      how many mentions there are to choose from
-    baselines   float64 [Q]    by name (`BASELINES`): 1 where the baseline chooses right, a fraction
-                where it can only guess
+    windows  those that have any, by their first token in the split's arrays
+    table    a row per question: its document, the group of the asking mention's head word (-1:
+             none), how many candidates there are, and by baseline (`BASELINES`) 1 where it chooses
+             right, a fraction where it can only guess
     documents, mentions, later   documents; mentions; mentions whose entity was mentioned before in
                                  the document
     """
 
     windows: Mapping[int, WindowQuestions]
-    document: np.ndarray
-    group: np.ndarray
-    candidates: np.ndarray
-    baselines: Mapping[str, np.ndarray]
+    table: pd.DataFrame
     documents: int
     mentions: int
     later: int
-
-    def __len__(self) -> int:
-        return len(self.document)
 
     def split_groups(self, groups: Sequence[str]) -> dict[str, np.ndarray]:
         """Which questions belong to a group, bool [Q] by name: ``all``, the groups in their order,
         ``other``.
         """
-        masks = {"all": np.ones(len(self), bool)}
-        masks |= {name: self.group == g for g, name in enumerate(groups)}
-        return masks | {"other": self.group < 0}
+        group = self.table["group"].to_numpy()
+        masks = {"all": np.ones(len(group), bool)}
+        masks |= {name: group == g for g, name in enumerate(groups)}
+        return masks | {"other": group < 0}
 
 
 def find_places(
@@ -167,22 +155,21 @@ def ask(
         return offset + (place.start - offset) // window * window
 
     windows: dict[int, WindowQuestions] = {}
-    rows, answers = [np.zeros((0, 3), np.int64)], [np.zeros((0, len(BASELINES)))]
-    number = 0
+    rows: list[tuple[float, ...]] = []
     for first, mentions in groupby(places, find_first):
         inside = [place for place in mentions if place.end <= first + window]
-        asked = _ask_window(inside, first, number)
+        asked = _ask_window(inside, first, len(rows))
         if len(asked.numbers):
             windows[first] = asked
-            number += len(asked.numbers)
-            about = [(inside[i].document, inside[i].group, i) for i in asked.askers.tolist()]
-            rows.append(np.array(about))
-            answers.append(_score_baselines([place.word for place in inside], asked))
-    baselines = dict(zip(BASELINES, np.concatenate(answers).T, strict=True))
+            answers = _score_baselines([place.word for place in inside], asked).tolist()
+            for i, one in zip(asked.askers.tolist(), answers, strict=True):
+                rows.append((inside[i].document, inside[i].group, i, *one))
+    columns = ["document", "group", "candidates", *BASELINES]
+    kinds = dict.fromkeys(columns[:3], "int64") | dict.fromkeys(BASELINES, "float64")
+    table = pd.DataFrame(rows, columns=columns).astype(kinds)
     entities = {(place.document, place.entity) for place in places}
     later = len(places) - len(entities)
-    columns = np.concatenate(rows).T
-    return Questions(windows, *columns, baselines, len(documents), len(places), later)
+    return Questions(windows, table, len(documents), len(places), later)
 
 
 def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuestions:
@@ -256,7 +243,7 @@ class HeadScores:
     ) -> None:
         shape = (len(model.attention_modules()["self"]), model.heads)
         self.questions, self.given = questions, profile
-        self.credits = np.zeros((*shape, len(questions)), np.float32)
+        self.credits = np.zeros((*shape, len(questions.table)), np.float32)
         self.by_distance = None if profile is None else np.zeros_like(self.credits)
         self.sums, self.counts = np.zeros((*shape, window)), np.zeros((shape[0], window), np.int64)
 
@@ -353,10 +340,9 @@ def score_heads(
     found: dict[Key, HeadScores] = {}
     for entities in ("off", "on") if "entity" in model.attention_modules() else ("off",):
         kinds = ("self", "entity") if entities == "on" else ("self",)
+        given = profiles or {}
         scores = {
-            kind: HeadScores(
-                model, questions, window=window, profile=profiles and profiles[kind, entities]
-            )
+            kind: HeadScores(model, questions, window=window, profile=given.get((kind, entities)))
             for kind in kinds
         }
         text = corpus if entities == "on" else give(corpus, "none")
@@ -402,21 +388,22 @@ def question_rows(split: str, questions: Questions, groups: Sequence[str]) -> Ro
     document (later), those of them that have such a mention in the same window (asked), the share
     of the others and the mean number of candidates; and by group the accuracy of each baseline.
     """
-    masks, asked, later = questions.split_groups(groups), len(questions), questions.later
+    table, later = questions.table, questions.later
     counts = {
         "documents": questions.documents,
         "mentions": questions.mentions,
         "mentions_later": later,
-        "mentions_asked": asked,
-        "mentions_left_out": 1 - asked / later if later else None,
-        "candidates": _share(questions.candidates, masks["all"]),
+        "mentions_asked": len(table),
+        "mentions_left_out": 1 - len(table) / later if later else None,
+        "candidates": float(table["candidates"].mean()) if len(table) else None,
     }
     for name, value in counts.items():
         yield {"measure": name, "value": value, "split": split}
-    for group, mask in masks.items():
-        for name, answers in questions.baselines.items():
+    for group, mask in questions.split_groups(groups).items():
+        for name in BASELINES:
             about = {"split": split, "group": group, "count": int(mask.sum())}
-            yield {"measure": f"accuracy_{name}", "value": _share(answers, mask), **about}
+            share = _share(table[name].to_numpy(), mask)
+            yield {"measure": f"accuracy_{name}", "value": share, **about}
 
 
 def choice_rows(
@@ -456,7 +443,7 @@ def choice_rows(
                     "value": value,
                     "split": splits[0] if name == "chosen_accuracy" else splits[1],
                     "group": group,
-                    "count": int(mask.sum()) if "accuracy" in name else None,
+                    "count": int(mask.sum()) if name in ACCURACIES else None,
                     "attention": attention,
                     "entities": entities,
                 }
@@ -496,18 +483,14 @@ def document_rows(
         for group, head in best.items():
             if head is None:
                 continue
-            answers = {"correct": scores.credits[head]}
+            answers = questions.table.assign(correct=scores.credits[head].astype(float))
+            measures = ["correct", *BASELINES]
             if scores.by_distance is not None:
-                answers["by_distance"] = scores.by_distance[head]
-            answers |= questions.baselines
-            mask = masks[group]
-            places = questions.document[mask]
-            counts = np.bincount(places)
-            sums = {
-                name: np.bincount(places, weights=answer[mask]).round(6)
-                for name, answer in answers.items()
-            }
-            for d in np.flatnonzero(counts).tolist():
+                answers["by_distance"] = scores.by_distance[head].astype(float)
+                measures.insert(1, "by_distance")
+            found = answers[masks[group]].groupby("document")[measures].agg("sum").round(6)
+            counts = answers[masks[group]].groupby("document").size()
+            for d, sums in found.iterrows():
                 own = {"count": int(counts[d]), "group": group, "unit": names[d], **about}
                 for measure, total in sums.items():
-                    yield {"measure": measure, "value": float(total[d]), **own}
+                    yield {"measure": measure, "value": float(total), **own}

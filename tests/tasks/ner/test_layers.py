@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
-from entity_transformers.tasks.ner.tagger import ScalarMix, Tagger, state_arrays
+from entity_transformers.tasks.ner.tagger import ScalarMix, Tagger
 from entity_transformers.tasks.ner.training import predict, train_tagger
 
 LABELS = ("LOC", "PER")
@@ -116,7 +116,7 @@ def test_later_vectors_are_dropped_in_training_too() -> None:
 
 def test_vectors_are_not_part_of_the_state() -> None:
     for tagger in (make_tagger(STACKED), make_tagger(STACKED[:, 0], AFTER)):
-        assert not {"vectors", "later"} & state_arrays(tagger).keys()
+        assert not {"vectors", "later"} & tagger.state_dict().keys()
 
 
 def make_task(seed: int) -> tuple[TaggedSentences, np.ndarray]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from entity_transformers.steps.ner import NerParams
-from entity_transformers.tasks.ner.tagger import Tagger, state_arrays
+from entity_transformers.tasks.ner.tagger import Tagger
 
 LABELS = ("LOC", "PER")
 PARAMS = NerParams(
@@ -102,7 +102,7 @@ def test_padding_touches_no_word() -> None:
 def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
     tagger = make_tagger()
     assert not any(
-        "vectors" in name for name in [*dict(tagger.named_parameters()), *state_arrays(tagger)]
+        "vectors" in name for name in [*dict(tagger.named_parameters()), *tagger.state_dict()]
     )
     assert not tagger.vectors.requires_grad
 

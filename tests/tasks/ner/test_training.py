@@ -15,7 +15,7 @@ from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner import training
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences
 from entity_transformers.tasks.ner.scoring import score_spans, score_tags, span_f1
-from entity_transformers.tasks.ner.tagger import Tagger, state_arrays
+from entity_transformers.tasks.ner.tagger import Tagger
 from entity_transformers.tasks.ner.training import bucket, pad, predict, train_epoch, train_tagger
 
 PARAMS = NerParams(
@@ -102,9 +102,9 @@ def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(
     again = train_tagger(make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3)
     assert torch.equal(before, torch.random.get_rng_state())
     assert again.history == trained.history
-    mine, theirs = state_arrays(again.tagger), state_arrays(trained.tagger)
+    mine, theirs = again.tagger.state_dict(), trained.tagger.state_dict()
     assert mine.keys() == theirs.keys()
-    assert all(mine[name].tobytes() == theirs[name].tobytes() for name in mine)
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
     other = train_tagger(
         make_sentences(1),
         make_sentences(2),
@@ -135,8 +135,8 @@ def test_early_stopping_keeps_the_best_epoch(
     assert (len(result.history), result.best_epoch) == (epochs, best)
     monkeypatch.setattr(training, "span_f1", lambda gold, predicted: 0.0)
     shorter = train_tagger(train, dev, VECTORS, PARAMS.model_copy(update={"epochs": best}), seed=1)
-    mine, theirs = state_arrays(result.tagger), state_arrays(shorter.tagger)
-    assert all(np.array_equal(mine[name], theirs[name]) for name in mine), (
+    mine, theirs = result.tagger.state_dict(), shorter.tagger.state_dict()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine), (
         "the weights are those of the best epoch"
     )
 

@@ -328,21 +328,19 @@ def judge(scores: Sequence[np.ndarray], texts: Sequence[ReadText]) -> dict[str, 
     among the candidates (any), and over those of entities that were mentioned before, told so
     (known). Zeros where there is no mention.
     """
+    every = [(own, text.story.which.cpu().numpy()) for own, text in zip(scores, texts, strict=True)]
+    again = [
+        (log_softmax(own[which > 0, 1:], axis=1), which[which > 0] - 1)
+        for own, which in every
+        if which.any()
+    ]
     found = {}
-    for name in ("any", "known"):
-        costs, right = [np.zeros(0)], [np.zeros(0)]
-        for own, text in zip(scores, texts, strict=True):
-            which = text.story.which.cpu().numpy()
-            if name == "known":
-                again = which > 0
-                which, own = which[again] - 1, log_softmax(own[again, 1:], axis=1)
-            if len(which):
-                costs.append(-own[np.arange(len(which)), which])
-                right.append(own.argmax(axis=1) == which)
-        nats, hits = np.concatenate(costs), np.concatenate(right)
+    for name, pairs in (("any", every), ("known", again)):
+        nats = [-rows[np.arange(len(which)), which] for rows, which in pairs if len(which)]
+        hits = [rows.argmax(axis=1) == which for rows, which in pairs if len(which)]
         found[name] = {
-            "mentions": len(nats),
-            "cross_entropy": float(nats.mean()) if len(nats) else 0.0,
-            "accuracy": float(hits.mean()) if len(nats) else 0.0,
+            "mentions": sum(map(len, nats)),
+            "cross_entropy": float(np.concatenate(nats).mean()) if nats else 0.0,
+            "accuracy": float(np.concatenate(hits).mean()) if nats else 0.0,
         }
     return found

@@ -40,10 +40,9 @@ def average(scores: Iterable[Score]) -> Score:
     """Mean of the scores of what occurs, in gold or predicted; summed counts."""
     every = list(scores)
     occurring = np.array([one[:3] for one in every if one.predicted + one.support]).reshape(-1, 3)
-    means = occurring.sum(0) / max(1, len(occurring))
-    return Score(
-        *means.tolist(), sum(one.predicted for one in every), sum(one.support for one in every)
-    )
+    precision, recall, f1 = (occurring.sum(0) / max(1, len(occurring))).tolist()
+    predicted = sum(one.predicted for one in every)
+    return Score(precision, recall, f1, predicted, sum(one.support for one in every))
 
 
 def find_spans(gold: TaggedSentences, tags: np.ndarray) -> pd.DataFrame:

@@ -110,13 +110,6 @@ def _read(words: Tensor, mirror: Tensor, ahead: nn.Module, back: nn.Module) -> T
     return torch.cat([forward, backward.gather(1, mirror.expand_as(backward))], 2)
 
 
-def state_arrays(tagger: Tagger) -> dict[str, np.ndarray]:
-    """The trained weights by name (float32 copies on the CPU), without the frozen vectors."""
-    return {
-        name: tensor.detach().cpu().numpy().copy() for name, tensor in tagger.state_dict().items()
-    }
-
-
 def _share(vectors: np.ndarray) -> Tensor:
     """A tensor on the array's own memory, which may be a read-only map of a file: nothing here ever
     writes to it.

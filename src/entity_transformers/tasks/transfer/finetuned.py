@@ -10,7 +10,7 @@ import logging
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,6 @@ _LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers)\.(\d+)\.|_l(\d+)$")
 _EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Losses:
-    """``task``: L2, the mean over examples; ``words``: L1, nats per token, of sequences' means."""
-
-    task: Tensor
-    words: Tensor
 
 
 class Finetuned(nn.Module):
@@ -108,11 +100,13 @@ class Finetuned(nn.Module):
         second, _ = self.model.encode(whole, memory.detach())
         return torch.where(before[..., None], first, second)
 
-    def losses(self, examples: Sequence[Inputs], words: bool = True) -> Losses:
-        """Cross-entropy of the labels, and of the words: 0 where they are not asked for."""
+    def losses(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
+        """L2, the mean cross-entropy of the labels, and L1, nats per token as means of sequences: 0
+        where words are not asked for.
+        """
         said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
-        return Losses(functional.cross_entropy(said, labels), nats.mean())
+        return functional.cross_entropy(said, labels), nats.mean()
 
 
 def find_embeddings(model: LanguageModel) -> Tensor:
@@ -198,8 +192,9 @@ def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: in
         values = []
         for numbers in order_examples(lengths, recipe.batch, seed, epoch):
             weight = recipe.auxiliary_weight
-            losses = model.losses([examples[number] for number in numbers], words=weight > 0)
-            loss = losses.task + weight * losses.words
+            own = [examples[number] for number in numbers]
+            task_loss, word_loss = model.losses(own, words=weight > 0)
+            loss = task_loss + weight * word_loss
             values.append(float(loss.detach()))
             if not math.isfinite(values[-1]):
                 raise TrainingError(
@@ -236,5 +231,5 @@ def measure_loss(model: Finetuned, examples: Sequence[Inputs], *, batch: int) ->
     total = 0.0
     for at in range(0, len(examples), batch):
         part = examples[at : at + batch]
-        total += float(model.losses(part, words=False).task) * len(part)
+        total += float(model.losses(part, words=False)[0]) * len(part)
     return total / len(examples)

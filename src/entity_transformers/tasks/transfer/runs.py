@@ -205,7 +205,11 @@ class Trainings:
         inputs = self._make(model, task, own, recipe.entities, seed)
         chosen = predict(model, inputs, batch=recipe.batch)
         labels = np.array([one.label for one in inputs])
-        scores = judge(labels, chosen)
+        commonest = int(np.unique(labels, return_counts=True)[1].max())
+        scores = {
+            "accuracy": float((labels == chosen).mean()),
+            "majority": commonest / len(labels),  # of always choosing the commonest
+        }
         if recipe.entities != "off":
             scores["recalls"] = sum(one.recalls for one in inputs)
         if recipe.entities == "shuffled":
@@ -221,15 +225,6 @@ class Trainings:
             *(pair_versions(own, chosen) if task.name == "winobias" else ()),
             *({"measure": "right", "value": one, "unit": str(i)} for i, one in enumerate(right)),
         ]
-
-
-def judge(labels: np.ndarray, chosen: np.ndarray) -> dict[str, float]:
-    """Accuracy of decisions, and that of always choosing the commonest label."""
-    commonest = np.unique(labels, return_counts=True)[1].max()
-    return {
-        "accuracy": float((labels == chosen).mean()),
-        "majority": float(commonest / len(labels)),
-    }
 
 
 def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> Rows:
