@@ -232,12 +232,6 @@ def execute(run: Run) -> None:
         rows = list(run.step.run(run) or ())
         if run.step.phase == "report":
             return
-        unknown = {row["measure"] for row in rows} - run.step.units.keys()
-        if unknown:
-            raise ValueError(
-                f"step {run.step.name} measures {', '.join(sorted(unknown))}, whose unit is not"
-                " given: add it to the step's units"
-            )
         own = sorted({key for row in rows for key in row}.difference(COLUMNS))
         write_csv(run.folder / ROWS, rows, [*COLUMNS, *own])
     home = run.folder.absolute()
