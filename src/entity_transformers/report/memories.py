@@ -70,17 +70,18 @@ def count_bytes(results: Results, side: Place) -> float:
     """The bytes of what a model remembers beyond its window, the mean over documents at their ends:
     float32 states and int32 numbers. A recent token is a state and its number. A pointer's entity
     is a state, its forms' tokens, when it was seen last and how often; beside them are the latest
-    tokens, which are not known yet. Entity attention under a pointer keeps another state of each.
+        tokens, which are not known yet.
+
     """
     lm: Any = side["model"].lm
     found = 4.0 * side["size"] * (lm.width + 1)
-    if side["labels"] == "none" or getattr(lm, "entity_output", "none") != "pointer":
+    if side["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
     entities = results.statistic(side["model"], key_of({**side, "measure": "entities"})).mean or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
-    attended = 4 * lm.width if hasattr(lm, "entity_input") else 0
+
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
-    return found + entities * (entity + attended) + waiting
+    return found + entities * entity + waiting
 
 
 def subtract_loss(results: Results, ours: Place, theirs: Place | None, scope: str = "all") -> Cell:
