@@ -233,14 +233,14 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     ours = lagged.pop(results.proposed)
     others = [_baseline(results, ours)] if results.baseline else []
     others += sorted(lagged.values(), key=lambda side: read_loss(results, side))[:1]
-    said = []
+    sentences = []
     for side in (ours, *others):
         which = "with lagged" if side["labels"] == "lagged" else "without"
         text = f"{write_label(side['model'])} {which} labels {Number(read_loss(results, side), 4)}"
         cell = subtract_loss(results, ours, side)
         verdict = f" ({cell}: {name_difference(cell.interval)})" if isinstance(cell, Number) else ""
-        said.append(text + verdict)
-    return (f"Nats per token: {'; '.join(said)}.",)
+        sentences.append(text + verdict)
+    return (f"Nats per token: {'; '.join(sentences)}.",)
 
 
 def list_gains(results: Results, ours: Place, theirs: Place) -> dict[float, float]:
@@ -336,18 +336,18 @@ def say_capacity(results: Results) -> tuple[str, ...]:
     """The model under test against each cache around the baseline, with the heaviest memory of no
     more bytes: no loss is looked at to choose it.
     """
-    ours, said = results.proposed, []
+    ours, gains = results.proposed, []
     sides = [] if ours is None else list_sides(results, "capacity", ours)
     for size, recent in list_recent(results).items():
         fits = [side for side in sides if _as_heavy(results, side) == recent]
         if fits:
             most = max(fits, key=lambda side: count_bytes(results, side))
             entries = f"({most['rows']:,} entities, {most['size']:,} tokens)"
-            said.append(f"{subtract_loss(results, most, recent)} against {size:,} {entries}")
-    if ours is None or not said:
+            gains.append(f"{subtract_loss(results, most, recent)} against {size:,} {entries}")
+    if ours is None or not gains:
         return ()
-    told = "; ".join(said)
-    return (f"In no more bytes than recent tokens alone, {write_label(ours)} has {told}.",)
+    name = write_label(ours)
+    return (f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}.",)
 
 
 def _share(side: Place) -> float:
