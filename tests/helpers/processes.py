@@ -2,7 +2,8 @@
 this one.
 
 FOLDER/NAME then holds a run's curve, checkpoints, `RANK.safetensors` (the first step's gradients,
-the last weights and memories) and `RANK.json` (how each process ended).
+the last weights, their means where they are averaged, and memories) and `RANK.json` (how each
+process ended).
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ CASES: dict[str, dict[str, Any]] = {
         "hidden": 24,
         "activation_penalty": 2.0,
         "temporal_penalty": 1.0,
+        "optimizer": "asgd",
+        "nonmonotone_interval": 0,
+        "learning_rate": 5.0,
+        "validate_every": 1,
         "accumulation": 2,
         "memory_gradient_windows": 1,
     },
@@ -94,6 +99,7 @@ def train(folder: Path, world: World, meddling: Meddling | None = None, **change
         if end == "finished"
         else {}
     )
+    tensors |= {f"weight/mean/{name}": mean for name, mean in training.averaging.means.items()}
     save_file(tensors, folder / f"{world.rank}.safetensors")
     (folder / f"{world.rank}.json").write_text(
         json.dumps({"end": end, "step": training.progress.step})
