@@ -36,6 +36,7 @@ SWITCHES: list[dict[str, Any]] = [
     {"entity_values": "entity", "memory_write": "mean"},
     {"entity_gate": "zero", "entity_layer_norm": True},
     {"memory_gradient_windows": 2},
+    {"memory_life": "epochs"},
     {"gradient_checkpointing": True},
     {"accumulation": 2},
 ]

@@ -43,8 +43,10 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "recomputed": {
         "memory_gradient_windows": 1,
+        "memory_life": "epochs",
         "gradient_checkpointing": True,
     },
+    "epochs": {"memory_life": "epochs", "steps": 40},
     "gpt1": {"kind": "gpt1"},
     "transformer-xl": {
         "kind": "transformer-xl",
@@ -190,7 +192,7 @@ def main(folder: Path) -> None:
     for case, changes in CASES.items():
         run(1, folder / case / "one", **changes)
         run(2, folder / case / "two", **changes)
-    random = {"dropout": 0.1}
+    random = {"dropout": 0.1, "memory_life": "epochs"}
     run(2, folder / "whole", **random)
     run(2, folder / "killed", kill_both, **random)
     run(2, folder / "killed", **random)

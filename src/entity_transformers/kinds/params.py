@@ -152,6 +152,8 @@ class GPT2EParams(LmParams):
     """where the values of entity attention come from"""
     memory_write: Literal["last", "mean"]
     """state written to the memory: last token or mean of the latest mention"""
+    memory_life: Literal["document", "epochs"]
+    """epochs: a training document's entities come back as its last reading left them"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
