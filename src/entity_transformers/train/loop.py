@@ -100,6 +100,8 @@ class Training:
         own = self.model.objective != "causal"
         if params.gradient_checkpointing and (own or self.windows_per_step == 1):
             self.model.checkpoint_activations()
+        if params.attention == "flex" and self.device.type != "cpu":
+            self.model.attend_packed()
         if params.compile != "off":
             self.model.compile(params.compile)
         self._resume()
