@@ -126,19 +126,31 @@ def test_an_epoch_predicts_every_token_once() -> None:
     window=st.integers(2, 24),
     seed=st.integers(0, 5),
 )
-def test_rows_are_new_where_their_document_starts(
+def test_chains_start_and_end_with_their_document(
     lengths: list[int], window: int, seed: int
 ) -> None:
-    plan = WindowPlan(make_corpus(lengths), streams=1, window=window, windows=12, seed=seed)
+    """Every reading's chains end as often as they start, in the rows where they started, but twice
+    in one window counts once.
+    """
+    corpus = make_corpus(lengths)
+    plan = WindowPlan(corpus, streams=1, window=window, windows=12, seed=seed)
     stream = plan.streams[0]
-    for index in range(12):
-        rows = {
-            int(stream.rows[k]) + e
-            for k, document in enumerate(stream.documents)
-            if stream.starts[k] // window == index
-            for e in range(1, int(plan.entities[document]) + 1)
-        }
-        assert set(np.flatnonzero(plan[index].new_rows[0])) == rows
+    for index, found in enumerate(plan[i] for i in range(12)):
+        starting: dict[int, int] = {}
+        ending: dict[int, int] = {}
+        for k, document in enumerate(stream.documents):
+            before = int(plan.entities[:document].sum())
+            rows = {
+                before + e: int(stream.rows[k]) + e
+                for e in range(1, int(plan.entities[document]) + 1)
+            }
+            first, last = int(stream.starts[k]), int(stream.starts[k] + plan.lengths[document] - 1)
+            starting |= {row: chain for chain, row in rows.items() if first // window == index}
+            ending |= rows if last // window == index else {}
+        assert {
+            row: found.starting[0, row] for row in np.flatnonzero(found.starting[0])
+        } == starting
+        assert {found.ending[0, row]: row for row in np.flatnonzero(found.ending[0])} == ending
 
 
 def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
@@ -152,7 +164,8 @@ def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
         "entity_ids",
         "positions",
         "begins",
-        "new_rows",
+        "starting",
+        "ending",
     ):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
     assert (

@@ -139,7 +139,7 @@ def test_what_is_missing_or_wrong_is_named_where_it_is_to_be_given() -> None:
             r"kinds\.gpt2e\.memory_write: Input should be 'last' or 'mean' \(value: 'first'\)"
             r"\n  kinds\.gpt2e\.odd: kind gpt2e has no such key; it has [^\n]*",
         ),
-        ({}, {}, "(.* is missing.*\n?){5}"),
+        ({}, {}, "(.* is missing.*\n?){6}"),
     ):
         with pytest.raises(KindError, match=rf"^{message}$"):
             resolve_entry({"a": {"kind": "gpt2e"}}, lm=lm, of_kind=kinds)

@@ -39,6 +39,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm-regularised": ("lstm", REGULARISED),
     "elmo-projected": ("elmo", {"hidden": 24}),
     "gpt2e-both": ("gpt2e", {"entity_values": "both", "memory_write": "mean"}),
+    "gpt2e-epochs": ("gpt2e", {"memory_life": "epochs"}),
 }
 variants = pytest.mark.parametrize(("kind", "changes"), VARIANTS.values(), ids=VARIANTS)
 windows = pytest.mark.parametrize("windows", [0, 1])  # before a step's own with its gradient

@@ -95,7 +95,8 @@ def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Pat
             entity_ids=tokens,
             positions=np.broadcast_to(np.arange(12), tokens.shape),
             begins=np.zeros(tokens.shape, bool),
-            new_rows=tokens,
+            starting=tokens,
+            ending=tokens,
             documents=(),
         )
         shown = model.draw(window, params, generator)

@@ -36,10 +36,14 @@ class Window:
     entity_ids       int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
     begins           bool [B, T]: does a document begin with the token
-    new_rows         bool [B, rows + 1]: rows whose document starts in this window: they are set
-                     anew
+    starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
+                     elsewhere
+    ending           int64 [B, rows + 1]: the same of those whose document ends in it
     documents        names of the documents read, stream by stream
     more             what else an objective has drawn (`LanguageModel.draw`), by name, each [B, ...]
+
+    Chains are numbered from 1 through the whole split. A chain that a stream reads to its end twice
+    in a window ends once, the second time.
     """
 
     tokens: np.ndarray
@@ -47,7 +51,8 @@ class Window:
     entity_ids: np.ndarray
     positions: np.ndarray
     begins: np.ndarray
-    new_rows: np.ndarray
+    starting: np.ndarray
+    ending: np.ndarray
     documents: tuple[str, ...]
     more: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -55,6 +60,11 @@ class Window:
     def packed(self) -> bool:
         """Does a stream hold tokens of more than one document?"""
         return bool((self.positions[:, 1:] == 0).any())
+
+    @property
+    def new_rows(self) -> np.ndarray:
+        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew."""
+        return self.starting > 0
 
 
 class WindowPlan:
@@ -72,6 +82,7 @@ class WindowPlan:
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
         entities = [int(self.given[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
         self.entities = np.array(entities, np.int64)
+        self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.streams = plan_streams(
             self.lengths,
             self.entities,
@@ -98,7 +109,7 @@ class WindowPlan:
         first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
         spans, entity_ids, positions = [], [], []
         begins = np.zeros(self.window, bool)
-        new_rows = np.zeros(self.rows + 1, bool)
+        starting, ending = np.zeros((2, self.rows + 1), np.int64)
         for k in range(first, last + 1):
             document, row = int(stream.documents[k]), int(stream.rows[k])
             begin = int(stream.starts[k])
@@ -108,9 +119,14 @@ class WindowPlan:
             entity = self.given[source : source + high - low].astype(np.int64)
             entity_ids.append(np.where(entity > 0, entity + row, 0))
             positions.append(np.arange(high - low))
+            chains = self.first_chains[document] + 1 + np.arange(self.entities[document])
+            rows = slice(row + 1, row + 1 + len(chains))
             if begin >= start:
-                new_rows[row + 1 : row + 1 + self.entities[document]] = True
+                starting[rows] = chains
                 begins[begin - start] = True
+            if high == begin + self.lengths[document]:
+                ending[np.isin(ending, chains)] = 0
+                ending[rows] = chains
         where = np.concatenate(spans)
         arrays = {
             "tokens": corpus.tokens[where].astype(np.int64),
@@ -118,7 +134,8 @@ class WindowPlan:
             "entity_ids": np.concatenate(entity_ids),
             "positions": np.concatenate(positions),
             "begins": begins,
-            "new_rows": new_rows,
+            "starting": starting,
+            "ending": ending,
         }
         return arrays, [corpus.names[d] for d in stream.documents[first : last + 1]]
 

@@ -32,6 +32,8 @@ EntityValues = Literal["hidden", "entity", "both"]
 class LmParams(Section):
     """What every kind of language model has: its shape and its training (sections 3 and 4.1)."""
 
+    sdpa_alone: ClassVar[str] = ""  # what has no attention but sdpa
+
     initial_weights: Weights
     """weights to start from: a folder, study:NAME/MODEL/SEED or hub:NAME[@COMMIT]; null: random"""
     layers: Size
@@ -76,6 +78,8 @@ class LmParams(Section):
         BeforeValidator(lambda value: "off" if value is False else value),
     ]
     """torch.compile's mode; reduce-overhead: CUDA graphs, for few documents per step"""
+    attention: Literal["sdpa", "flex"]
+    """on a GPU, for windows in which documents begin: flex needs no mask, but dropout 0"""
     gradient_checkpointing: StrictBool
     """recompute activations in the backward pass"""
 
@@ -100,6 +104,13 @@ class LmParams(Section):
                 " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
                 " gradient_checkpointing to false"
             )
+        if self.attention == "flex" and self.sdpa_alone:
+            yield f"attention flex is not available for {self.sdpa_alone}: set it to sdpa"
+        if self.attention == "flex" and self.dropout > 0:
+            yield (
+                f"attention flex has no dropout of weights, but dropout is {self.dropout}: set it"
+                " to 0, or attention to sdpa"
+            )
         if self.warmup_steps > self.steps:
             yield f"warmup_steps {self.warmup_steps} is more than steps {self.steps}"
 
@@ -110,6 +121,8 @@ class LmParams(Section):
 
 class GPT1Params(LmParams):
     """GPT-1 (Radford et al., 2018) as transformers has it: layer norms after the sums."""
+
+    sdpa_alone = "gpt1"
 
 
 class GPT2Params(LmParams):
@@ -152,6 +165,8 @@ class GPT2EParams(LmParams):
     """where the values of entity attention come from"""
     memory_write: Literal["last", "mean"]
     """state written to the memory: last token or mean of the latest mention"""
+    memory_life: Literal["document", "epochs"]
+    """epochs: a training document's entities come back as its last reading left them"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -190,6 +205,8 @@ class PointerParams(LmParams):
 
 class MaskedParams(LmParams):
     """What the kinds that learn from hidden tokens share."""
+
+    sdpa_alone = "a kind that sees later tokens"
 
     mask_rate: Annotated[Number, Field(gt=0, lt=1)] = 0.15
     """share of a window's text that is to be predicted"""
@@ -237,6 +254,8 @@ class ElectraParams(MaskedParams):
 class TransformerXLParams(LmParams):
     """Transformer-XL (Dai et al., 2019): a window also reads hidden states of earlier tokens."""
 
+    sdpa_alone = "relative positions"
+
     memory_tokens: Count | None = None
     """earlier tokens of the document that are attended to; null: as many as the window"""
 
@@ -274,6 +293,10 @@ class LSTMParams(LmParams):
     """alpha: weight of the mean square of dropped outputs (AR)"""
     temporal_penalty: NonNegative = 0.0
     """beta: weight of the mean square of an output's change in time (TAR)"""
+    optimizer: Literal["adamw", "asgd"] = "adamw"
+    """asgd: gradient descent, averaged once a validation is worse than the best before"""
+    nonmonotone_interval: Count = 5
+    """latest validations that asgd leaves out of comparison"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

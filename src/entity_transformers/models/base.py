@@ -251,6 +251,11 @@ class LanguageModel(ABC):
         for part in self.parts:
             part.compile(mode=mode)
 
+    def attend_packed(self) -> None:  # noqa: B027 - for most kinds there is nothing to do
+        """Attend without a mask in windows in which documents begin, from now on, and without
+        dropout of weights. A model that reads no mask stays as it is.
+        """
+
     def checkpoint_activations(self) -> None:
         """Compute activations again in the backward pass."""
         for part in self.parts:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.models import packed
 from entity_transformers.models.base import Batch
 from entity_transformers.models.folders import Pretrained
 
@@ -21,8 +22,9 @@ class GPT2(Pretrained):
 
     def read(self, batch: Batch, **more: Any) -> Any:
         """What transformers' model gives for a window, and ``more`` of its keywords."""
-        packed = {} if batch.positions is None else {"position_ids": batch.positions}
-        return self.module.base_model(input_ids=batch.tokens, use_cache=False, **packed, **more)
+        if batch.positions is not None:
+            more["position_ids"] = batch.positions
+        return self.module.base_model(input_ids=batch.tokens, use_cache=False, **more)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read(batch).last_hidden_state, state
@@ -32,6 +34,9 @@ class GPT2(Pretrained):
 
     def show_attention(self) -> None:
         self.module.set_attn_implementation("eager")
+
+    def attend_packed(self) -> None:
+        self.module.set_attn_implementation(packed.NAME)
 
     @property
     def heads(self) -> int:

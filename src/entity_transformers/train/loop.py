@@ -24,6 +24,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,
@@ -36,7 +37,12 @@ from entity_transformers.train.checkpoint import (
     unpack_optimizer,
 )
 from entity_transformers.train.distributed import World, is_lost_process
-from entity_transformers.train.optimizer import apply_gradients, learning_rate, make_optimizer
+from entity_transformers.train.optimizer import (
+    apply_gradients,
+    averaging_interval,
+    learning_rate,
+    make_optimizer,
+)
 from entity_transformers.train.progress import CurveRow, Progress, TrainingError
 from entity_transformers.train.streams import Streams, memory_errors, show_window
 
@@ -88,11 +94,14 @@ class Training:
         )
         self.streams = Streams(self.model, self.plan, params, self.world)
         self.optimizer = make_optimizer(self.model.module, params)
+        self.averaging = Averaging(self.model.module, averaging_interval(params))
         seed_process(self.seed, self.world.rank, 0)
         # else window by window, in `Streams`
         own = self.model.objective != "causal"
         if params.gradient_checkpointing and (own or self.windows_per_step == 1):
             self.model.checkpoint_activations()
+        if params.attention == "flex" and self.device.type != "cpu":
+            self.model.attend_packed()
         if params.compile != "off":
             self.model.compile(params.compile)
         self._resume()
@@ -144,6 +153,8 @@ class Training:
             raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
         with memory_errors(f"{type(self.optimizer).__name__}'s states", self.device):
             moved = apply_gradients(self.model.module, self.optimizer, progress.step, self.params)
+        if moved:
+            self.averaging.update()
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
@@ -161,6 +172,8 @@ class Training:
             validate or progress.step % max(1, params.validate_every // 10) == 0
         ):
             self._write_curve(validate)
+        if validate and self.averaging.follow(progress.dev_loss_on, self.world):
+            self.log(f"weights are averaged from step {progress.step} on")
         if progress.step % self.checkpoint_every == 0 and not last:
             self._save()
 
@@ -175,7 +188,8 @@ class Training:
             "dev_loss_off": "",
         }
         if validate:
-            row |= self._compare()
+            with self.averaging.applied():
+                row |= self._compare()
         self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
@@ -227,7 +241,8 @@ class Training:
         }
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
         tensors |= pack("memory", self.streams.state()) | pack("random", random)
-        return Snapshot(tensors | self.best, replace(self.progress))
+        tensors |= pack("averaging", self.averaging.state()) | self.best
+        return Snapshot(tensors, replace(self.progress))
 
     def _save(self) -> None:
         """All processes give what they hold, the main one writes, and none goes on before that is
@@ -256,6 +271,7 @@ class Training:
         self.progress = snapshot.progress
         self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
+        self.averaging.load_state(unpack("averaging", snapshot.tensors))
         self.streams.load_state(unpack("memory", snapshot.tensors))
         self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
         random = unpack("random", snapshot.tensors)
@@ -270,10 +286,12 @@ class Training:
 
     def load_final_weights(self) -> None:
         """Put the weights that the study goes on with into the model: those of the last step, or of
-        the lowest dev loss.
+        the lowest dev loss; averages where they are averaged.
         """
         if self.best:
             self.model.module.load_state_dict(unpack("best", self.best))
+        else:
+            self.averaging.put()
 
     def seconds(self) -> float:
         """Seconds of all lives of the run so far; of one that was killed those up to its last

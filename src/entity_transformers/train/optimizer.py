@@ -1,4 +1,4 @@
-"""AdamW, its learning rate, and the step that uses a gradient or drops it."""
+"""AdamW or gradient descent, its learning rate, and the step that uses a gradient or drops it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import torch
 
 from entity_transformers.kinds import LmParams
+from entity_transformers.kinds.params import LSTMParams
 
 
 def learning_rate(step: int, params: LmParams) -> float:
@@ -22,13 +23,24 @@ def learning_rate(step: int, params: LmParams) -> float:
 
 
 def make_optimizer(model: torch.nn.Module, params: LmParams) -> torch.optim.Optimizer:
-    """Fused AdamW; weight decay on matrices only, not on biases and layer norms."""
+    """Fused AdamW, or plain gradient descent where the weights are averaged; weight decay on
+    matrices only, not on biases and layer norms.
+    """
     every = list(model.parameters())
     groups = [
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": params.weight_decay},
         {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=params.learning_rate, fused=True)
+    averaged = averaging_interval(params) is not None
+    of = torch.optim.SGD if averaged else torch.optim.AdamW
+    return of(groups, lr=params.learning_rate, fused=True)
+
+
+def averaging_interval(params: LmParams) -> int | None:
+    """``nonmonotone_interval`` where the optimizer is asgd, else None (`averaging`)."""
+    if not isinstance(params, LSTMParams) or params.optimizer != "asgd":
+        return None
+    return params.nonmonotone_interval
 
 
 def apply_gradients(

@@ -16,9 +16,11 @@ from torch.utils.checkpoint import checkpoint
 
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
+from entity_transformers.kinds.params import GPT2EParams
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.loss import compute_loss
 from entity_transformers.train.distributed import World
+from entity_transformers.train.kept import KeptStates
 from entity_transformers.train.progress import TrainingError
 
 SMALLER = "raise lm.accumulation, set lm.gradient_checkpointing to true, or lower lm.window"
@@ -28,12 +30,14 @@ class WindowLosses(nn.Module):
     """The model and its loss as one module, because DDP sees only what its own forward pass calls.
 
     ``recompute``: of each window only the hidden states and the state are kept, the rest is
-    computed again for its gradient.
+    computed again for its gradient. ``kept``: what of the state outlives a document.
     """
 
-    def __init__(self, model: LanguageModel, recompute: bool = False) -> None:
+    def __init__(
+        self, model: LanguageModel, recompute: bool = False, kept: KeptStates | None = None
+    ) -> None:
         super().__init__()
-        self.module, self.model, self.recompute = model.module, model, recompute
+        self.module, self.model, self.recompute, self.kept = model.module, model, recompute, kept
 
     def forward(
         self, windows: list[Window], part: slice, state: Any
@@ -43,13 +47,17 @@ class WindowLosses(nn.Module):
         that the last window leaves.
         """
         read, states = [], []
-        for window in windows:
+        for index, window in enumerate(windows):
             batch = self._batch(window, part)
+            if self.kept is not None:
+                state = self.kept.give_back(state, window, part)
             hidden, state = (
                 checkpoint(self.model.encode, batch, state, use_reentrant=False)
                 if self.recompute
                 else self.model.encode(batch, state)
             )
+            if self.kept is not None:
+                self.kept.take(state, index, part)
             states.append(state)
             read.append(hidden)
         targets = self._tensor(np.concatenate([window.targets[part] for window in windows]))
@@ -74,11 +82,12 @@ class WindowLosses(nn.Module):
         """The window of the streams ``part``."""
         labels, entities = window.entity_ids[part], self.model.can("entities")
         reads = labels.any() and (entities or self.model.can("guided"))
+        resets = entities and self.kept is None
         return Batch(
             self._tensor(window.tokens[part]),
             self._tensor(labels) if reads else None,
             positions=self._tensor(window.positions[part]) if window.packed else None,
-            fresh=self._tensor(window.new_rows[part]) if entities else None,
+            fresh=self._tensor(window.new_rows[part]) if resets else None,
             begins=self._tensor(window.begins[part]) if self.model.context is None else None,
             more={name: self._tensor(array[part]) for name, array in window.more.items()},
         )
@@ -144,6 +153,9 @@ class Streams:
         share, count = world.share(streams), streams // passes
         self.groups = [slice(start, start + count) for start in share[::count]]
         self.states = [model.start(count, plan.rows) for _ in self.groups]
+        keeps = isinstance(params, GPT2EParams) and params.memory_life == "epochs"
+        chains = int(plan.entities.sum())
+        self.kept = KeptStates(chains, model.width, model.device) if keeps else None
         self._module: nn.Module | None = None
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
@@ -159,15 +171,19 @@ class Streams:
             unused = self.model.can("entities")
             recompute = self.params.gradient_checkpointing and len(windows) > 1
             losses = (
-                WindowLosses(self.model, recompute)
+                WindowLosses(self.model, recompute, self.kept)
                 if self.model.objective == "causal"
                 else OwnLosses(self.model, self.params)
             )
             self._module = self.world.wrap(losses, unused)
         # a step may hide nothing, where it is of documents without text
         tokens, loss = max(1, sum(map(count_targets, windows))) / self.world.size, 0.0
+        if self.kept is not None:
+            self.kept.begin(windows)
         for group in range(len(self.groups)):
             loss += self._pass(self._module, windows, group, tokens)
+        if self.kept is not None:
+            self.kept.commit(self.world)
         return self.world.sum(loss) / self.world.size
 
     def _pass(self, module: nn.Module, windows: list[Window], group: int, tokens: float) -> float:
@@ -191,15 +207,16 @@ class Streams:
         return f"{windows} windows of {self.params.window} tokens"
 
     def state(self) -> dict[str, Tensor]:
-        """Every process's states in the order of the streams, each [B, ...]; empty where there are
-        none. All processes call it.
+        """Every process's states in the order of the streams, each [B, ...], and what is kept;
+        empty without either. All processes call it.
         """
         saved = [state.tensors() for state in self.states]
         device = self.model.device
-        return {
+        streams = {
             name: self.world.gather(torch.cat([tensors[name].to(device) for tensors in saved]))
             for name in saved[0]
         }
+        return streams | ({} if self.kept is None else {"kept": self.kept.states})
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Put the state of `state` back, whatever number of processes saved it."""
@@ -207,6 +224,8 @@ class Streams:
             old.replace({name: tensor[part] for name, tensor in state.items()})
             for part, old in zip(self.groups, self.states, strict=True)
         ]
+        if self.kept is not None:
+            self.kept.states = state["kept"].to(self.model.device)
 
 
 @contextlib.contextmanager
