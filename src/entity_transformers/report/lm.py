@@ -278,7 +278,7 @@ def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figur
     panels = [Panel(whole, "Step", "Nats per token", title)]
     if max((len(line.x) for line in whole), default=0) >= 6:
         panels.append(Panel(half, "Step", title="The last half"))
-    return draw_lines(panels, "ends")
+    return draw_lines(panels)
 
 
 def draw_training(results: Results) -> Figure | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
-from entity_transformers.report.figures import Point, choose_colours, draw_points
+from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
@@ -21,7 +20,6 @@ from entity_transformers.report.results import Results, Statistic, summarise, wr
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
 SPLIT, OFF = "test", "off"
-MARKERS = "osD^vP*X<>"
 PARAMETERS = at("lm", "parameters")
 
 
@@ -157,22 +155,19 @@ def build_overview(results: Results) -> Table:
 
 
 def draw_overview(results: Results) -> Figure | None:
-    """What each system reaches against the seconds of its training. Bars are 95 % intervals over
-    documents and, where there are several, over seeds. What has no perplexity is not in the first
-    panel.
+    """What each system reaches, by era and year, with the seconds of its training. Bars are 95 %
+    intervals over documents and, where there are several, over seeds.
     """
-    systems, colours = list_systems(results), choose_colours(results)
-    panels: dict[str, list[Point]] = {}
-    for title, read in (
-        (f"Bits per byte ({SPLIT})", read_bits),
-        ("Strict span F1 of the tagger in %", read_f1),
-    ):
-        for model, mark in zip(systems, cycle(MARKERS), strict=False):
-            seconds, number = count_seconds(results, model).mean, read(results, model)
-            if seconds and number.value is not None:
-                point = Point(write_label(model), colours[model.name], seconds, number, mark)
-                panels.setdefault(title, []).append(point)
-    return draw_points(list(panels.items()), "Seconds of training")
+    colours, bits, scores = choose_colours(results), list[Bar | None](), list[Bar | None]()
+    for model in list_systems(results):
+        seconds, name = count_seconds(results, model).mean, write_label(model)
+        label = name if seconds is None else f"{name}, {seconds:,.0f} s"
+        for bars, read in ((bits, read_bits), (scores, read_f1)):
+            number = read(results, model)
+            known = number.value is not None
+            bars.append(Bar(label, number, colours[model.name]) if known else None)
+    titles = f"Bits per byte ({SPLIT})", "Strict span F1 of the tagger in %"
+    return draw_intervals([Rows(*one) for one in zip(titles, (bits, scores), strict=True)])
 
 
 PARTS = (

@@ -448,8 +448,9 @@ def draw_scores(results: Results) -> Figure | None:
             label, number = write_label(model) + VARIANTS[variant], scores.get((model, variant))
             look = colours[model.name], variant != FULL
             bars.append(None if number is None else Bar(label, number, *look))
-        panels.append(Rows(task, bars, read_majority(results, task)))
-    return draw_intervals(panels, "Right in %", scale=100)
+        majority = read_majority(results, task)
+        panels.append(Rows(task, bars, None if majority is None else 100 * majority))
+    return draw_intervals(panels, "Right in %")
 
 
 PARTS = (
