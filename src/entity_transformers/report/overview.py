@@ -139,16 +139,11 @@ def build_overview(results: Results) -> Table:
             rows=tuple(tuple(read(model) for read in columns.values()) for model in systems),
             measures="What each system costs to train and what it reaches, by era and year.",
             note=(
-                "Perplexity and bits per byte of the test split, no entities given; differences are"
-                " of the same documents. Brackets: 95 % intervals over documents, of LAMBADA over"
-                " passages, and over seeds where there are several; ±: standard deviation over"
-                " seeds. A system that does not predict from the past alone has no perplexity. With"
-                " a cache: of the document's latest tokens, as large as table cache has one."
-                " LAMBADA's nats: of the last word, all its tokens. Mentions apart: cosine between"
-                " mentions of one entity minus that between entities (in context, mean removed)."
-                " Seconds: the median of a training step times their number, without validations,"
-                " and of the weights that a system started from, where they are known;"
-                " manifest.json names the machines."
+                "Of the test split, no entities given. Brackets: 95 % intervals over documents (of"
+                " LAMBADA over passages) and seeds; ±: standard deviation over seeds. With a cache:"
+                " the largest of table cache. Mentions apart: cosine between mentions of one entity"
+                " minus that between entities (in context, mean removed). Seconds: of the training"
+                " steps alone, and of the weights that a system started from."
             ),
         )
     )

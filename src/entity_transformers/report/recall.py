@@ -110,10 +110,8 @@ def build_recall(results: Results) -> Table:
         questions = next(iter(results.frame.runs(ALL).values())).count
         note = (
             f"Every row read {documents:,} documents of {entities} entities and {windows} windows"
-            f" of {window} tokens; {questions:,} questions in later windows, means and standard"
-            " deviations over seeds. Carried: more than half way from chance to all right. The"
-            " gradient begins to help late and suddenly: a row that read too few documents stays at"
-            " chance."
+            f" of {window} tokens; {questions:,} questions in later windows. Carried: more than"
+            " half way from chance to all right."
         )
     return Table(
         name="recall",
@@ -121,9 +119,8 @@ def build_recall(results: Results) -> Table:
         columns=("Reading and learning", *columns, "Carried"),
         rows=tuple(rows),
         measures=(
-            "A generated document states facts about its entities in its first window and asks for"
-            " them there and in later windows, which see the first one only through the memory: the"
-            " share of right answers."
+            "The share of right answers about facts that the first window of a generated document"
+            " states, and that later windows see only through the memory."
         ),
         note=note,
         marked=frozenset(i for i, (some, every) in enumerate(runs.values()) if some == every),

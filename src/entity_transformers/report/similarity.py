@@ -106,10 +106,8 @@ TABLE4 = Pivot(
     ),
     note=(
         "GPT2 has no memory: there an entity's vector is the state of its latest mention. Read a"
-        " similarity against the one between different entities: in a narrow space everything is"
-        " alike. “Mean removed” subtracts the mean vector first. Where the values of entity"
-        " attention come from the hidden states, a word alone has one key, so its vector cannot"
-        " depend on its entity."
+        " similarity against the one between different entities. If the values of entity attention"
+        " are hidden states, a word alone has one key, and its vector cannot depend on its entity."
     ),
     paper_note="The paper takes each word without context.",
     marked=lambda results, place: _printed(results, place) is not None,
@@ -132,10 +130,7 @@ ONES = replace(
     ),
     order=("Mentions' similarity", "Part of speech"),
     columns=(PAIR, *PRINTED),
-    measures=(
-        "The paper's entity similarities lie near zero, GPT2's below it, though GPT2 has no memory:"
-        " would the initial vector of ones explain them?"
-    ),
+    measures="Would the initial vector of ones explain that the paper's lie near zero?",
     note="Words without context.",
     paper_note="",
     marked=lambda results, place: False,
@@ -160,13 +155,10 @@ EVERY = Pivot(
         ),
     ),
     measures=(
-        "Is what table 4 shows owed to the entities, or to the extra weights? Mentions of one"
-        " entity with each other, with their entity's vector, and mentions of different entities."
+        "Mentions of one entity with each other, with their entity's vector, and mentions of"
+        " different entities."
     ),
-    note=(
-        "Every model reads gold labels where entities are on, the controls too, which were trained"
-        " without them or with others."
-    ),
+    note="Every model reads gold labels where entities are on, the controls too.",
 )
 WORDS = Pivot(
     name="analogies",
@@ -198,8 +190,7 @@ WORDS = Pivot(
     ),
     note=(
         "Questions of Mikolov et al. (2013), pairs of WordSim-353 and SimLex-999; only those whose"
-        " words are all known count, so compare only rows with equal shares of known ones."
-        " Capitals are ignored."
+        " words are all known count: compare rows with equal shares of known ones."
     ),
 )
 CLOUDS = {
