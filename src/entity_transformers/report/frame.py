@@ -10,11 +10,10 @@ count               how much it is a mean of (tokens, spans, mentions ...); may 
 further columns     entities, class, group, context, size ...: empty where they do not apply
 
 units.parquet has the same columns and ``unit``, the document, passage, book or sentence that a
-number is of, in the order in which all models and seeds have scored them: intervals are made of
-these (`intervals.UNITS`). Its measures are nats (``nll``, their count is tokens; a passage of
-LAMBADA has its last word's, with count 1), spans (``correct``, ``predicted`` and ``gold``, no
-count) and right answers (``correct`` and those of the baselines, their count is questions).
-curves.csv has ``curve``, ``model``, ``seed`` and what was measured along the training.
+number is of, in the order of scoring: intervals are made of these (`intervals.UNITS`). Its measures
+are nats (``nll``, of ``count`` tokens), spans (``correct``, ``predicted``, ``gold``) and right
+answers (``correct``, of ``count`` questions). curves.csv has ``curve``, ``model``, ``seed`` and
+what was measured along the training.
 """
 
 from __future__ import annotations

@@ -361,9 +361,8 @@ HIDDEN = Pivot(
 
 
 def draw_differences(results: Results) -> Figure | None:
-    """Loss of the model under test minus that of each model it is held against, with 95 % intervals
-    over documents and seeds. Left of zero it is better; grey: within ±0.02, which counts as no
-    difference.
+    """Loss of the model under test minus that of each other model, with 95 % intervals over
+    documents and seeds; grey: within ±0.02, which counts as no difference.
     """
     split, colours, bars = intervals.judged_split(results), choose_colours(results), []
     for one in intervals.compare_all(results, split):
@@ -378,9 +377,8 @@ def _name(model: ModelEntry, given: str) -> str:
 
 
 def draw_classes(results: Results) -> Figure | None:
-    """Loss on the tokens outside mentions, in an entity's first mention and in later ones, against
-    the model above each panel, whose perplexity stands there: means with 95 % intervals over seeds;
-    hollow: without entities. Grey: within ±0.02, drawn to scale; beyond it by the logarithm.
+    """Loss by class of the token, against the model above each panel: means with 95 % intervals
+    over seeds; hollow: without entities. Grey: within ±0.02; beyond it by the logarithm.
     """
     split, scored = class_split(results), results.measured(STEP)
     if split is None or not scored or not has_mentions(results, split):

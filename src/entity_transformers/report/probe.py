@@ -143,8 +143,7 @@ def fill_grid(results: Results, kind: Place, seed: int) -> np.ndarray:
 
 def draw_heads(results: Results) -> Figure | None:
     """How often each head attends most to an earlier mention of the chain, in % (first seed);
-    white: as often as the nearest earlier mention is one, blue: more often, orange: less; framed:
-    the head that was chosen on the other split.
+    blue: more often than the nearest mention is one, orange: less; framed: the chosen head.
     """
     grids, middle = [], 0.0
     for kind in list_kinds(results):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from matplotlib.figure import Figure
@@ -201,30 +201,18 @@ CLOUDS = {
 """Whose vectors each picture has, by role."""
 
 
-def _draw(results: Results, name: str) -> Figure | None:
-    """A picture of mention vectors from the coordinates of pictures.json."""
-    cloud = results.pictures.clouds.get(name)
-    labels = {entry.name: write_label(entry) for entry in results.entries}
-    if cloud is None:
-        return None
-    return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
+def _draw(name: str) -> Callable[[Results], Figure | None]:
+    def draw(results: Results) -> Figure | None:
+        """Appendix: mentions of the most-mentioned entities, head words in their document, entities
+        given; of two models in one projection, each one's mean removed.
+        """
+        cloud = results.pictures.clouds.get(name)
+        if cloud is None:
+            return None
+        labels = {entry.name: write_label(entry) for entry in results.entries}
+        return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
 
-
-def draw_proposed(results: Results) -> Figure | None:
-    """Appendix: mentions of the most-mentioned entities in GPT2E's space: head words in their
-    document, entities given.
-    """
-    return _draw(results, "embeddings_proposed")
-
-
-def draw_baseline(results: Results) -> Figure | None:
-    """Appendix: the same mentions in GPT2's space."""
-    return _draw(results, "embeddings_baseline")
-
-
-def draw_both(results: Results) -> Figure | None:
-    """Appendix: both models' vectors in one projection (unit length, each model's mean removed)."""
-    return _draw(results, "embeddings_both")
+    return draw
 
 
 PARTS = (
@@ -232,7 +220,7 @@ PARTS = (
         STEP,
         "Mentions and their entities",
         (TABLE4, ONES, EVERY),
-        dict(zip(CLOUDS, (draw_proposed, draw_baseline, draw_both), strict=True)),
+        {name: _draw(name) for name in CLOUDS},
     ),
     Part("analogies", "Words alone", (WORDS,)),
 )
