@@ -66,13 +66,11 @@ def build_claims(results: Results) -> Table:
         rows=tuple((text, source, *found) for text, source, found in judged if found),
         measures="Each claim is judged by the numbers of this study alone.",
         note=(
-            f"{INTERVAL} With one seed, an interval does not cover the variation between trainings."
-            f" {OPEN.capitalize()}: the direction may be the paper's, but the interval includes"
-            f" zero or could not be computed. {SMALLER.capitalize()}: the effect has the paper's"
-            " sign, but the printed one lies outside the interval."
-            f" {BUILT_IN.capitalize()}: the model's construction implies it, so it is no finding."
-            f" {UNUSED.capitalize()}: entities on, off and shuffled differ by less than {INERT}"
-            " nats per token, so the memory was not used."
+            f"{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be computed."
+            f" {SMALLER.capitalize()}: the sign is the paper's, but its effect lies outside the"
+            f" interval. {BUILT_IN.capitalize()}: the model's construction implies it."
+            f" {UNUSED.capitalize()}: what the memory is given changes less than {INERT} nats per"
+            " token."
         ),
     )
 

@@ -125,9 +125,8 @@ def _describe_tagger(results: Results) -> str:
         return ""
     right, asked = Number(overall["value"].iloc[0], 1, percent=True), overall["count"].iloc[0]
     return (
-        " The parts of speech of the passages' targets are those of a tagger trained on the"
-        f" training split, which gets {right} of the last words of dev's sentences ({asked:,})"
-        " right; they are not corrected for its errors."
+        " Those of the passages' targets are from a tagger trained on the training split, which"
+        f" gets {right} of the last words of dev's sentences ({asked:,}) right."
     )
 
 
@@ -152,15 +151,11 @@ def build_corpus(results: Results) -> Table:
         rows=(*rows, *_list_passages(results, len(splits))),
         measures="How much text there is, and how much of it refers to entities.",
         paper_note=(
-            "The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the"
-            " numbers of chains, so they stand in that row. Its 90% is the share of nouns, proper"
-            " nouns and pronouns among the words."
+            "What the paper calls “entity mentions” are the numbers of chains in CoNLL-2012."
         ),
         note=(
-            "Shares of parts of speech are of the words whose part of speech is known. “Kept”"
-            " counts what remains after nested mentions are resolved, “lost” what that costs:"
-            " mentions, chains left without any, and words left without an entity; merged spans are"
-            f" not lost.{_describe_tagger(results)}"
+            "Parts of speech: of the words with a known one. “Kept” counts what remains after"
+            f" nested mentions are resolved, “lost” what that costs.{_describe_tagger(results)}"
         ),
     )
 
@@ -214,11 +209,7 @@ def build_example(results: Results) -> Table:
         rows=tuple(rows),
         measures=(
             "What the models read: words (X), the entity each is part of (E, “;” for none) and the"
-            " tokens of each word (T); all tokens of a word carry its entity."
-        ),
-        note=(
-            "As in the paper's table 1, ids are local to the document and nested mentions are"
-            " resolved to one id per word."
+            " tokens of each word (T). Entities are numbered by document."
         ),
     )
 

@@ -81,11 +81,8 @@ COSTS = Pivot(
         " learnt from the states of a model whose weights stay as they are."
     ),
     note=(
-        "Only the columns before “told the decisions” are of the words alone and may be compared"
-        " with one another. Told: the annotated chains are known, up to and including the word's"
-        " own mention, by annotators who had read on. Words and decisions: more is predicted, so it"
-        " costs more by construction. The model reads no labels, except its own if a causal"
-        " resolver finds them in the text (lagged)."
+        "Only the columns before “told the decisions” are of the words alone and may be compared."
+        " Told: the annotated chains are known, up to and including the word's own mention."
     ),
 )
 
@@ -127,15 +124,12 @@ WORDS = Pivot(
         " predicted; the sum over all decisions is estimated from samples."
     ),
     note=(
-        "Against: nats per token; intervals are over documents and seeds. A learnt vector, trained"
-        " as long on the same text with as many trials, shows what is gained without entities. The"
-        " logarithm of an estimate is too small on average, so that a perplexity is rather too"
-        " high; if few groups count (of each document, on average) or there are few, it is only an"
-        " upper bound and its standard error says little. Words are the corpus's, none unknown."
+        "Against: nats per token. A learnt vector, trained as long, shows what is gained without"
+        " entities. If few groups count, a perplexity is only an upper bound and its standard error"
+        " says little."
     ),
     paper_note=(
-        "The printed ones are over 10,000-word vocabularies with an unknown word, on another corpus"
-        " unless this is CoNLL-2012, and are not comparable."
+        "The printed ones are over 10,000-word vocabularies with an unknown word: not comparable."
     ),
 )
 NEXT = Pivot(
@@ -161,10 +155,9 @@ NEXT = Pivot(
         " entity is it, or of a new one?"
     ),
     note=(
-        "Nats per mention; right: the likeliest one is it. Known: given that it was mentioned"
-        " before. Recency and frequency weigh entities by a power of how recently or how often they"
-        " were mentioned, and new ones by a constant, both chosen on the other split; they know no"
-        " words and are the same for every model."
+        "Nats per mention; known: given that it was mentioned before. Recency and frequency weigh"
+        " entities by a power of how recently or how often they were mentioned, chosen on the other"
+        " split."
     ),
 )
 
@@ -204,15 +197,12 @@ TOKENS = Pivot(
     ),
     measures=(
         "Does it make words likelier to decide of each whether it is in a mention, and of which"
-        " entity, if the decisions are learnt from the states of a model whose weights stay as they"
-        " are (SetLM)?"
+        " entity (SetLM)?"
     ),
     note=(
-        "Nats per token. Nobody tells: a word's probability is the exact sum over both ways, and"
-        " the entities so far are what the model itself takes for mentions. Only these, the"
-        " model's own and those with a learnt vector (trained as long, with as many trials) are of"
-        " the words alone. Told: whether the word itself is in a mention is given, as the published"
-        " code of SetLM's first author scores words; this is no language model's probability."
+        "Nats per token. Nobody tells: the exact sum over both ways, with the entities that the"
+        " model itself has found. Told: whether the word is in a mention is given, as SetLM's"
+        " published code scores words; this is no language model's probability."
     ),
 )
 DECIDED = Pivot(

@@ -1,15 +1,13 @@
-"""The shapes of the figures: lines with bands, intervals, points, rows of points, a heat map, and
-clouds; a colour and a mark for each model; and how a figure becomes a PNG. What is drawn comes from
-the steps' modules.
+"""The shapes of the figures: lines with bands, intervals, heat maps and clouds; a colour and a mark
+for each model; and how a figure becomes a PNG. What is drawn comes from the steps' modules.
 """
 
 from __future__ import annotations
 
 import io
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, zip_longest
 from typing import Any
 
 import matplotlib
@@ -19,7 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.pictures import Cloud
@@ -73,25 +71,23 @@ def choose_colours(results: Results) -> dict[str, str]:
     return chosen | dict(zip(others, cycle(free), strict=False))
 
 
-def choose_marks(results: Results) -> dict[str, str]:
-    """A marker for each model of the study, by name, so that models of one colour differ; "" for
-    the first of a colour.
-    """
-    colours = choose_colours(results)
-    earlier = [[*colours.values()][:i].count(one) for i, one in enumerate(colours.values())]
-    return {name: MARKS[n % len(MARKS)] for name, n in zip(colours, earlier, strict=True)}
-
-
 def _usual(results: Results, entry: ModelEntry) -> str | None:
-    if entry == results.proposed:
-        return PROPOSED
-    if entry == results.baseline:
-        return BASELINE
+    if entry in (results.proposed, results.baseline):
+        return PROPOSED if entry == results.proposed else BASELINE
     if entry.role != "control":
         return None
     if getattr(entry.lm, "matched_to", None) is not None:
         return MATCHED
     return {"none": UNLABELLED, "shuffled": SHUFFLED, "first-only": FIRST_ONLY}.get(entry.labels)
+
+
+def choose_marks(results: Results) -> dict[str, str]:
+    """A marker for each model of the study, by name, so that models of one colour differ; "" for
+    the first of a colour.
+    """
+    colours = choose_colours(results)
+    seen = list(colours.values())
+    return {n: MARKS[seen[:i].count(seen[i]) % len(MARKS)] for i, n in enumerate(colours)}
 
 
 def choose_lead(figures: Collection[str]) -> str | None:
@@ -136,25 +132,20 @@ class Panel:
     zero: bool = False
 
 
-def draw_lines(panels: Sequence[Panel], legend: str = "below") -> Figure | None:
-    """Panels beside each other; the legend is "below", or beside them in the order of the "ends" of
-    the last panel's lines. None where no line has two points.
+def draw_lines(panels: Sequence[Panel]) -> Figure | None:
+    """Panels beside each other, and their legend in the order of the ends of the last panel's
+    lines. None where no line has two points.
     """
-    every, labels = [line for panel in panels for line in panel.lines], panels[-1].lines
-    if max((len(line.x) for line in every), default=0) < 2:  # one point is no curve
+    if max((len(line.x) for panel in panels for line in panel.lines), default=0) < 2:
         return None
-    ends = legend == "ends"
-    width, height = (9.0, 4.2) if ends else (max(5.0 * len(panels), 7.0), 4.4)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    shared = not ends and len({panel.y for panel in panels if panel.y}) <= 1
-    places = figure.subplots(1, len(panels), squeeze=False, sharey=shared)[0]
+    figure = Figure(figsize=(3.0 + 4.0 * len(panels), 4.4), layout="constrained")
     handles = {}
-    for axes, panel in zip(places, panels, strict=True):
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for line in panel.lines:
             look: Any = {"color": line.colour, "linestyle": line.dash, "markersize": 4}
             look["marker"] = line.mark or ("o" if len(line.x) < 6 else "")
             look |= {"markevery": max(1, len(line.x) // 8), "zorder": 3 if line.front else 2}
-            [handles[line.label]] = axes.plot(line.x, line.y, label=line.label, **look)
+            [handles[line.label]] = axes.plot(line.x, line.y, **look)
             if line.low is not None and line.high is not None:
                 band: Any = {"color": line.colour, "alpha": 0.15, "linewidth": 0}
                 axes.fill_between(line.x, line.low, line.high, **band)
@@ -163,20 +154,15 @@ def draw_lines(panels: Sequence[Panel], legend: str = "below") -> Figure | None:
         if panel.zero:
             axes.axhline(0, color=INK, linewidth=1, linestyle=":")
         axes.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
-        axes.margins(x=0.01 if ends else 0.05)
+        axes.margins(x=0.02)
         if panel.log:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter("{x:g}")
         else:
             axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=6)
-    if ends:
-        order = [line.label for line in sorted(labels, key=lambda line: -line.y[-1])]
-        figure.legend([handles[label] for label in order], order, loc="outside right upper")
-    else:
-        longest = max(len(line.label) for line in labels) if labels else 0
-        columns = max(1, min(3, int(width * 11) // max(longest + 8, 1)))
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
+    order = [line.label for line in sorted(panels[-1].lines, key=lambda line: -line.y[-1])]
+    figure.legend([handles[label] for label in order], order, loc="outside right upper")
     return figure
 
 
@@ -199,14 +185,8 @@ class Rows:
     dotted: float | None = None
 
 
-def _measure(number: Number, scale: float) -> tuple[float, Any]:
-    """The value, and how far its interval reaches below and above it."""
-    value, interval = scale * (number.value or 0.0), number.interval
-    return value, interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
-
-
 def draw_intervals(
-    panels: Sequence[Rows], label: str, margin: float = 0.0, scale: float = 1.0, log: bool = False
+    panels: Sequence[Rows], label: str = "", margin: float = 0.0, log: bool = False
 ) -> Figure | None:
     """Panels beside each other with the same rows: a point and its interval each. ``margin``: what
     counts as no difference is grey; ``log``: beyond it by the logarithm.
@@ -214,8 +194,8 @@ def draw_intervals(
     panels = [panel for panel in panels if any(panel.bars)]
     if not panels:
         return None
-    rows = max(len(panel.bars) for panel in panels)
-    figure = Figure(figsize=(max(6.0, 3.0 * len(panels) + 1.6), 1.3 + 0.32 * rows))
+    rows = [*zip_longest(*(panel.bars for panel in panels))]
+    figure = Figure(figsize=(max(6.0, 3.0 * len(panels) + 1.6), 1.3 + 0.32 * len(rows)))
     figure.set_layout_engine("constrained", wspace=0.06)
     every = figure.subplots(1, len(panels), squeeze=False, sharey=True, sharex=bool(margin))[0]
     for axes, panel in zip(every, panels, strict=True):
@@ -223,10 +203,12 @@ def draw_intervals(
             axes.axvspan(-margin, margin, color="0.5", alpha=0.15, linewidth=0)
             axes.axvline(0.0, color=INK, linewidth=0.8)
         if panel.dotted is not None:
-            axes.axvline(scale * panel.dotted, color=INK, linewidth=1, linestyle=":")
+            axes.axvline(panel.dotted, color=INK, linewidth=1, linestyle=":")
         for place, bar in enumerate(panel.bars):
             if bar is not None and bar.number.value is not None:
-                value, error = _measure(bar.number, scale)
+                scale = 100 if bar.number.percent else 1
+                value, interval = scale * bar.number.value, bar.number.interval
+                error = interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
                 look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}
                 look["markerfacecolor"] = "none" if bar.hollow else bar.colour
                 axes.errorbar([value], [place], xerr=error, **look)
@@ -241,61 +223,10 @@ def draw_intervals(
             axes.tick_params(axis="x", labelsize=8)
         else:
             axes.locator_params(axis="x", nbins=4)
-    names = max((panel.bars for panel in panels), key=lambda bars: sum(map(bool, bars)))
-    every[0].set_yticks(range(rows), [bar.label if bar else "" for bar in names])
-    every[0].set_ylim(rows - 0.5, -0.5)
+    names = [next((bar.label for bar in row if bar), "") for row in rows]
+    every[0].set_yticks(range(len(rows)), names)
+    every[0].set_ylim(len(rows) - 0.5, -0.5)
     figure.supxlabel(label, fontsize=10)
-    return figure
-
-
-@dataclass(frozen=True)
-class Point:
-    """A number over x, with its interval if it has one."""
-
-    label: str
-    colour: str
-    x: float
-    number: Number
-    mark: str = "o"
-
-
-def draw_points(panels: Sequence[tuple[str, Sequence[Point]]], x: str) -> Figure | None:
-    """Panels (their y and points) below each other, x by its logarithm."""
-    panels = [panel for panel in panels if panel[1]]
-    if not panels:
-        return None
-    figure = Figure(figsize=(8, 4.4 * len(panels)), layout="constrained")
-    every = figure.subplots(len(panels), squeeze=False)[:, 0]
-    for axes, (label, points) in zip(every, panels, strict=True):
-        for one in points:
-            value, error = _measure(one.number, 100 if one.number.percent else 1)
-            look: Any = {"color": one.colour, "marker": one.mark, "linestyle": "", "capsize": 3}
-            axes.errorbar([one.x], [value], error, label=one.label, **look)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.margins(x=0.1)
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        axes.set(xlabel=x, ylabel=label)
-    return figure
-
-
-def draw_rows(
-    rows: Sequence[tuple[str, str, Sequence[float]]], label: str, dashed: float
-) -> Figure:
-    """A row per label and colour with a point for each of its numbers, between 0 and 1."""
-    figure = Figure(figsize=(8, 0.9 + 0.42 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    for place, (_, colour, values) in enumerate(rows):
-        axes.scatter(values, [place] * len(values), s=64, color=colour, alpha=0.65, zorder=3)
-    axes.axvline(dashed, color=INK, linewidth=1, linestyle="--", zorder=2)
-    axes.annotate("chance", (dashed, -0.6), (4, 0), textcoords="offset points", fontsize=9)
-    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    axes.set(xlabel=label, xlim=(-0.02, 1.04), ylim=(len(rows) - 0.4, -0.9))
-    axes.grid(visible=False, axis="y")
-    axes.tick_params(axis="y", length=0)
-    axes.hlines(range(len(rows)), -0.02, 1.04, color=GRID, linewidth=0.8, zorder=1)
     return figure
 
 
@@ -371,11 +302,9 @@ def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
     return figure
 
 
-def number_names(names: Sequence[str]) -> tuple[str, ...]:
+def number_names(names: Sequence[str]) -> list[str]:
     """``names`` with those of several entities numbered: I (1), I (2)."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
-    return tuple(numbered)
+    return [
+        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]

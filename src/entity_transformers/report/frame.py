@@ -10,29 +10,25 @@ count               how much it is a mean of (tokens, spans, mentions ...); may 
 further columns     entities, class, group, context, size ...: empty where they do not apply
 
 units.parquet has the same columns and ``unit``, the document, passage, book or sentence that a
-number is of, in the order in which all models and seeds have scored them: intervals are made of
-these (`intervals.UNITS`). Its measures are nats (``nll``, their count is tokens; a passage of
-LAMBADA has its last word's, with count 1), spans (``correct``, ``predicted`` and ``gold``, no
-count) and right answers (``correct`` and those of the baselines, their count is questions).
-curves.csv has ``curve``, ``model``, ``seed`` and what was measured along the training.
+number is of, in the order of scoring: intervals are made of these (`intervals.UNITS`). Its measures
+are nats (``nll``, of ``count`` tokens), spans (``correct``, ``predicted``, ``gold``) and right
+answers (``correct``, of ``count`` questions). curves.csv has ``curve``, ``model``, ``seed`` and
+what was measured along the training.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-
-from entity_transformers.artifacts import read_text
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
 CURVE_TEXTS = ("curve", "model")
@@ -191,7 +187,7 @@ def render(data: pd.DataFrame) -> str:
 def read_measures(path: Path) -> Frame:
     """measures.csv; a damaged one raises ValueError."""
     data = _read_csv(path, FIRST, texts=lambda name: name not in NUMBERS)
-    return Frame(data.astype({"count": "Int64", "seed": "Int64"}), str(path))
+    return Frame(data.astype(NUMBERS), str(path))
 
 
 def read_curves(path: Path) -> pd.DataFrame:
@@ -204,20 +200,15 @@ AGAIN = "run the study's steps again"
 
 def _read_csv(path: Path, first: tuple[str, ...], texts: Callable[[str], bool]) -> pd.DataFrame:
     """A CSV file that begins with these columns; all but texts are numbers, read bit for bit."""
-    header, *rows = [*csv.reader(io.StringIO(read_text(path)))] or [[]]
-    if tuple(header[: len(first)]) != first:
-        there = ",".join(header[: len(first)])
-        raise ValueError(f"{path}: the first columns are {there}, expected {','.join(first)}")
-    for number, row in enumerate(rows, 2):
-        if len(row) != len(header):
-            raise ValueError(f"{path}, line {number}: {len(row)} values, expected {len(header)}")
-    data = pd.DataFrame(rows, columns=header, dtype="category")
     try:
-        for name in (name for name in header if not texts(name)):
+        data = pd.read_csv(path, dtype=str, keep_default_na=False)
+        if tuple(data.columns[: len(first)]) != first:
+            raise ValueError(f"the first columns are {[*data]}, expected {','.join(first)}")
+        for name in filterfalse(texts, data):
             data[name] = [float(text) if text else math.nan for text in data[name]]
     except ValueError as error:
-        raise ValueError(f"{path}: {name}: {error}: {AGAIN}") from None
-    return data
+        raise ValueError(f"{path}: {error}: {AGAIN}") from None
+    return data.astype(dict.fromkeys(filter(texts, data), "category"))
 
 
 def read_units(path: Path) -> Units:

@@ -63,11 +63,9 @@ TABLE3 = Pivot(
     ),
     measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
     note=lambda results: (
-        "Last word: exp of the mean negative log-likelihood per passage, as in"
-        " lm-evaluation-harness; accuracy: every token of the word is the likeliest. The last row"
-        f" is the difference of the logarithms, {write_minus(results)} (of the fractions, for"
-        f" accuracy), with {LEVEL:.0%} intervals: for the last word over passages and seeds, else"
-        f" over seeds where there are several. {say_guess(results, results.measured(STEP))}"
+        "Last word: as in lm-evaluation-harness. The last row is the difference of the logarithms"
+        f" (of the fractions, for accuracy), {write_minus(results)}, with {LEVEL:.0%} intervals"
+        f" over passages and seeds. {say_guess(results, results.measured(STEP))}"
     ).rstrip(),
     paper_note=lambda results: (
         "The paper's numbers are of LAMBADA, these passages are generated."

@@ -141,11 +141,9 @@ MODELS = Pivot(
         _timed("Tokens / s", "tokens_per_second", 0),
     ),
     measures=(
-        "Labels: the layer of entity labels that the model is trained on, and that it reads in"
-        " table 2 and the probe where entities are on; in table 4 every model reads the gold layer,"
-        " in tables 3 and 5 none. Controls are GPT2E trained without labels (unlabelled), with"
-        " labels permuted among a document's mentions (shuffled) or without a label on first"
-        " mentions (first-only), and GPT2 with as many parameters as GPT2E (parameter-matched)."
+        "Labels: the layer of entity labels that the model is trained on. Controls are GPT2E"
+        " without labels (unlabelled), with labels permuted among a document's mentions (shuffled)"
+        " or without one on first mentions (first-only), and GPT2 with as many parameters."
     ),
     note=lambda results: f"Losses are in nats per token.{explain_missing(results)}",
     paper_note=(
@@ -174,8 +172,8 @@ OTHERS = Pivot(
     ),
     measures="What the models were trained on that are not trained to predict the next token.",
     note=(
-        "On dev, windows and what is hidden in them are the same at every validation and for every"
-        " seed. Compare these losses neither with nats per next token nor between objectives."
+        "On dev the same tokens are hidden at every validation. Compare these losses neither with"
+        " nats per next token nor between objectives."
     ),
 )
 
@@ -231,9 +229,8 @@ EQUAL_TIME = Pivot(
     ),
     measures="Training loss after as many seconds of training steps, validations left out.",
     note=lambda results: (
-        "Nats per token of the training text, dropout on: of unseen text during the first pass. All"
-        " follow their own schedule, so that a slower system is read before its rate has fallen,"
-        " and does worse than if it had been trained for those seconds alone."
+        "Nats per token of the training text, dropout on. All follow their own schedule: a slower"
+        " system is read before its learning rate has fallen."
         + " Seconds were measured on different machines."
         * (len(list_machines(results, *list_timed(results))) > 1)
     ),
@@ -278,21 +275,18 @@ def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figur
     panels = [Panel(whole, "Step", "Nats per token", title)]
     if max((len(line.x) for line in whole), default=0) >= 6:
         panels.append(Panel(half, "Step", title="The last half"))
-    return draw_lines(panels, "ends")
+    return draw_lines(panels)
 
 
 def draw_training(results: Results) -> Figure | None:
-    """Figure 2: training loss, the mean in nats per token since the previous point, with dropout
-    on; lines are means over the seeds, the bands of the paper's two models reach from the lowest
-    seed to the highest. Losses of other objectives are in table objectives alone.
+    """Figure 2: training loss, the mean since the previous point, dropout on; lines are means over
+    the seeds, bands reach from the lowest seed to the highest.
     """
     return _draw_curves(results, "train_loss", "Training loss")
 
 
 def draw_validation(results: Results) -> Figure | None:
-    """Figure 3: validation loss in nats per token; dashed: the same model without entities. Lines
-    and bands as in figure 2.
-    """
+    """Figure 3: validation loss; dashed: the same model without entities."""
     return _draw_curves(results, "dev_loss_on", "Validation loss", "dev_loss_off")
 
 

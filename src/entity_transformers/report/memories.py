@@ -70,8 +70,7 @@ def count_bytes(results: Results, side: Place) -> float:
     """The bytes of what a model remembers beyond its window, the mean over documents at their ends:
     float32 states and int32 numbers. A recent token is a state and its number. A pointer's entity
     is a state, its forms' tokens, when it was seen last and how often; beside them are the latest
-        tokens, which are not known yet.
-
+    tokens, which are not known yet.
     """
     lm: Any = side["model"].lm
     found = 4.0 * side["size"] * (lm.width + 1)
@@ -79,7 +78,6 @@ def count_bytes(results: Results, side: Place) -> float:
         return found
     entities = results.statistic(side["model"], key_of({**side, "measure": "entities"})).mean or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
-
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
     return found + entities * entity + waiting
 
@@ -150,14 +148,10 @@ MENTIONS = Pivot(
     ),
     measures="The loss in nats per token by what the token is, with what a reader may know.",
     note=(
-        "Labels: what the model knows of the entities before the predicted token: nothing, the"
-        " mentions that have ended (lagged), or the label of the token just read, as in the paper,"
-        " which reveals that a mention has begun. Entities: how many are remembered at a document's"
-        " end, on average. Cache: recent tokens in a continuous cache (Grave et al., 2017) around"
-        " the model; theta and lambda are chosen on another split. KiB: states and tokens that are"
-        " remembered beyond the window. Against the baseline: minus its loss without labels and"
-        " with a cache of that size. Later: of an entity mentioned before, near if at most a window"
-        " before, else far."
+        "Labels: none, those of mentions that have ended (lagged), or that of the token just read"
+        " (given), which reveals that a mention has begun. Entities and KiB: remembered at a"
+        " document's end. Against the baseline: without labels and with a cache of that size."
+        " Near: the entity was mentioned at most a window before, else far."
     ),
 )
 
@@ -214,10 +208,9 @@ CONTROLS = Pivot(
     ),
     measures="What lagged labels of entities are worth beyond every control.",
     note=lambda results: (
-        "Nats per token of the model under test with lagged labels minus those of the other model:"
-        " negative is better. In the last four columns the other has its cache; the model under"
-        f" test has none, one of {_largest(results, {}):,} tokens, or the largest with which it"
-        " remembers no more bytes than the other (column KiB above)."
+        "Nats per token of the model under test with lagged labels minus the other's. In the last"
+        f" four columns it has no cache, one of {_largest(results, {}):,} tokens, or the largest"
+        " with which it remembers no more bytes than the other."
     ),
 )
 
@@ -322,12 +315,10 @@ CAPACITY = Pivot(
     ),
     measures="Few entities beside few recent tokens, against recent tokens alone.",
     note=(
-        "Nats per token of models with room for so many entities, as they were trained: at the end"
-        " of each window those mentioned longest ago are forgotten. Beside them a cache around the"
-        " model holds so many recent tokens. Against the model under test: with the same entries."
-        " Against recent tokens: minus the loss of the baseline without labels, with a cache of as"
-        " many tokens as this memory has entries, or with the smallest cache tried that has no"
-        " fewer bytes. Far: later mentions whose entity's last one ended more than a window before."
+        "Nats per token with room for so many entities, of which those mentioned longest ago are"
+        " forgotten, beside a cache of so many recent tokens. Recent tokens alone: the baseline"
+        " without labels, with a cache of as many entries, or with the smallest tried that has no"
+        " fewer bytes."
     ),
 )
 
@@ -357,8 +348,7 @@ def _share(side: Place) -> float:
 
 def draw_capacity(results: Results) -> Figure | None:
     """Loss by what is remembered beyond the window, in entries (entities and recent tokens
-    together) and in bytes. A line per model and share of recent tokens; dashed: the baseline, which
-    has recent tokens alone.
+    together) and in bytes; dashed: the baseline, which has recent tokens alone.
     """
     drawn: list[tuple[list[Place], dict[str, Any]]] = []
     if results.baseline is not None and (recent := list(list_recent(results).values())):

@@ -56,8 +56,7 @@ def list_labels(results: Results, level: str) -> list[str]:
 
 
 LABELS_NOTE = (
-    "The paper prints five labels and the overall score (stressed); corpora other than OntoNotes"
-    " define types of these names differently."
+    "The paper prints the stressed rows; corpora other than OntoNotes define types differently."
 )
 
 
@@ -110,10 +109,7 @@ TABLE5 = Pivot(
     where={"split": "test"},
     rows=(_rows("span"),),
     columns=(lambda results: _columns("span", results),),
-    measures=(
-        "What a BiLSTM-CRF finds when all it reads are the language model's word vectors; %, test"
-        " split."
-    ),
+    measures="A BiLSTM-CRF on the language model's word vectors alone; %, test split.",
     paper_note=LABELS_NOTE,
     marked=_is_printed,
 )
@@ -125,8 +121,7 @@ BY_TAGS = replace(
     columns=(lambda results: _columns("tag", results),),
     measures="The same taggers scored word by word; %, test split.",
     paper_note=(
-        "The paper's rows are multiples of 0.5 whose P, R and F1 do not agree with each other, as"
-        f" means of two rows would be. {LABELS_NOTE}"
+        f"The paper's P, R and F1 do not agree, as those of means of two rows. {LABELS_NOTE}"
     ),
 )
 
@@ -162,10 +157,7 @@ OVERALL = Pivot(
         *_overall("Tag micro", "tag", "micro"),
     ),
     measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
-    note=(
-        "The difference is of span micro-F1, with the 95% interval over documents and seeds, spans"
-        " averaged over seeds."
-    ),
+    note=("The difference is of span micro-F1, with the 95% interval over documents and seeds."),
 )
 
 
@@ -186,9 +178,6 @@ LAYERS = Pivot(
         cross(values("layer", _layers, "Layer"), [Measure("", "layer_weight", 3)], STEP),
     ),
     measures="Weights of a model's layers in its tagger, which add up to 1, and their scale.",
-    note=(
-        "A word's vector is the scale times the weighted sum of its layers (Peters et al. 2018,"
-        " equation 1); both are learnt with the tagger, and begin equal and at 1."
-    ),
+    note=("A word's vector is the scale times the weighted sum (Peters et al. 2018, equation 1)."),
 )
 PARTS = (Part(STEP, "Named entities", (TABLE5, BY_TAGS, OVERALL, LAYERS)),)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
-from entity_transformers.report.figures import Point, choose_colours, draw_points
+from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import compare, describe, loss, share_number
 from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
@@ -21,7 +20,6 @@ from entity_transformers.report.results import Results, Statistic, summarise, wr
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
 SPLIT, OFF = "test", "off"
-MARKERS = "osD^vP*X<>"
 PARAMETERS = at("lm", "parameters")
 
 
@@ -141,38 +139,30 @@ def build_overview(results: Results) -> Table:
             rows=tuple(tuple(read(model) for read in columns.values()) for model in systems),
             measures="What each system costs to train and what it reaches, by era and year.",
             note=(
-                "Perplexity and bits per byte of the test split, no entities given; differences are"
-                " of the same documents. Brackets: 95 % intervals over documents, of LAMBADA over"
-                " passages, and over seeds where there are several; ±: standard deviation over"
-                " seeds. A system that does not predict from the past alone has no perplexity. With"
-                " a cache: of the document's latest tokens, as large as table cache has one."
-                " LAMBADA's nats: of the last word, all its tokens. Mentions apart: cosine between"
-                " mentions of one entity minus that between entities (in context, mean removed)."
-                " Seconds: the median of a training step times their number, without validations,"
-                " and of the weights that a system started from, where they are known;"
-                " manifest.json names the machines."
+                "Of the test split, no entities given. Brackets: 95 % intervals over documents (of"
+                " LAMBADA over passages) and seeds; ±: standard deviation over seeds. With a cache:"
+                " the largest of table cache. Mentions apart: cosine between mentions of one entity"
+                " minus that between entities (in context, mean removed). Seconds: of the training"
+                " steps alone, and of the weights that a system started from."
             ),
         )
     )
 
 
 def draw_overview(results: Results) -> Figure | None:
-    """What each system reaches against the seconds of its training. Bars are 95 % intervals over
-    documents and, where there are several, over seeds. What has no perplexity is not in the first
-    panel.
+    """What each system reaches, by era and year, with the seconds of its training. Bars are 95 %
+    intervals over documents and, where there are several, over seeds.
     """
-    systems, colours = list_systems(results), choose_colours(results)
-    panels: dict[str, list[Point]] = {}
-    for title, read in (
-        (f"Bits per byte ({SPLIT})", read_bits),
-        ("Strict span F1 of the tagger in %", read_f1),
-    ):
-        for model, mark in zip(systems, cycle(MARKERS), strict=False):
-            seconds, number = count_seconds(results, model).mean, read(results, model)
-            if seconds and number.value is not None:
-                point = Point(write_label(model), colours[model.name], seconds, number, mark)
-                panels.setdefault(title, []).append(point)
-    return draw_points(list(panels.items()), "Seconds of training")
+    colours, bits, scores = choose_colours(results), list[Bar | None](), list[Bar | None]()
+    for model in list_systems(results):
+        seconds, name = count_seconds(results, model).mean, write_label(model)
+        label = name if seconds is None else f"{name}, {seconds:,.0f} s"
+        for bars, read in ((bits, read_bits), (scores, read_f1)):
+            number = read(results, model)
+            known = number.value is not None
+            bars.append(Bar(label, number, colours[model.name]) if known else None)
+    titles = f"Bits per byte ({SPLIT})", "Strict span F1 of the tagger in %"
+    return draw_intervals([Rows(*one) for one in zip(titles, (bits, scores), strict=True)])
 
 
 PARTS = (

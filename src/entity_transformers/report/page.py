@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.catalogue import Section
 from entity_transformers.report.claims import write_headline
@@ -125,18 +124,18 @@ def summarise_models(results: Results) -> dict[str, dict[str, float]]:
     that the model is given; last-word perplexity on LAMBADA; similarity of an entity's mentions of
     the first group, words alone; strict span F1 on test.
     """
-    return {model.name: _summarise(results, model) for model in results.trained}
-
-
-def _summarise(results: Results, model: ModelEntry) -> dict[str, float]:
-    given = "on" if has_entities(model) else "off"
-    group = next(iter(results.groups), "")
-    keys = {
-        "dev_loss": at("lm", "best_loss", "dev"),
-        "perplexity": perplexity.at(perplexity.class_split(results) or "", given, "perplexity"),
-        "lambada_perplexity": lambada.LAST_WORD,
-        "mention_similarity": similarity.at(group, "words", given, "mention_similarity"),
-    }
-    means = {name: results.statistic(model, key).mean for name, key in keys.items()}
-    means["ner_f1"] = ner.average(results, model, ner.F1).mean
-    return {name: float(f"{mean:.6g}") for name, mean in means.items() if mean is not None}
+    split, group = perplexity.class_split(results) or "", next(iter(results.groups), "")
+    found = {}
+    for model in results.trained:
+        given = "on" if has_entities(model) else "off"
+        keys = {
+            "dev_loss": at("lm", "best_loss", "dev"),
+            "perplexity": perplexity.at(split, given, "perplexity"),
+            "lambada_perplexity": lambada.LAST_WORD,
+            "mention_similarity": similarity.at(group, "words", given, "mention_similarity"),
+        }
+        means = {name: results.statistic(model, key).mean for name, key in keys.items()}
+        means["ner_f1"] = ner.average(results, model, ner.F1).mean
+        known = {name: mean for name, mean in means.items() if mean is not None}
+        found[model.name] = {name: float(f"{mean:.6g}") for name, mean in known.items()}
+    return found

@@ -38,7 +38,6 @@ from entity_transformers.report.results import (
     has_entities,
     summarise,
     write_label,
-    write_minus,
     write_pair,
     write_scored,
     write_tested,
@@ -130,23 +129,15 @@ TABLE2 = Pivot(
         Measure("PPL per word", "perplexity_word"),
         Measure("Bits per byte", "bits_per_byte", 4),
     ),
-    measures=(
-        "How well each model predicts the text it was trained on (training) and text it never saw"
-        " (validation, test); PPL and loss (nats) are per token."
-    ),
+    measures="How well each model predicts text; PPL and loss (nats) are per token.",
     note=lambda results: (
-        "Training is the mean over the validation interval that ends at the weights scored here,"
-        " dropout on; elsewhere each token is counted once. A difference row is"
-        f" {write_minus(results)}. {INTERVAL} Time is in seconds: the median of a training step,"
-        f" and the scoring of as many tokens in validation.{lm.explain_missing(results)}"
+        "Training: the mean since the validation before the one whose weights are scored, dropout"
+        f" on. Time: the median of a training step in seconds, and the scoring of as many tokens."
+        f" {INTERVAL}{lm.explain_missing(results)}"
     ),
     paper_note=(
-        "The paper's two time columns look swapped: its text says that GPT2E is 0.008 s per step"
-        " slower. Its validation loss of 0.187 beside a training loss of 1.71 cannot be a held-out"
-        " loss. The per-word perplexities that it compares itself with"
-        f" ({', '.join(f'{name} {ppl:g}' for name, ppl in paper.WORD_PERPLEXITIES.items())}) are"
-        " over 10,000-word vocabularies with an unknown word, and it does not say whether decisions"
-        " were given: they are not comparable with ours."
+        "The paper's two times look swapped: its text calls GPT2E the slower. Its validation loss"
+        " of 0.187 beside a training loss of 1.71 cannot be that of text never seen."
     ),
 )
 
@@ -227,10 +218,9 @@ CONTROLS = Pivot(
         " below zero the former is better."
     ),
     note=lambda results: (
-        f"Better or worse: zero is outside the interval; {OPEN}: it is inside; equivalent: all of"
-        f" the interval lies within ±{MARGIN}; {UNUSED}: the memory was not used, because what it"
-        f" is given changes less than {INERT}. {INTERVAL} A control is met with entities on or off,"
-        " whichever is better for it."
+        f"{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it lies within"
+        f" ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}. {INTERVAL} A"
+        " control is met with entities on or off, whichever is better for it."
         f" Not run: {', '.join(list_missing_controls(results)) or 'none'}."
     ),
 )
@@ -295,14 +285,10 @@ BY_CLASS = Pivot(
         cross(values("entities", _given, "Given"), [Measure("", "perplexity")], STEP, "PPL {0}"),
         Measure("Loss on − off", "loss", cell=_gap),
     ),
-    measures=(
-        "Where knowing entities could help: tokens outside mentions, in the first mention of an"
-        " entity, in a later mention."
-    ),
+    measures="Where knowing entities could help.",
     note=(
-        "A gold label on a first mention reveals that the entity will come back, and later mentions"
-        " are read with labels that a reader would have to infer: compare entities off, and the"
-        " controls, before crediting the memory."
+        "Gold labels reveal that an entity will come back, and what a reader would have to infer:"
+        " compare entities off and the controls before crediting the memory."
     ),
 )
 
@@ -344,14 +330,10 @@ WITH_CACHE = Pivot(
         Measure("Theta", "theta", 0, read=_chosen),
         Measure("Lambda", "weight", 3, read=_chosen),
     ),
-    measures=(
-        "What any memory of entities has to beat: the model's probabilities mixed with those of"
-        " the document's latest tokens, the ones in similar places first."
-    ),
+    measures="The model mixed with a continuous cache of the document's latest tokens.",
     note=(
-        "Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Losses are"
-        " in nats per token, and no labels are given. The cache is empty at the beginning of each"
-        " document."
+        "Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Nats per"
+        " token, no labels given."
     ),
 )
 HIDDEN = Pivot(
@@ -368,22 +350,19 @@ HIDDEN = Pivot(
         Measure("Documents", "documents", 0, place={"entities": ""}),
     ),
     measures=(
-        "How well each token is predicted from all others of its window, later ones included: each"
-        " is hidden in its turn (Salazar et al., 2020)."
+        "How well each token is predicted from all others of its window: each is hidden in its turn"
+        " (Salazar et al., 2020)."
     ),
     note=(
-        "This is not a perplexity: the product of these probabilities is not a probability of the"
-        " text, because they depend on what follows. Compare it only between models of hidden"
-        " tokens with one encoder and the same windows. Entities on: the labels of the hidden token"
-        " are given too."
+        "This is no probability of the text: compare it only between models of hidden tokens with"
+        " one encoder and the same windows. Entities on: the hidden token's label is given too."
     ),
 )
 
 
 def draw_differences(results: Results) -> Figure | None:
-    """Loss of the model under test minus that of each model it is held against, with 95 % intervals
-    over documents and seeds. Left of zero it is better; grey: within ±0.02, which counts as no
-    difference.
+    """Loss of the model under test minus that of each other model, with 95 % intervals over
+    documents and seeds; grey: within ±0.02, which counts as no difference.
     """
     split, colours, bars = intervals.judged_split(results), choose_colours(results), []
     for one in intervals.compare_all(results, split):
@@ -398,9 +377,8 @@ def _name(model: ModelEntry, given: str) -> str:
 
 
 def draw_classes(results: Results) -> Figure | None:
-    """Loss on the tokens outside mentions, in an entity's first mention and in later ones, against
-    the model above each panel, whose perplexity stands there: means with 95 % intervals over seeds;
-    hollow: without entities. Grey: within ±0.02, drawn to scale; beyond it by the logarithm.
+    """Loss by class of the token, against the model above each panel: means with 95 % intervals
+    over seeds; hollow: without entities. Grey: within ±0.02; beyond it by the logarithm.
     """
     split, scored = class_split(results), results.measured(STEP)
     if split is None or not scored or not has_mentions(results, split):

@@ -92,13 +92,10 @@ def _note(results: Results) -> str:
     shares = results.frame.runs(at(STEP, "mentions_left_out", report)).values()
     left_out = next(iter(shares)).value or 0.0
     return (
-        f"Head: layer-head, counted from 1, the best on {choose} (“chosen at”: its accuracy there),"
-        f" scored on {report}. Asked are mentions with an earlier one of their chain in the same"
-        f" window; {left_out:.1%} of the later mentions are left out. “By distance alone”: the"
-        " head's mean weight at each distance instead of its attention. Same head word: the nearest"
-        " mention with it, else the nearest. Chance: any earlier mention at random. Where entities"
-        " are on the model reads gold labels, so those rows predict nothing. Intervals are over"
-        " documents, not over trainings. After Clark et al. (2019)."
+        f"After Clark et al. (2019). Head: layer-head, counted from 1, the best on {choose}, scored"
+        f" on {report}. {left_out:.1%} of the later mentions are left out: their antecedents are in"
+        " other windows. By distance alone: the head's mean weight at each distance. Where entities"
+        " are on the model reads gold labels, so those rows predict nothing."
     )
 
 
@@ -125,9 +122,8 @@ TABLE = Pivot(
         _right("Less by distance", less="by_distance", interval=True),
     ),
     measures=(
-        "From a later mention, which earlier mention of the window gets most of a head's"
-        " attention? Accuracy: how often it is of the same chain, in %, with the 95% interval"
-        " of a bootstrap over documents."
+        "How often, in %, the earlier mention that gets most of a head's attention is of the same"
+        " chain, with 95% intervals over documents."
     ),
     note=_note,
     marked=lambda results, place: place["group"] == "all",
@@ -147,8 +143,7 @@ def fill_grid(results: Results, kind: Place, seed: int) -> np.ndarray:
 
 def draw_heads(results: Results) -> Figure | None:
     """How often each head attends most to an earlier mention of the chain, in % (first seed);
-    white: as often as the nearest earlier mention is one, blue: more often, orange: less; framed:
-    the head that was chosen on the other split.
+    blue: more often than the nearest mention is one, orange: less; framed: the chosen head.
     """
     grids, middle = [], 0.0
     for kind in list_kinds(results):

@@ -5,12 +5,13 @@ between two bounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import KINDS
-from entity_transformers.report.figures import BASELINE, INK, PROPOSED, draw_rows
+from entity_transformers.report.figures import BASELINE, INK, PROPOSED, Bar, Rows, draw_intervals
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, summarise
@@ -109,10 +110,8 @@ def build_recall(results: Results) -> Table:
         questions = next(iter(results.frame.runs(ALL).values())).count
         note = (
             f"Every row read {documents:,} documents of {entities} entities and {windows} windows"
-            f" of {window} tokens; {questions:,} questions in later windows, means and standard"
-            " deviations over seeds. Carried: more than half way from chance to all right. The"
-            " gradient begins to help late and suddenly: a row that read too few documents stays at"
-            " chance."
+            f" of {window} tokens; {questions:,} questions in later windows. Carried: more than"
+            " half way from chance to all right."
         )
     return Table(
         name="recall",
@@ -120,9 +119,8 @@ def build_recall(results: Results) -> Table:
         columns=("Reading and learning", *columns, "Carried"),
         rows=tuple(rows),
         measures=(
-            "A generated document states facts about its entities in its first window and asks for"
-            " them there and in later windows, which see the first one only through the memory: the"
-            " share of right answers."
+            "The share of right answers about facts that the first window of a generated document"
+            " states, and that later windows see only through the memory."
         ),
         note=note,
         marked=frozenset(i for i, (some, every) in enumerate(runs.values()) if some == every),
@@ -130,19 +128,19 @@ def build_recall(results: Results) -> Table:
 
 
 def draw_recall(results: Results) -> Figure | None:
-    """Synthetic recall: the share of facts answered beyond the window that stated them, one point
-    per seed; dashed: chance.
+    """Synthetic recall: the share of facts answered beyond the window that stated them, the mean
+    over seeds from the lowest to the highest; dotted: chance.
     """
-    labels, rows = list_trained(results), []
+    labels, bars = list_trained(results), list[Bar]()
     if not any(carried(results, name)[0] for name in labels):
         return None  # a picture of chance
     for name, label in labels.items():
-        entry = results.recall[name]
-        memory = PROPOSED if reaches_memory(entry) else BASELINE
-        colour = memory if has_memory(entry) else INK
-        rows.append((label, colour, read_numbers(results, name, ALL)))
+        memory = PROPOSED if reaches_memory(results.recall[name]) else BASELINE
+        shares = read_numbers(results, name, ALL)
+        number = Number(fmean(shares), low=min(shares), high=max(shares))
+        bars.append(Bar(label, number, memory if has_memory(results.recall[name]) else INK))
     chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
-    return draw_rows(rows, "Facts recalled beyond the window", chance)
+    return draw_intervals([Rows("", bars, chance)], "Facts recalled beyond the window")
 
 
 PARTS = (Part(STEP, "What the memory can carry", (build_recall,), {"recall": draw_recall}),)

@@ -120,29 +120,24 @@ class Results:
         )
         return tuple(entry for entry in self.entries if entry.name in found)
 
-    def _with_role(self, role: str) -> tuple[ModelEntry, ...]:
-        return tuple(entry for entry in self.trained if entry.role == role)
-
     @property
     def controls(self) -> tuple[ModelEntry, ...]:
         """The measured models with role control."""
-        return self._with_role("control")
+        return tuple(entry for entry in self.trained if entry.role == "control")
 
     @property
     def baseline(self) -> ModelEntry | None:
         """The first measured model with role baseline: the paper's GPT2."""
-        return next(iter(self._with_role("baseline")), None)
+        return next((entry for entry in self.trained if entry.role == "baseline"), None)
 
     @property
     def proposed(self) -> ModelEntry | None:
         """The first measured model with role proposed: the paper's GPT2E."""
-        return next(iter(self._with_role("proposed")), None)
+        return next((entry for entry in self.trained if entry.role == "proposed"), None)
 
     @property
     def tests_a_model(self) -> bool:
-        """Has the study a model with role proposed, measured or not: one that the paper's claims
-        are about.
-        """
+        """Has the study a model with role proposed, measured or not?"""
         return any(entry.role == "proposed" for entry in self.entries)
 
     @property

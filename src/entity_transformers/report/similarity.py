@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from matplotlib.figure import Figure
@@ -106,10 +106,8 @@ TABLE4 = Pivot(
     ),
     note=(
         "GPT2 has no memory: there an entity's vector is the state of its latest mention. Read a"
-        " similarity against the one between different entities: in a narrow space everything is"
-        " alike. “Mean removed” subtracts the mean vector first. Where the values of entity"
-        " attention come from the hidden states, a word alone has one key, so its vector cannot"
-        " depend on its entity."
+        " similarity against the one between different entities. If the values of entity attention"
+        " are hidden states, a word alone has one key, and its vector cannot depend on its entity."
     ),
     paper_note="The paper takes each word without context.",
     marked=lambda results, place: _printed(results, place) is not None,
@@ -132,10 +130,7 @@ ONES = replace(
     ),
     order=("Mentions' similarity", "Part of speech"),
     columns=(PAIR, *PRINTED),
-    measures=(
-        "The paper's entity similarities lie near zero, GPT2's below it, though GPT2 has no memory:"
-        " would the initial vector of ones explain them?"
-    ),
+    measures="Would the initial vector of ones explain that the paper's lie near zero?",
     note="Words without context.",
     paper_note="",
     marked=lambda results, place: False,
@@ -160,13 +155,10 @@ EVERY = Pivot(
         ),
     ),
     measures=(
-        "Is what table 4 shows owed to the entities, or to the extra weights? Mentions of one"
-        " entity with each other, with their entity's vector, and mentions of different entities."
+        "Mentions of one entity with each other, with their entity's vector, and mentions of"
+        " different entities."
     ),
-    note=(
-        "Every model reads gold labels where entities are on, the controls too, which were trained"
-        " without them or with others."
-    ),
+    note="Every model reads gold labels where entities are on, the controls too.",
 )
 WORDS = Pivot(
     name="analogies",
@@ -198,8 +190,7 @@ WORDS = Pivot(
     ),
     note=(
         "Questions of Mikolov et al. (2013), pairs of WordSim-353 and SimLex-999; only those whose"
-        " words are all known count, so compare only rows with equal shares of known ones."
-        " Capitals are ignored."
+        " words are all known count: compare rows with equal shares of known ones."
     ),
 )
 CLOUDS = {
@@ -210,30 +201,18 @@ CLOUDS = {
 """Whose vectors each picture has, by role."""
 
 
-def _draw(results: Results, name: str) -> Figure | None:
-    """A picture of mention vectors from the coordinates of pictures.json."""
-    cloud = results.pictures.clouds.get(name)
-    labels = {entry.name: write_label(entry) for entry in results.entries}
-    if cloud is None:
-        return None
-    return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
+def _draw(name: str) -> Callable[[Results], Figure | None]:
+    def draw(results: Results) -> Figure | None:
+        """Appendix: mentions of the most-mentioned entities, head words in their document, entities
+        given; of two models in one projection, each one's mean removed.
+        """
+        cloud = results.pictures.clouds.get(name)
+        if cloud is None:
+            return None
+        labels = {entry.name: write_label(entry) for entry in results.entries}
+        return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
 
-
-def draw_proposed(results: Results) -> Figure | None:
-    """Appendix: mentions of the most-mentioned entities in GPT2E's space: head words in their
-    document, entities given.
-    """
-    return _draw(results, "embeddings_proposed")
-
-
-def draw_baseline(results: Results) -> Figure | None:
-    """Appendix: the same mentions in GPT2's space."""
-    return _draw(results, "embeddings_baseline")
-
-
-def draw_both(results: Results) -> Figure | None:
-    """Appendix: both models' vectors in one projection (unit length, each model's mean removed)."""
-    return _draw(results, "embeddings_both")
+    return draw
 
 
 PARTS = (
@@ -241,7 +220,7 @@ PARTS = (
         STEP,
         "Mentions and their entities",
         (TABLE4, ONES, EVERY),
-        dict(zip(CLOUDS, (draw_proposed, draw_baseline, draw_both), strict=True)),
+        {name: _draw(name) for name in CLOUDS},
     ),
     Part("analogies", "Words alone", (WORDS,)),
 )

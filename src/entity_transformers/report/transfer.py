@@ -167,15 +167,10 @@ SCORES = Pivot(
         Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
         Measure("Score", cell=read_accuracy),
     ),
-    measures=(
-        "What a pretrained model is worth when it is trained on a task: with a linear layer on its"
-        " last state, as GPT-1 was."
-    ),
+    measures="Pretrained models trained on a task, with a linear layer on their last state.",
     note=(
-        "Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds of"
-        " the fine-tuning. Commonest label: the score of always choosing it. Full: no entities are"
-        " given. A task after another: the model was trained on the other. Weights are those of the"
-        " last epoch."
+        "Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds."
+        " Full: no entities are given. A task after another: the model was trained on the other."
     ),
 )
 
@@ -274,9 +269,8 @@ ABLATION = Pivot(
     ),
     measures="Two observations on the paper's numbers, judged on these tasks.",
     note=(
-        "In points of accuracy on test, the mean over the tasks. Trained on: examples of the"
-        " smallest of them. In single runs of GPT-1 the auxiliary loss costs 0.3 points on the"
-        " tasks of GLUE together and gains 1.6 on RTE."
+        "In points of accuracy on test, the mean over the tasks. In single runs of GPT-1 the"
+        " auxiliary loss costs 0.3 points on GLUE together and gains 1.6 on RTE."
     ),
 )
 
@@ -303,9 +297,8 @@ GAP = Pivot(
     ),
     measures="Which of two names does a pronoun stand for, after fine-tuning?",
     note=(
-        "Webster et al. (2018), by their scorer's definitions; trained on the snippets in which one"
-        " of the two names is right. One is always chosen, though in one snippet of nine neither"
-        " is."
+        "Webster et al. (2018), by their scorer's definitions. One name is always chosen, though in"
+        " one snippet of nine neither is right."
     ),
 )
 
@@ -339,8 +332,7 @@ WINOBIAS = Pivot(
     ),
     note=(
         "Zhao et al. (2018). The candidate takes the pronoun's place, so that a gap can only come"
-        " from sentences with a second pronoun. Gap: of sentences in both versions, with an"
-        " interval over sentences and seeds."
+        " from sentences with a second pronoun."
     ),
 )
 RECALLED = replace(
@@ -355,9 +347,8 @@ RECALLED = replace(
     ),
     measures="In how many examples the memory holds an entity that comes again.",
     note=(
-        "Recalled: an entity of the first text comes again after it; elsewhere entities change"
-        " nothing. Moved: shuffled entities are others than the resolver's; elsewhere shuffling is"
-        " no control."
+        "Recalled: an entity of the first text comes again after it. Moved: shuffled entities are"
+        " others than the resolver's."
     ),
 )
 
@@ -448,8 +439,9 @@ def draw_scores(results: Results) -> Figure | None:
             label, number = write_label(model) + VARIANTS[variant], scores.get((model, variant))
             look = colours[model.name], variant != FULL
             bars.append(None if number is None else Bar(label, number, *look))
-        panels.append(Rows(task, bars, read_majority(results, task)))
-    return draw_intervals(panels, "Right in %", scale=100)
+        majority = read_majority(results, task)
+        panels.append(Rows(task, bars, None if majority is None else 100 * majority))
+    return draw_intervals(panels, "Right in %")
 
 
 PARTS = (
