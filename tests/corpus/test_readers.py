@@ -213,23 +213,6 @@ def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
         detect_format(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        '{"name": "a", "text": "b"}',
-        '{"name": "a"}',
-        '{"name": "a", "words": ["b"',
-        "{}",
-        '{"word": 1}',
-    ],
-)
-def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) -> None:
-    path = write(tmp_path / "a.jsonl", row + "\n")
-    assert detect_format(path)[0] == detect_format(tmp_path)[0] == "jsonl"
-    with refused(r"a.jsonl, line 1[:,] (key|words: Field|name: Field|not JSON)"):
-        list(read_corpus("jsonl", path))
-
-
 def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: Path) -> None:
     for format, layers in (
         ("ontogum", ("dep", "coref", "splits.md")),

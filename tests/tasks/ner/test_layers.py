@@ -114,11 +114,6 @@ def test_later_vectors_are_dropped_in_training_too() -> None:
     assert (seen[0][MASK][:, -LATER:] == 0).float().mean().item() == pytest.approx(0.5, abs=0.2)
 
 
-def test_vectors_are_not_part_of_the_state() -> None:
-    for tagger in (make_tagger(STACKED), make_tagger(STACKED[:, 0], AFTER)):
-        assert not {"vectors", "later"} & tagger.state_dict().keys()
-
-
 def make_task(seed: int) -> tuple[TaggedSentences, np.ndarray]:
     """Sentences of words of their own, and what tells each word's tag, float16 [n, 5]."""
     generator = np.random.default_rng(seed)

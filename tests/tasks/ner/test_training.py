@@ -189,19 +189,6 @@ def _rows_and_mask(sentences: TaggedSentences, number: int) -> tuple[torch.Tenso
     return torch.from_numpy(rows.astype(np.int64))[None], torch.ones(1, len(rows), dtype=torch.bool)
 
 
-def test_padded_batches_hold_the_sentences() -> None:
-    sentences = make_sentences(6, 9)
-    numbers = np.array([4, 0, 8])
-    rows, tags, mask = pad(sentences, numbers, torch.device("cpu"))
-    for i, number in enumerate(numbers):
-        start, end = sentences.offsets[number], sentences.offsets[number + 1]
-        assert rows[i][mask[i]].tolist() == sentences.rows[start:end].tolist()
-        assert tags[i][mask[i]].tolist() == sentences.tags[start:end].tolist()
-        assert mask[i].tolist() == [t < end - start for t in range(mask.shape[1])]
-    assert not rows[~mask].any()
-    assert not tags[~mask].any()
-
-
 def test_buckets_hold_each_sentence_once_and_like_lengths() -> None:
     lengths = np.random.default_rng(0).integers(1, 60, 1003)
     batches = list(bucket(lengths, 32, np.random.default_rng(1)))
