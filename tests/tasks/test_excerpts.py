@@ -11,8 +11,8 @@ import pytest
 import torch
 from tiny import lively_model, tiny_corpus
 
-from entity_transformers.corpus.excerpts import cut
 from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.tokens import cut
 from entity_transformers.tasks.excerpts import TOP, read_memory, score_tokens
 from entity_transformers.tasks.perplexity import score_modes
 
