@@ -150,14 +150,7 @@ def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     one = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
     other = WindowPlan(corpus, streams=2, window=8, windows=30, seed=1)
     _ = [one[i] for i in range(10)]
-    for name in (
-        "tokens",
-        "targets",
-        "entity_ids",
-        "positions",
-        "begins",
-        "new_rows",
-    ):
+    for name in ("tokens", "targets", "entity_ids", "positions", "begins", "new_rows"):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
     assert (
         one[17].tokens != WindowPlan(corpus, streams=2, window=8, windows=30, seed=2)[17].tokens

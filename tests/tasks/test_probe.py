@@ -71,16 +71,9 @@ def align(*documents, learnt_from=()):
 def write(
     words: str, mentions: list[tuple[int, int, int]], tags: str | None = None, name: str = "one"
 ) -> Document:
-    return Document(
-        name,
-        0,
-        "dev",
-        "",
-        tuple(words.split()),
-        (0,),
-        tuple(Mention(*m) for m in mentions),
-        tuple(tags.split()) if tags else None,
-    )
+    found = tuple(Mention(*m) for m in mentions)
+    penn = tuple(tags.split()) if tags else None
+    return Document(name, 0, "dev", "", tuple(words.split()), (0,), found, penn)
 
 
 #                 0   1    2    3   4   5    6   7
@@ -96,12 +89,7 @@ def test_baselines_of_a_story_counted_by_hand():
     "it": nearest is Ann, no same word.
     """
     questions = ask([STORY], align(STORY), GROUPS, window=99)
-    assert (questions.documents, questions.mentions, questions.later, len(questions.table)) == (
-        1,
-        4,
-        2,
-        2,
-    )
+    assert (questions.documents, questions.mentions, questions.later) == (1, 4, 2)
     assert questions.table.group.tolist() == [1, 2]
     assert questions.table.candidates.tolist() == [2, 3]
     assert questions.table.nearest.tolist() == [0, 0]
@@ -352,14 +340,8 @@ def test_equal_weights_are_spread_evenly(documents, corpus):
 
 
 def test_a_split_without_questions_has_empty_answers(documents, corpus, gpt2e):
-    nothing = give(
-        replace(
-            corpus,
-            mentions=np.full_like(corpus.mentions, -1),
-            gold=np.zeros_like(corpus.gold),
-        ),
-        "gold",
-    )
+    none, zeros = np.full_like(corpus.mentions, -1), np.zeros_like(corpus.gold)
+    nothing = give(replace(corpus, mentions=none, gold=zeros), "gold")
     questions = ask(documents, nothing, GROUPS, window=WINDOW)
     found = score_heads(gpt2e, nothing, questions, window=WINDOW, batch=3)
     assert {scores.credits.shape for scores in found.values()} == {(2, 2, 0)}

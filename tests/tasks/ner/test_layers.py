@@ -98,13 +98,6 @@ def test_later_vectors_are_read_beside_the_first_bilstm_by_a_second() -> None:
     assert [layer.input_size for layer in tagger.second] == [2 * PARAMS.hidden + LATER] * 2
 
 
-def test_padding_touches_no_word() -> None:
-    for tagger in (make_tagger(STACKED), make_tagger(STACKED[:, 0], AFTER)):
-        rows = make_rows()
-        other = torch.where(MASK, rows, WORDS - 1)
-        assert torch.equal(tagger(rows, MASK)[MASK], tagger(other, MASK)[MASK])
-
-
 def test_later_vectors_are_dropped_in_training_too() -> None:
     tagger, seen = make_tagger(STACKED[:, 0], AFTER).train(), []
     assert tagger.second is not None

@@ -44,12 +44,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.learning import (
-    ReadText,
-    normalise,
-    sum_words,
-    word_nats,
-)
+from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 KINDS = ("begins", "entities", "lengths")
 """Of decisions."""
