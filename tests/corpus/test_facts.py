@@ -52,16 +52,11 @@ def test_answers_are_counted_by_distance_and_kind(task: FactTask) -> None:
         range(task.windows), 30 * task.entities
     )
     np.testing.assert_array_equal(corpus.tokens[found.places - 1] - FIRST_KIND, found.kinds)
-    inside = (
-        found.places
-        - corpus.offsets[np.searchsorted(corpus.offsets, found.places, side="right") - 1]
-    )
+    starts = corpus.offsets[np.searchsorted(corpus.offsets, found.places, side="right") - 1]
     for distance in range(task.windows):
-        low, high = (
-            inside[found.distances == distance].min(),
-            inside[found.distances == distance].max(),
-        )
-        assert distance * task.window < low <= high <= (distance + 1) * task.window
+        inside = (found.places - starts)[found.distances == distance]
+        assert distance * task.window < inside.min() <= inside.max()
+        assert inside.max() <= (distance + 1) * task.window
 
 
 @pytest.mark.parametrize("task", [TASK, WIDE], ids=["default", "wide"])

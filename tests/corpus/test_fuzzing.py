@@ -40,6 +40,7 @@ NASTY = [
     '{"words": ["a"]}\n', "x" * 2000,
 ]  # fmt: skip
 
+CHAINS = "coref/ontogum/conllu"
 Edits = list[tuple[str, float, float, str]]
 """Kind, place and size as fractions, and new text."""
 
@@ -115,48 +116,31 @@ FUZZED: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def real_texts(shared_data: Path) -> dict[str, list[str]]:
     """Tokens of the real files, short enough that an edit hits something."""
-    choose = random.Random(1)
-    winobias = (
-        (shared_data / "winobias/conll_format/dev_type1_pro_stereotype.v4_auto_conll")
-        .read_text()
-        .split("#end document\n")
-    )
-    litbank = (
-        gzip.decompress(
-            (shared_data / "litbank/coref/conll/105_persuasion_brat.conll.gz").read_bytes()
-        )
-        .decode()
-        .split("\n")
-    )
-    rows = [block + "#end document\n" for block in choose.sample(winobias[:-1], 5)]
-    rows += ["\n".join([*litbank[:60], "", "#end document", ""]), conll("bn/a", parts=2)]
-    folders = [shared_data / "gum" / "dep", shared_data / "gum" / "coref" / "ontogum" / "conllu"]
-    layers = [
-        gzip.decompress((folder / "GUM_bio_byron.conllu.gz").read_bytes()).decode()
-        for folder in folders
-    ]
+
+    def read_text(path: str) -> str:
+        data = (shared_data / path).read_bytes()
+        return (gzip.decompress(data) if path.endswith(".gz") else data).decode()
+
+    def cut(path: str, lines: int) -> str:
+        return "\n".join(read_text(path).split("\n")[:lines]) + "\n"
+
+    winobias = read_text("winobias/conll_format/dev_type1_pro_stereotype.v4_auto_conll")
+    sentences = random.Random(1).sample(winobias.split("#end document\n")[:-1], 5)
+    rows = [f"{sentence}#end document\n" for sentence in sentences]
+    litbank = cut("litbank/coref/conll/105_persuasion_brat.conll.gz", 60)
+    rows += [f"{litbank}\n#end document\n", conll("bn/a", parts=2)]
+    layers = [read_text(f"gum/{one}/GUM_bio_byron.conllu.gz") for one in ("dep", CHAINS)]
     heads = ["\n\n".join(layer.split("\n\n")[:3]) + "\n\n" for layer in layers]
-    documents = [
-        d
-        for text in rows
-        for d in conll2012.read_rows(
-            split_lines(text.replace("42)", "")), "f", ledger=Ledger("skip")
-        )
-    ]
+    documents: list[Document] = []
+    for text in rows:
+        lines = split_lines(text.replace("42)", ""))
+        documents += conll2012.read_rows(lines, "f", ledger=Ledger("skip"))
     return {
         "conll": rows,
         "gum": ["#CHAINS\n".join(heads)],
         "jsonl": [json.dumps(to_row(document)) + "\n" for document in documents],
-        "original": [
-            "\n".join(
-                (shared_data / "lambada/lambada_test_plain_text.txt").read_text().split("\n")[:3]
-            )
-            + "\n"
-        ],
-        "openai": [
-            "\n".join((shared_data / "lambada/lambada_test.jsonl").read_text().split("\n")[:3])
-            + "\n"
-        ],
+        "original": [cut("lambada/lambada_test_plain_text.txt", 3)],
+        "openai": [cut("lambada/lambada_test.jsonl", 3)],
     }
 
 

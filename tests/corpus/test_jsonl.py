@@ -59,17 +59,9 @@ def test_a_document_comes_back_through_json(document: Document) -> None:
 
 def test_a_users_row_needs_a_name_and_words_only() -> None:
     row = {"name": "letter", "words": ["Ada", "met", "Eve", "."]}
-    assert parse_row(row, "f") == Document(
-        name="letter",
-        part=0,
-        split="train",
-        genre="",
-        words=("Ada", "met", "Eve", "."),
-        sentence_starts=(0,),
-    )
-    [document] = read_rows(
-        [json.dumps({**row, "mentions": [[2, 3, 7], [0, 3, 1], [0, 1, 7]]})], "f", split="dev"
-    )
+    assert parse_row(row, "f") == Document("letter", 0, "train", "", tuple(row["words"]), (0,))
+    more = {**row, "mentions": [[2, 3, 7], [0, 3, 1], [0, 1, 7]]}
+    [document] = read_rows([json.dumps(more)], "f", split="dev")
     assert document.split == "dev"
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 

@@ -71,13 +71,6 @@ def test_a_wrong_file_is_refused(name: str, text: Text, lines: list[str], messag
         list(parse_passages(lines, "f", text))
 
 
-@pytest.mark.parametrize(
-    ("line", "text"), [("   stone  \n", "original"), ('{"text": "stone"}\n', "openai")]
-)
-def test_a_passage_of_one_word_is_its_target(line: str, text: Text) -> None:
-    assert list(parse_passages([line], "f", text)) == [{"text": "stone", "target_start": 0}]
-
-
 DAMAGED = ["a \0 b\n", "a \udcff b\n", "a b\r\n", "  \n", OPENAI]
 
 

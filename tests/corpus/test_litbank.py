@@ -13,14 +13,9 @@ from entity_transformers.corpus.mentions import count_overlaps, drop_singletons
 from entity_transformers.corpus.readers.litbank import read, read_ids
 
 COLUMNS = (
-    "sentences",
-    "tokens",
-    "entities",
-    "chains_ge2",
-    "mentions",
-    "nested_mentions",
+    "sentences", "tokens", "entities", "chains_ge2", "mentions", "nested_mentions",
     "crossing_pairs",
-)
+)  # fmt: skip
 
 
 def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -> None:
@@ -34,15 +29,8 @@ def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -
     for d in documents:
         overlaps, chains = count_overlaps(d.mentions), len({m.chain for m in d.mentions})
         kept = len({m.chain for m in drop_singletons(d).mentions})
-        found[d.name] = [
-            len(d.sentence_starts),
-            len(d.words),
-            chains,
-            kept,
-            len(d.mentions),
-            overlaps["nested"],
-            overlaps["crossing"],
-        ]
+        sizes = [len(d.sentence_starts), len(d.words), chains, kept, len(d.mentions)]
+        found[d.name] = [*sizes, overlaps["nested"], overlaps["crossing"]]
     assert found == published
     assert Counter(d.split for d in documents) == {"train": 80, "dev": 10, "test": 10}
     assert sum(len(drop_singletons(d).mentions) for d in documents) == 23340

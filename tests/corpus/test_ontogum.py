@@ -111,10 +111,6 @@ BAD: dict[str, tuple[str, dict[str, str], str]] = {
     "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: '_', expected a Penn"),
     "blanked": ("dep", {"\tsaw": "\t___"},
      r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
-    "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"},
-     r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
-    "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"},
-     r"holds the documents GUM_bio_ada and 'b'"),
     "entity fields": ("dep", {"etype": "type"}, r"line 3, column 10: .*of the fields GRP-type"),
     "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
      r"line 12, column 10: Entity='\(4-object'"),
@@ -142,11 +138,6 @@ def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
         assert documents == []
         assert list(ledger.bad) == [f"{NAME}#0"]
         assert re.search(message, ledger.bad[f"{NAME}#0"])
-
-
-def test_an_empty_document_is_bad() -> None:
-    with refused(r"^a.conllu: no words in this document"):
-        read_table(["# newdoc id = a\n", "\n"], "a.conllu")
 
 
 def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
@@ -208,39 +199,13 @@ def test_every_count_of_every_document_is_the_published_one(
     assert (len(documents), len(reddit), set(ledger.excluded), ledger.bad) == (263, 18, reddit, {})
     for d in documents:
         row = rows.pop(d.name)
-        published = [
-            row["split"],
-            row["genre"],
-            *(
-                int(row[key])
-                for key in ("sentences", "tokens", "ontogum_chains", "ontogum_mentions")
-            ),
-        ]
-        assert [
-            d.split,
-            d.genre,
-            len(d.sentence_starts),
-            len(d.words),
-            len({m.chain for m in d.mentions}),
-            len(d.mentions),
-        ] == published
+        columns = ("sentences", "tokens", "ontogum_chains", "ontogum_mentions")
+        published = [row["split"], row["genre"], *(int(row[key]) for key in columns)]
+        chains = {m.chain for m in d.mentions}
+        counts = [len(d.sentence_starts), len(d.words), len(chains), len(d.mentions)]
+        assert [d.split, d.genre, *counts] == published
     assert set(rows) == reddit
     assert ledger.counts["unmatched_brackets"] == 2
-
-
-def test_strict_reading_stops_at_the_one_unbalanced_document(shared_data: Path) -> None:
-    with refused(r"GENTLE_poetry_road.conllu.gz, line \d+, column 10: \(2 opens a mention of"):
-        list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_[a-o]*"))))
-    rest = list(read(shared_data / "gum", Ledger(exclude=("GUM_*", "GENTLE_poetry_road"))))
-    assert len(rest) == 25
-
-
-def test_reddit_is_refused_by_name(shared_data: Path) -> None:
-    with refused(
-        r"dep/GUM_reddit_bobby.conllu.gz, line .*: a blanked text .*corpus.exclude, e.g."
-        r" GUM_reddit_\*"
-    ):
-        list(read(shared_data / "gum", Ledger(exclude=("GUM_[a-q]*", "GENTLE_*"))))
 
 
 def test_spaces_rebuild_the_published_text_of_every_sentence(
@@ -284,17 +249,3 @@ def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
         assert found == {
             label: int(number) for label, number in re.findall(r"(\w+) (\d+)", match[1])
         }
-
-
-def test_named_entities_are_flat(gum: tuple[list[Document], Ledger]) -> None:
-    for document in gum[0]:
-        assert document.named_entities is not None
-        assert document.tags is not None
-        ends = [0, *(entity.end for entity in document.named_entities)]
-        assert all(
-            entity.start >= end for entity, end in zip(document.named_entities, ends, strict=False)
-        )
-        assert all(
-            {"NNP", "NNPS"} & set(document.tags[entity.start : entity.end])
-            for entity in document.named_entities
-        )

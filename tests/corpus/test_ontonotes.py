@@ -99,17 +99,10 @@ def test_documents_without_part_of_speech_say_so() -> None:
 
 def test_a_tabbed_row_keeps_its_empty_last_field() -> None:
     fields = "\t_" * 8
-    text = (
-        "#begin document (a_brat); part"
-        f" 0\na_brat\t0\t0\tSir{fields}\t\na_brat\t0\t1\tJ{fields}\t(5)\n#end document\n"
-    )
-    [document] = read(text)
-    assert (document.words, document.mentions, document.tags, document.named_entities) == (
-        ("Sir", "J"),
-        (Mention(1, 2, 5),),
-        None,
-        None,
-    )
+    rows = f"a_brat\t0\t0\tSir{fields}\t\na_brat\t0\t1\tJ{fields}\t(5)\n"
+    [document] = read(f"#begin document (a_brat); part 0\n{rows}#end document\n")
+    assert (document.words, document.mentions) == (("Sir", "J"), (Mention(1, 2, 5),))
+    assert (document.tags, document.named_entities) == (None, None)
 
 
 def row(
@@ -176,28 +169,18 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_named_with_its_place(name: str) -> None:
+def test_bad_input_is_named_with_its_place_or_left_out(name: str) -> None:
     text, message = BAD[name]
     with pytest.raises(CorpusError, match=message) as caught:
         read(text)
     assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize(
-    "name",
-    sorted(set(BAD) - {"web page", "no document", "twice"}),
-)
-def test_a_bad_document_is_left_out_and_written_down(name: str) -> None:
-    text, message = BAD[name]
-    ledger = Ledger("skip")
-    good = wrap([row("fine", "(1)")], name="nw/good")
-    documents = list(
-        read_rows([*split_lines(good), *split_lines(text)], "a.v4_gold_conll", ledger=ledger)
-    )
-    assert {"nw/good"} <= {document.name for document in documents}
-    assert len(ledger.bad) == 1
-    shifted = re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + len(split_lines(good))}", message)
-    assert re.search(shifted, next(iter(ledger.bad.values())))
+    if name in ("web page", "no document", "twice"):
+        return
+    ledger, good = Ledger("skip"), wrap([row("fine", "(1)")], name="nw/good")
+    assert "nw/good" in {document.name for document in read(good + text, ledger=ledger)}
+    [reason] = ledger.bad.values()
+    before = len(split_lines(good))
+    assert re.search(re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + before}", message), reason)
 
 
 def split_lines(text: str) -> list[str]:
@@ -227,20 +210,11 @@ def documents(draw: st.DrawFn) -> Document:
             if m.chain == chain
         ):
             mentions.append(mention)
-    types = st.tuples(
-        st.integers(0, len(words) - 1), st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
-    )
-    entities = [
-        NamedEntity(at, at + 1, label)
-        for at, label in dict(draw(st.lists(types, max_size=3))).items()
-    ]
-    tags = draw(
-        st.lists(
-            st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"]),
-            min_size=len(words),
-            max_size=len(words),
-        )
-    )
+    places, labels = st.integers(0, len(words) - 1), st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
+    named = draw(st.dictionaries(places, labels, max_size=3))
+    entities = [NamedEntity(at, at + 1, label) for at, label in named.items()]
+    penn = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
+    tags = draw(st.lists(penn, min_size=len(words), max_size=len(words)))
     return Document(
         name="nw/a/b",
         part=draw(st.integers(0, 20)),
@@ -290,19 +264,7 @@ def write(document: Document) -> list[str]:
 @given(documents())
 def test_random_documents_come_back(document: Document) -> None:
     [read_back] = read_rows(write(document), "f")
-    fields = (
-        "name",
-        "words",
-        "part",
-        "genre",
-        "sentence_starts",
-        "mentions",
-        "tags",
-        "named_entities",
-    )
-    assert [getattr(read_back, field) for field in fields] == [
-        getattr(document, field) for field in fields
-    ]
+    assert read_back == document
 
 
 def test_winobias_has_its_published_counts(shared_data: Path) -> None:
@@ -316,11 +278,9 @@ def test_winobias_has_its_published_counts(shared_data: Path) -> None:
     for name, *counts in table:
         path = folder / "conll_format" / f"{name}.v4_auto_conll"
         documents = list(read_rows(open_lines(path), str(path)))
-        chains = sum(len({m.chain for m in d.mentions}) for d in documents)
-        found = [
-            sum(len(d.words) for d in documents),
-            chains,
-            sum(len(d.mentions) for d in documents),
+        sizes = [
+            (len(d.words), len({m.chain for m in d.mentions}), len(d.mentions)) for d in documents
         ]
+        found = list(map(sum, zip(*sizes, strict=True)))
         assert (len(documents), found) == (396, list(map(int, counts)))
         assert all(d.tags is None and d.named_entities is None for d in documents)

@@ -50,19 +50,6 @@ def test_the_step_counts_what_was_approved(
     assert (run.folder / "rows.csv").read_text() == approved.read_text()
 
 
-def test_chains_are_well_formed(tmp_path: Path) -> None:
-    """No chain of one mention, no crossing mentions, and each mention within its document."""
-    for document in read(tmp_path, 60_000):
-        assert min(Counter(mention.chain for mention in document.mentions).values()) >= 2
-        opened: list[int] = []
-        for mention in sorted(document.mentions, key=lambda m: (m.start, -m.end)):
-            assert 0 <= mention.start < mention.end <= len(document.words)
-            while opened and opened[-1] <= mention.start:
-                opened.pop()
-            assert not opened or mention.end <= opened[-1]
-            opened.append(mention.end)
-
-
 def test_fewer_words_are_some_documents_of_each_split(tmp_path: Path) -> None:
     whole = {document.id: document for document in read(tmp_path / "whole", 60_000)}
     sizes = []
@@ -73,9 +60,3 @@ def test_fewer_words_are_some_documents_of_each_split(tmp_path: Path) -> None:
         sizes.append(sum(len(document.words) for document in some))
         assert words <= sizes[-1] < words + 3 * 950  # a part has at most 950 words
     assert all(a < b for a, b in pairwise(sizes))
-
-
-def test_a_passage_s_last_word_follows_from_what_stands_before_its_last_sentence() -> None:
-    passages = [passage.split() for passage in read_passages()]
-    assert sum(words[-1] in words[:-1] for words in passages) >= 0.7 * len(passages)
-    assert all(words[-1].isalpha() and words == [w.lower() for w in words] for words in passages)

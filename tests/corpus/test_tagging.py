@@ -27,15 +27,8 @@ NAMES, NOUNS, VERBS = ("Ada", "Ben", "Cleo"), ("dog", "owl", "goat"), ("saw", "m
 
 
 def make_document(text: str, tags: str | None, starts: tuple[int, ...] = (0,)) -> Document:
-    return Document(
-        "d",
-        0,
-        "train",
-        "",
-        tuple(text.split()),
-        starts,
-        tags=None if tags is None else tuple(tags.split()),
-    )
+    found = None if tags is None else tuple(tags.split())
+    return Document("d", 0, "train", "", tuple(text.split()), starts, tags=found)
 
 
 def make_corpus() -> list[Document]:
@@ -63,13 +56,8 @@ def test_known_words_are_told() -> None:
 
 
 def test_unknown_words_are_told_by_what_stands_before() -> None:
-    corpus = [
-        *make_corpus(),
-        make_document(
-            "Ben fed the zebra . she met Zora . Ben fed the yak . she saw Yolanda .",
-            "NNP VBD DT NN . PRP VBD NNP . " * 2,
-        ),
-    ]
+    text = "Ben fed the zebra . she met Zora . Ben fed the yak . she saw Yolanda ."
+    corpus = [*make_corpus(), make_document(text, "NNP VBD DT NN . PRP VBD NNP . " * 2)]
     tagger = learn_tagger(corpus, lower_case=True)
     assert tagger is not None
     assert not tagger.known & {"zebra", "zora", "walrus", "wanda"}
@@ -78,15 +66,8 @@ def test_unknown_words_are_told_by_what_stands_before() -> None:
 
 
 def test_a_word_is_known_from_its_second_time_on_and_only_then_read_as_itself() -> None:
-    tagger = learn_tagger(
-        [
-            make_document(
-                "the owl saw the dog ; the dog met 12 then 34",
-                "DT NN VBD DT NN : DT NN VBD CD RB CD",
-            )
-        ],
-        True,
-    )
+    text = "the owl saw the dog ; the dog met 12 then 34"
+    tagger = learn_tagger([make_document(text, "DT NN VBD DT NN : DT NN VBD CD RB CD")], True)
     assert tagger is not None
     assert tagger.known == {"the", "dog", "00"}
     owl, dog = ("", "", "the", "owl"), ("", "", "the", "dog")

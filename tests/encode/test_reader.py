@@ -30,11 +30,6 @@ def test_plan_windows_each_input_is_new_once_and_no_window_is_too_long(length, w
     assert all(end - start == window for start, _, end in plan[:-1])
 
 
-def test_plan_windows_with_full_stride_is_training():
-    assert list(plan_windows(10, 4, 4)) == [(0, 0, 4), (4, 4, 8), (8, 8, 10)]
-    assert list(plan_windows(10, 4, 1))[:3] == [(0, 0, 4), (1, 4, 5), (2, 5, 6)]
-
-
 @pytest.fixture(scope="module")
 def corpus() -> AlignedCorpus:
     return mixed_corpus()

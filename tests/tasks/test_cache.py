@@ -19,7 +19,6 @@ from entity_transformers.tasks.cache import (
     choose_all,
     fit_weight,
     mix,
-    read_documents,
     read_scores,
     recall_targets,
     score_sizes,
@@ -81,14 +80,6 @@ def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
     first = int(before.lengths[0])
     np.testing.assert_array_equal(before.cache[..., first:], after.cache[..., first:])
     assert (before.cache[..., same:first] != after.cache[..., same:first]).any()
-
-
-def test_states_are_those_before_the_tokens() -> None:
-    model, corpus = lively_model("gpt2"), tiny_corpus(3, seed=5)
-    for d, (states, targets) in enumerate(read_documents(model, corpus, **HOW)):
-        place = corpus.document(d)
-        assert targets.tolist() == corpus.tokens[place][1:].tolist()
-        assert states.shape == (len(targets), model.width)
 
 
 def random_scores(seed: int, tokens: int = 400) -> CacheScores:

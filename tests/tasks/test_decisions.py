@@ -21,7 +21,6 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import LAG, give
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.resolve.registry import REGISTRY, follow_from_text
 from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.decisions import entity_nlm, marginal
 from entity_transformers.tasks.decisions.entity_nlm import (
@@ -467,12 +466,6 @@ def test_no_label_tells_of_a_mention_that_has_not_ended() -> None:
             for n in (1, 2)
         )
     assert first_difference(one, other) == 10
-
-
-def test_what_follows_from_the_text() -> None:
-    causal = {name for name in REGISTRY if follow_from_text(f"lagged-resolver:{name}")}
-    assert causal == {name for name in REGISTRY if name.endswith("-causal")}
-    assert not follow_from_text("shuffled-resolver:names-causal")
 
 
 def test_a_model_reads_its_own_labels_only_where_they_follow_from_the_text() -> None:

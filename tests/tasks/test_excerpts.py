@@ -4,7 +4,6 @@ against the attention written out by hand.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import pytest
 import torch
 from tiny import lively_model, tiny_corpus
 
-from entity_transformers.corpus.excerpts import cut
 from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.tokens import cut
 from entity_transformers.tasks.excerpts import TOP, read_memory, score_tokens
 from entity_transformers.tasks.perplexity import score_modes
 
@@ -92,16 +91,6 @@ def test_what_was_read_is_the_attention_written_out() -> None:
                 met |= {k for _, k in largest}
     assert len(met) > 2
     assert found["share"][0].sum() == 0
-
-
-def test_nothing_is_read_where_nothing_is_labelled() -> None:
-    corpus = give(tiny_corpus(2, seed=1), "gold")
-    first = corpus.given.copy()  # type: ignore[union-attr]
-    first[corpus.document(0)] = 0
-    found = read_memory(lively_model(), replace(corpus, given=first), **HOW | {"batch": 1})
-    assert not found["share"][corpus.document(0)].any()
-    assert found["share"][corpus.document(1)].any()
-    assert found["share"].sum(1).max() <= 1 + 1e-5
 
 
 @pytest.mark.parametrize("tokens", [5, 1000])

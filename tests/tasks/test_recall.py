@@ -90,12 +90,6 @@ def test_a_row_that_can_not_be_is_named() -> None:
         resolve_entry(params, "odd", OF_KIND)
 
 
-def test_the_switches_are_fields_of_the_model_s_config(tmp_path: Path) -> None:
-    training = start(make_params(documents=64, width=16), "keys-values-gradient", tmp_path)
-    config = training.model.module.config
-    assert (config.entity_values, config.memory_gradient_windows) == ("both", 2)
-
-
 def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: Path) -> None:
     params = make_params(documents=64, width=16, facts=("colour", "town"), entities=3)
     training = start(params, "keys-values-gradient", tmp_path)

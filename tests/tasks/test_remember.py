@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tiny import lively_model
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer
+from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.pointer.model import GPT2Pointer
@@ -109,16 +108,6 @@ def test_writing_on_is_drawn_by_the_seed_and_read(tokenizer: Tokenizer) -> None:
     likeliest = make_reader(tokenizer, make_document())
     token = int(likeliest.predict()[0].argmax())
     assert next(iter(likeliest.write_on(1, 1, temperature=0)), "") in tokenizer.decode([token])
-
-
-def test_the_end_of_a_document_ends_it(
-    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader = make_reader(tokenizer, make_document())
-    only = torch.zeros(tokenizer.get_vocab_size())
-    only[tokenizer.token_to_id(END)] = 1.0
-    monkeypatch.setattr(reader, "predict", lambda: (only, only))
-    assert list(reader.write_on(5, 1)) == []
 
 
 def test_what_it_cannot_read_is_said(tokenizer: Tokenizer) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -117,16 +115,6 @@ def test_alone_the_probabilities_of_all_texts_sum_to_one() -> None:
     assert np.abs(found - plain).max() > 0.01  # the decisions change what is likely
 
 
-def test_alone_it_reads_no_chains_and_nothing_that_comes_later() -> None:
-    model, texts = read(documents=2)
-    decider = lively_decider(model.width)
-    for text in texts:
-        whole = score_alone(model, decider, text)
-        for cut in (1, len(text.tokens) // 2):
-            part = replace(text, states=text.states[:cut], tokens=text.tokens[:cut], story=None)
-            np.testing.assert_allclose(score_alone(model, decider, part), whole[:cut], rtol=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["gpt2", "lstm"])
 def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
     """Against lists of vectors; the set takes in new entities and changes known ones."""
@@ -176,12 +164,6 @@ def test_sets_hold_each_entitys_latest_token(entity: list[int]) -> None:
         known = entity[t] in entity[:t]
         expected = 0 if not entity[t] else FIRST + order.index(entity[t]) if known else NEW
         assert found.target[t] == expected
-
-
-def test_the_largest_score_counts_ten_times() -> None:
-    keys = torch.tensor([0.5, 2.0, -torch.inf, 1.0])
-    expected = torch.tensor([0.5, 20.0, -torch.inf, 1.0]).softmax(0)
-    torch.testing.assert_close(attend(keys), expected)
 
 
 def test_it_learns() -> None:

@@ -316,14 +316,7 @@ def test_a_name_has_its_entity_on_both_sides_of_the_delimiter(tokenizer: Tokeniz
         again = set(entities[read:]) - {0}
         assert len(again) == 1
         assert again < set(entities[:read])
-    assert (
-        first.entities[0][-9:] != first.entities[1][-9:]
-    )  # Sarah in one answer, Maria in the other
-    permuted, _ = with_chains(tokenizer, shuffled=True)
-    assert permuted.entities != first.entities
-    assert [sorted(map(bool, one)) for one in permuted.entities] == [
-        sorted(map(bool, one)) for one in first.entities
-    ]
+    assert first.entities[0][-9:] != first.entities[1][-9:]  # Sarah or Maria
     short, _ = with_chains(tokenizer, longest=20)
     assert short.cut
     for row, entities, whole, all_of_it in zip(
@@ -590,14 +583,6 @@ def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions() -> N
     assert plain != moved
     assert [label > 0 for _, label in plain] == [label > 0 for _, label in moved]
     assert find_entities(make_resolver("names-causal"), True, 1, [], []) == []
-
-
-def test_the_future_of_a_text_changes_no_label_before() -> None:
-    tokenizer = learn(TEXT)
-    both = find(tokenizer, TEXT, TEXT[:50] + " Sarah Maria Bob Sarah")
-    one, other = ([label for end, label in found if end <= 40] for found in both)
-    assert one == other
-    assert max(one) == 2
 
 
 def test_gap_s_scores_by_hand() -> None:

@@ -27,7 +27,7 @@ from entity_transformers.artifacts import (
 )
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Documents
-from entity_transformers.corpus.excerpts import cut
+from entity_transformers.corpus.tokens import cut
 from entity_transformers.report import frame, page
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.figures import render_png

@@ -17,8 +17,8 @@ from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 def excerpts(run: Run) -> Rows:
     """The nats of each token of a few documents, and what was read of the memory to predict it."""
     from entity_transformers.artifacts import write_arrays
-    from entity_transformers.corpus.excerpts import cut
     from entity_transformers.corpus.labels import give
+    from entity_transformers.corpus.tokens import cut
     from entity_transformers.tasks.excerpts import score_tokens
 
     splits = run.params.perplexity.splits

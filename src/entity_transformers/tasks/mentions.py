@@ -28,12 +28,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.step import Rows, Run
-from entity_transformers.tasks.cache import (
-    CacheScores,
-    choose_all,
-    recall_targets,
-    score_sizes,
-)
+from entity_transformers.tasks.cache import CacheScores, choose_all, recall_targets, score_sizes
 
 FAR = "far"
 """The tokens of later mentions whose entity was last mentioned more than a window before."""

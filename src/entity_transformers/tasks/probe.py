@@ -427,26 +427,22 @@ def choice_rows(
             values: dict[str, float | None] = dict.fromkeys(CHOICES)
             if head is not None:
                 top = choose_head(others, second[group])
-                numbers = (
-                    head[0] + 1,
-                    head[1] + 1,
-                    _share(credits[head], first[group]),
-                    _share(others[head], second[group]),
-                    None if control is None else _share(control[head], second[group]),
-                    None if top is None else _share(others[top], second[group]),
-                )
-                values = dict(zip(CHOICES, numbers, strict=True))
-            for name, value in values.items():
-                mask = first[group] if name == "chosen_accuracy" else second[group]
-                yield {
-                    "measure": name,
-                    "value": value,
-                    "split": splits[0] if name == "chosen_accuracy" else splits[1],
-                    "group": group,
-                    "count": int(mask.sum()) if name in ACCURACIES else None,
-                    "attention": attention,
-                    "entities": entities,
+                values = {
+                    "layer": head[0] + 1,
+                    "head": head[1] + 1,
+                    "chosen_accuracy": _share(credits[head], first[group]),
+                    "accuracy": _share(others[head], second[group]),
+                    "accuracy_by_distance": None
+                    if control is None
+                    else _share(control[head], second[group]),
+                    "best_accuracy": top and _share(others[top], second[group]),
                 }
+            for name, value in values.items():
+                side = name != "chosen_accuracy"
+                count = int((first, second)[side][group].sum()) if name in ACCURACIES else None
+                about = {"split": splits[side], "group": group, "count": count}
+                about |= {"attention": attention, "entities": entities}
+                yield {"measure": name, "value": value, **about}
 
 
 def head_rows(split: str, heads: Heads, questions: Questions, groups: Sequence[str]) -> Rows:

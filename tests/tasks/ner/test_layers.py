@@ -98,13 +98,6 @@ def test_later_vectors_are_read_beside_the_first_bilstm_by_a_second() -> None:
     assert [layer.input_size for layer in tagger.second] == [2 * PARAMS.hidden + LATER] * 2
 
 
-def test_padding_touches_no_word() -> None:
-    for tagger in (make_tagger(STACKED), make_tagger(STACKED[:, 0], AFTER)):
-        rows = make_rows()
-        other = torch.where(MASK, rows, WORDS - 1)
-        assert torch.equal(tagger(rows, MASK)[MASK], tagger(other, MASK)[MASK])
-
-
 def test_later_vectors_are_dropped_in_training_too() -> None:
     tagger, seen = make_tagger(STACKED[:, 0], AFTER).train(), []
     assert tagger.second is not None
@@ -112,11 +105,6 @@ def test_later_vectors_are_dropped_in_training_too() -> None:
         layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     tagger(make_rows(), MASK)
     assert (seen[0][MASK][:, -LATER:] == 0).float().mean().item() == pytest.approx(0.5, abs=0.2)
-
-
-def test_vectors_are_not_part_of_the_state() -> None:
-    for tagger in (make_tagger(STACKED), make_tagger(STACKED[:, 0], AFTER)):
-        assert not {"vectors", "later"} & tagger.state_dict().keys()
 
 
 def make_task(seed: int) -> tuple[TaggedSentences, np.ndarray]:

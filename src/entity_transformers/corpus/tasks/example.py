@@ -29,8 +29,6 @@ from entity_transformers.corpus.sources import Dataset
 
 log = logging.getLogger(__name__)
 Shape = Literal["classification", "entailment", "pronoun"]
-TEXTS: Mapping[Shape, int] = {"classification": 1, "entailment": 2, "pronoun": 1}
-"""Texts of an example of each shape."""
 Row = TypeVar("Row")
 
 
@@ -40,7 +38,7 @@ class Example:
 
     name     unique within its task
     split    train, dev or test
-    texts    as many as its shape has (`TEXTS`)
+    texts    two of shape entailment, else one
     label    index of the right label or option; None: none of the options is right (GAP)
     options  what may take the pronoun's place; () where labels are those of the task
     blank    characters [start, end) of the text that an option takes the place of; None: no pronoun

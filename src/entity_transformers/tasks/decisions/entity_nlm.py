@@ -44,12 +44,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.learning import (
-    ReadText,
-    normalise,
-    sum_words,
-    word_nats,
-)
+from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 KINDS = ("begins", "entities", "lengths")
 """Of decisions."""
@@ -106,10 +101,8 @@ def tell_story(
     """The story of mentions, from the entity (0: none) and number of the mention (-1: none) of each
     token, int [T]. One of more than ``longest`` tokens is several, one after the other.
     """
-    entity, length = (
-        np.where(spans >= 0, labels, 0).astype(np.int64),
-        np.zeros(len(spans), np.int64),
-    )
+    entity = np.where(spans >= 0, labels, 0).astype(np.int64)
+    length = np.zeros_like(entity)
     edges = [0, *(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(spans)]
     for start, end in pairwise(edges):
         for first in range(start, end, longest):

@@ -28,12 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.learning import (
-    ReadText,
-    normalise,
-    sum_words,
-    word_nats,
-)
+from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 NONE, NEW, FIRST = 0, 1, 2
 AMPLIFIER = 10.0

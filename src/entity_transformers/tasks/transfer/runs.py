@@ -15,7 +15,7 @@ from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.tasks import Example, Task, find_task
-from entity_transformers.corpus.tasks.example import load_examples
+from entity_transformers.corpus.tasks.example import load_examples, thin_out
 from entity_transformers.digests import file_digest
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.folders import list_weights
@@ -158,9 +158,7 @@ class Trainings:
         own = [one for one in own if one.label is not None]
         if not own:
             raise ValueError(f"task {name} has no example of train to be trained on")
-        most = cast(int | None, recipe.examples) or len(own)
-        if most < len(own):
-            own = [own[i * len(own) // most] for i in range(most)]
+        own = thin_out(own, cast(int | None, recipe.examples))
         trained = self._load(recipe, seed)
         log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
         torch.manual_seed(seed)
