@@ -117,7 +117,9 @@ def _check_splits(params: Any, listed: Path, found: Collection[str]) -> None:
 
 
 def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
-    """The encoder: learnt from the training split, GPT-2's own, or another study's."""
+    """The encoder: learnt from the training split, GPT-2's own, another study's, or a pretrained
+    model's.
+    """
     section = params.tokenizer
     path = user_path(find_path(section.path))
     if section.kind == "trained":
@@ -125,14 +127,19 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
         tokenizer = learn_tokenizer(documents, section.vocabulary, params.corpus.spacing)
     elif section.kind == "study" and path is not None:
         tokenizer = read_tokenizer(path)
+    elif section.kind == "pretrained":
+        from entity_transformers.models.weights import find_weights  # which loads torch
+
+        tokenizer = read_tokenizer(find_weights(section.path) / "tokenizer.json")
     else:
         tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", path, cache)["root"]))
     log.info("%d tokens", tokenizer.get_vocab_size())
     return tokenizer
 
 
-def align(section: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str, dict[str, int]]]:
+def align(params: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str, dict[str, int]]]:
     """Write every split's tokens with entity ids, part by part; each split and its counts."""
+    section = params.corpus
     for split in SPLITS:
         whole = WholeSplit(split)
         resolvers = {name: make_resolver(name) for name in section.resolvers}
@@ -146,6 +153,7 @@ def align(section: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[st
                     split=split,
                     policy=section.nested_mentions,
                     spacing=section.spacing,
+                    running_text=params.tokenizer.kind == "pretrained",
                 )
                 for name, resolver in resolvers.items():
                     part, own = add_layer(part, documents, resolver, section.nested_mentions)

@@ -34,6 +34,7 @@ CAPABILITIES = {
     "layers": "several vectors per token, of which a tagger mixes all or reads some later",
     "windows": "learns by gradient from windows of running text, as section lm says",
     "counts": "counts its training text instead of learning by gradient",
+    "pretrained": "has been trained by others, and is taken over as it is",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 
@@ -126,6 +127,9 @@ KINDS = {kind.name: kind for kind in (
     Kind("lstm", "LSTM", 2014, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm"),
     Kind("ngram", "n-gram", 1991, "counts", p.NGramParams, frozenset({"causal", "state", "counts"}),
          f"{MODELS}.ngram"),
+    Kind("pretrained", "Pretrained", 2018, "transformer", p.PretrainedParams,
+         frozenset({"encode", "causal", "attend", "layers", "pretrained"}),
+         f"{MODELS}.pretrained"),
     Kind("taglm", "TagLM", 2017, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.taglm",
          also=frozenset({"elmo"}), predicts="forward half"),
     Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,

@@ -35,7 +35,8 @@ class LmParams(Section):
     sdpa_alone: ClassVar[str] = ""  # what has no attention but sdpa
 
     initial_weights: Weights
-    """weights to start from: a folder, study:NAME/MODEL/SEED or hub:NAME[@COMMIT]; null: random"""
+    """weights to start from: a folder, study:NAME/MODEL/SEED, hub:NAME[@COMMIT],
+    pip:PACKAGE==VERSION or a GGUF file; null: random"""
     layers: Size
     """layers, in a transformer its blocks"""
     heads: Size
@@ -393,6 +394,17 @@ class NGramParams(Section):
     """tokens of one forward pass; the context before them is never lost"""
     order: Annotated[Integer, Field(ge=2, le=4)] = 4
     """tokens of the longest n-gram"""
+
+
+class PretrainedParams(Section):
+    """A model that others have trained: of section lm only window and precision are its own."""
+
+    initial_weights: Annotated[str, AfterValidator(check_weights)]
+    """its weights: pip:PACKAGE==VERSION, hub:NAME@COMMIT, a folder or a GGUF file"""
+    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    """tokens of one forward pass, at most as many as it has positions"""
+    precision: Literal["float32", "bfloat16"]
+    """of its weights and of every product"""
 
 
 class StaticParams(Section):

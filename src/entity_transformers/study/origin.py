@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-STUDY, HUB = "study:", "hub:"
+STUDY, HUB, PIP = "study:", "hub:", "pip:"
 _WEIGHTS = re.compile(r"study:([a-z0-9][\w-]*)/([a-z0-9][a-z0-9_-]*)/(\d+)")
 _TOKENIZER = re.compile(r"study:([a-z0-9][\w-]*)")
 WEIGHTS = ("config.json", "model.safetensors")
@@ -77,5 +77,7 @@ def find_path(value: str | None) -> str | None:
 
 
 def is_own_path(value: Any) -> bool:
-    """Does a value name a file or folder of the user's, and not a study or a model of the hub?"""
-    return isinstance(value, str) and not value.startswith((STUDY, HUB))
+    """Does a value name a file or folder of the user's, and not a study, package or model of the
+    hub?
+    """
+    return isinstance(value, str) and not value.startswith((STUDY, HUB, PIP))

@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import END, spelled_out
+from entity_transformers.corpus.alignment import find_end, spelled_out
 from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
@@ -80,7 +80,7 @@ def encode_passages(
         encodings = tokenizer.encode_batch(
             [context + target for context, target in parts], add_special_tokens=False
         )
-    end = cast(int, tokenizer.token_to_id(END))
+    end = find_end(tokenizer)
     return [
         _cut(context, context + target, encoding, end)
         for (context, target), encoding in zip(parts, encodings, strict=True)

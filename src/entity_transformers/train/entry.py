@@ -11,13 +11,13 @@ from typing import Any, cast
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import copy_file, read_json, write_json
-from entity_transformers.corpus.alignment import END
+from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
-from entity_transformers.models.hub import find_weights
 from entity_transformers.models.registry import build_model
+from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
@@ -176,7 +176,7 @@ def start_model(run: Run, entry: ModelEntry, world: World) -> LanguageModel:
     """The model that training begins with, on this process's device."""
     seed = cast(int, run.seed)
     device = runtime.start(world.device, run.params.run.threads, seed)
-    end = cast(int, run.tokenizer.token_to_id(END))
+    end = find_end(run.tokenizer)
     return build_model(entry, run.tokenizer.get_vocab_size(), end, seed=seed).to(device)
 
 

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
-from entity_transformers.corpus.alignment import END
+from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples
 from entity_transformers.digests import file_digest
@@ -155,7 +155,7 @@ def _prepare(
     if recipe.pretrained and recipe.layers is None:
         return
     random = replace(entry, lm=entry.lm.model_copy(update={"initial_weights": None}))
-    end = cast(int, tokenizer.token_to_id(END))
+    end = find_end(tokenizer)
     fresh = build_model(random, tokenizer.get_vocab_size(), end, seed=seed)
     if recipe.pretrained:
         keep_layers(trained, fresh, cast(int, recipe.layers))

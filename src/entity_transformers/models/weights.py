@@ -1,4 +1,4 @@
-"""Weights from the Hugging Face hub, to start from."""
+"""Pretrained weights by what names them: a folder, the Hugging Face hub, a package, a GGUF file."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from pathlib import Path
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.models.base import PATTERNS
-from entity_transformers.study.origin import HUB
+from entity_transformers.models.packages import GGUF, find_gguf, find_package
+from entity_transformers.study.origin import HUB, PIP
 
 log = logging.getLogger(__name__)
 
 
 def find_weights(value: str | None) -> Path | None:
-    """The folder with the weights that ``initial_weights`` names; those of ``hub:NAME`` or
-    ``hub:NAME@COMMIT`` are downloaded where the hub's cache does not have them (DownloadError where
-    that fails).
+    """The folder with the weights that ``initial_weights`` names: ``hub:NAME`` or
+    ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or that folder. What is not on this
+    machine is downloaded (DownloadError where that fails).
     """
-    if value is None or not value.startswith(HUB):
-        return None if value is None else Path(value)
+    if value is None:
+        return None
+    if value.startswith(PIP):
+        return find_package(value)
+    if value.endswith(GGUF):
+        return find_gguf(Path(value))
+    if not value.startswith(HUB):
+        return Path(value)
     name, _, commit = value.removeprefix(HUB).partition("@")
     folder = _download(name, commit or None)
     if not commit:
@@ -34,7 +41,7 @@ def _download(name: str, commit: str | None) -> Path:
 
     try:
         folder = Path(
-            huggingface_hub.snapshot_download(name, revision=commit, allow_patterns=list(PATTERNS))
+            huggingface_hub.snapshot_download(name, revision=commit, allow_patterns=[*PATTERNS, "tokenizer.json"])
         )
     # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
     except Exception as error:
