@@ -118,13 +118,13 @@ def find_end(tokenizer: Tokenizer) -> int:
     """The token that stands before a document: ``<|endoftext|>``, or what the tokenizer has in its
     place; ValueError where it has none.
     """
-    found = next(filter(None.__ne__, map(tokenizer.token_to_id, BORDERS)), None)
-    if found is None:
-        raise ValueError(
-            f"the tokenizer has none of {', '.join(BORDERS)}, one of which begins a document: name"
-            " another tokenizer"
-        )
-    return found
+    for border in BORDERS:
+        if (found := tokenizer.token_to_id(border)) is not None:
+            return found
+    raise ValueError(
+        f"the tokenizer has none of {', '.join(BORDERS)}, one of which begins a document: name"
+        " another tokenizer"
+    )
 
 
 @contextlib.contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from copy import copy
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, cast
 

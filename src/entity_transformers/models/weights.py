@@ -41,7 +41,9 @@ def _download(name: str, commit: str | None) -> Path:
 
     try:
         folder = Path(
-            huggingface_hub.snapshot_download(name, revision=commit, allow_patterns=[*PATTERNS, "tokenizer.json"])
+            huggingface_hub.snapshot_download(
+                name, revision=commit, allow_patterns=[*PATTERNS, "tokenizer.json"]
+            )
         )
     # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
     except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus, summarise
 from entity_transformers.corpus.labels import give, shuffle_given
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.models.base import LanguageModel
@@ -113,7 +113,7 @@ def summarise_split(
     since the entity's previous mention.
     """
     predicted = corpus.words >= 0
-    words = int((predicted & (corpus.words != np.concatenate([[-1], corpus.words[:-1]]))).sum())
+    words = summarise(corpus)["words"]
     size = int(corpus.bytes.sum(dtype=np.int64))
     distances = np.where(predicted, mention_distances(corpus), -2)
     classes = {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
