@@ -63,13 +63,13 @@ def test_parts_give_the_bytes_of_the_whole(
     splits: dict[str, list[Document]], words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolvers = ["names", "names-causal"]
-    section = load(ROOT / "studies/sample.yaml", {"corpus.resolvers": resolvers}).corpus
+    params = load(ROOT / "studies/sample.yaml", {"corpus.resolvers": resolvers})
     (tmp_path / "parts").mkdir()
     for split, documents in splits.items():
         write_json_lines(tmp_path / "parts" / f"{split}.jsonl", map(to_row, documents))
     tokenizer = learn_tokenizer(splits["train"], 300, "natural")
     monkeypatch.setattr(prepare, "split_parts", partial(split_parts, words=words))
-    counted = dict(prepare.align(section, tokenizer, tmp_path / "parts"))
+    counted = dict(prepare.align(params, tokenizer, tmp_path / "parts"))
     for split, documents in splits.items():
         whole = align_split(documents, tokenizer, split=split, **HOW)  # type: ignore[arg-type]
         counts = summarise(whole)

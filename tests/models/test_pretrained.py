@@ -12,6 +12,8 @@ from tiny import VOCABULARY, tiny_corpus
 from torch.nn import functional
 from transformers import (
     AutoModelForCausalLM,
+    BertConfig,
+    BertModel,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -20,9 +22,10 @@ from transformers import (
 
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.words import embed_words_in_context
-from entity_transformers.models import pretrained
+from entity_transformers.kinds import KINDS, resolve
+from entity_transformers.models import pretrained, pretrained_encoder
 from entity_transformers.models.base import Batch
-from entity_transformers.models.pretrained import MIXED, check_fit
+from entity_transformers.models.pretrained import check_fit, check_vocabulary, store
 from entity_transformers.tasks.perplexity import score_corpus
 
 CORPUS = tiny_corpus(4, seed=3, split="dev")
@@ -100,15 +103,15 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path:
 
 def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> None:
     model = pretrained.load(folder).eval()
-    encoder = model.encoder(layers=True)
-    assert encoder.mixed == (0, 1, 3, 4, 5, 7, 8)
-    assert (len(encoder.mixed), encoder.width) == (MIXED, MIXED * 16)
+    encoder = model.mixing(7)
+    assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
+    assert model.mixing(1) is model
     tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
     with torch.no_grad():
         found, _ = encoder.encode(Batch(tokens), encoder.start(1))
         layers = model.module(tokens, output_hidden_states=True).hidden_states
     split = model.split_layers(found[0].numpy())["vectors"]
-    for place, layer in enumerate(encoder.mixed):
+    for place, layer in enumerate(encoder.layers):
         np.testing.assert_allclose(split[:, place], layers[layer][0].numpy(), rtol=1e-6)
 
 
@@ -146,8 +149,47 @@ def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
 
 def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
     model = pretrained.load(folder)
-    check_fit(model, 64, VOCABULARY, "a")
+    values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
+    fits, longer = (
+        resolve("a", {"a": {**values, "window": window}}, {}, {}, KINDS) for window in (64, 65)
+    )
+    check_fit(model, fits)
     with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has 64 positions"):
-        check_fit(model, 65, VOCABULARY, "a")
+        check_fit(model, longer)
+    check_vocabulary(model, VOCABULARY, "a")
     with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, the model 40: set tokenizer"):
-        check_fit(model, 64, VOCABULARY + 1, "a")
+        check_vocabulary(model, VOCABULARY + 1, "a")
+
+
+def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=24, max_position_embeddings=64, initializer_range=0.3,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(tmp_path)
+    model = pretrained_encoder.load(tmp_path).eval()
+    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64)).view(2, 6)
+    lengths = torch.tensor([6, 4])
+    with torch.no_grad():
+        found, _ = model.encode(Batch(tokens, lengths=lengths), model.start(2))
+        for row, length in enumerate(lengths):
+            alone = model.module(tokens[row : row + 1, :length]).last_hidden_state[0]
+            torch.testing.assert_close(found[row, :length], alone)
+        later = tokens.clone()
+        later[0, 5] += 1
+        other, _ = model.encode(Batch(later, lengths=lengths), model.start(2))
+    assert not torch.equal(other[0, 0], found[0, 0])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_weights_are_linked_where_the_precision_is_theirs(
+    folder: Path, tmp_path: Path, precision: str
+) -> None:
+    model = pretrained.load(folder, getattr(torch, precision))
+    store(model, folder, tmp_path / "stored", precision)
+    weights = tmp_path / "stored" / "model.safetensors"
+    assert weights.samefile(folder / "model.safetensors") == (precision == "float32")
+    again = pretrained.load(tmp_path / "stored")
+    assert again.output_weight.dtype == getattr(torch, precision)
+    torch.testing.assert_close(again.output_weight, model.output_weight, rtol=0, atol=0)

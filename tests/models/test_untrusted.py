@@ -16,7 +16,7 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import INDEX
 from entity_transformers.models.registry import build_model, load_model
 
-NEURAL = [name for name, kind in KINDS.items() if not kind.can & {"static", "counts"}]
+NEURAL = [name for name, kind in KINDS.items() if "windows" in kind.can]
 kinds = pytest.mark.parametrize("kind", NEURAL)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tokenizers import Tokenizer
 
@@ -130,7 +130,7 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
     elif section.kind == "pretrained":
         from entity_transformers.models.weights import find_weights  # which loads torch
 
-        tokenizer = read_tokenizer(find_weights(section.path) / "tokenizer.json")
+        tokenizer = read_tokenizer(cast(Path, find_weights(section.path)) / "tokenizer.json")
     else:
         tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", path, cache)["root"]))
     log.info("%d tokens", tokenizer.get_vocab_size())

@@ -35,6 +35,7 @@ CAPABILITIES = {
     "windows": "learns by gradient from windows of running text, as section lm says",
     "counts": "counts its training text instead of learning by gradient",
     "pretrained": "has been trained by others, and is taken over as it is",
+    "own-tokens": "reads the text in tokens of its own, not in the study's",
     "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
 }
 
@@ -130,6 +131,9 @@ KINDS = {kind.name: kind for kind in (
     Kind("pretrained", "Pretrained", 2018, "transformer", p.PretrainedParams,
          frozenset({"encode", "causal", "attend", "layers", "pretrained"}),
          f"{MODELS}.pretrained"),
+    Kind("pretrained-encoder", "Pretrained encoder", 2019, "transformer", p.PretrainedParams,
+         frozenset({"encode", "layers", "pretrained", "own-tokens"}),
+         f"{MODELS}.pretrained_encoder"),
     Kind("taglm", "TagLM", 2017, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.taglm",
          also=frozenset({"elmo"}), predicts="forward half"),
     Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,

@@ -405,6 +405,10 @@ class PretrainedParams(Section):
     """tokens of one forward pass, at most as many as it has positions"""
     precision: Literal["float32", "bfloat16"]
     """of its weights and of every product"""
+    mixed_layers: Size = 7
+    """layers that a tagger mixes, evenly spaced; 1: it reads the last"""
+    ner_context: Literal["word", "sentence", "document"] | None = None
+    """text around a word for the tagger; null: as section embeddings says"""
 
 
 class StaticParams(Section):

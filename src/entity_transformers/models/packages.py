@@ -142,7 +142,7 @@ def dequantise(file: Path, folder: Path) -> None:
 
     where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     try:
-        model = AutoModelForCausalLM.from_pretrained(file.parent, dtype=float32, **where)
+        model: Any = AutoModelForCausalLM.from_pretrained(file.parent, dtype=float32, **where)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **where)
     except ImportError as error:
         raise ValueError(
@@ -156,8 +156,8 @@ def dequantise(file: Path, folder: Path) -> None:
     # transformers refuses to save what it has just dequantised
     del config.quantization_config
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-    output, inputs = model.get_output_embeddings().weight, model.get_input_embeddings().weight
-    config.tie_word_embeddings = output.data_ptr() == inputs.data_ptr()
+    output, inputs = model.get_output_embeddings(), model.get_input_embeddings()
+    config.tie_word_embeddings = output.weight.data_ptr() == inputs.weight.data_ptr()
     if config.tie_word_embeddings:
         del weights["lm_head.weight"]
     config.save_pretrained(folder)

@@ -1,7 +1,11 @@
-"""Kind ``pretrained``: a causal language model of transformers that others have trained."""
+"""Models of transformers that others have trained, as they left them: kind ``pretrained``, causal
+language models, and kind ``pretrained-encoder``, which see both sides.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -10,15 +14,16 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from entity_transformers import runtime
-from entity_transformers.artifacts import write_csv
+from entity_transformers.artifacts import copy_file, write_csv, write_with
 from entity_transformers.corpus.labels import give
-from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import Batch, opened
-from entity_transformers.models.folders import TRUSTED
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.models.base import Batch, LanguageModel, opened
+from entity_transformers.models.folders import TRUSTED, save_folder
 from entity_transformers.models.gpt2 import inputs
 from entity_transformers.models.weights import find_weights
 from entity_transformers.models.wrapped import Wrapped
@@ -27,29 +32,52 @@ from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import LOSSES, list_rows
 from entity_transformers.train.progress import CURVE_COLUMNS
 
-MIXED = 7
-"""Layers that a tagger mixes: evenly spaced ones, the embeddings and the last among them."""
+STORED = {"F32": "float32", "BF16": "bfloat16"}
+"""How safetensors calls the precisions of a study."""
 
 
-class PretrainedLM(Wrapped):
-    """A causal model of transformers as its authors left it. Hidden states are float32, whatever
-    its weights are.
-    """
+class Layered(LanguageModel):
+    """One whose layers a tagger may mix. Hidden states are float32, whatever its weights are."""
+
+    module: Any
+    layers: tuple[int, ...] = ()
+    """The layers whose hidden states `encode` gives side by side; none: the last alone."""
+
+    def read(self, **given: Any) -> Tensor:
+        """Hidden states [B, T, W], or [B, T, layers W]."""
+        found = self.module.base_model(**given, output_hidden_states=bool(self.layers))
+        if not self.layers:
+            return found.last_hidden_state.float()
+        return torch.cat([found.hidden_states[layer] for layer in self.layers], -1).float()
+
+    def mixing(self, count: int) -> Any:
+        """The model that gives ``count`` evenly spaced layers, embeddings and last among them."""
+        if count == 1:
+            return self
+        made = copy(self)
+        last = self.module.config.num_hidden_layers
+        made.layers = tuple(sorted({round(at) for at in np.linspace(0, last, count)}))
+        made.width = self.width * len(made.layers)
+        return made
+
+    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
+        """``vectors`` [N, layers, W], which a tagger mixes, or [N, W] of one layer."""
+        if vectors.shape[1] == self.width:
+            return {"vectors": vectors}
+        return {"vectors": vectors.reshape(len(vectors), -1, self.width)}
+
+
+class PretrainedLM(Layered, Wrapped):
+    """A causal model of transformers."""
 
     kind = KINDS["pretrained"]
-    mixed: tuple[int, ...] = ()
-    """The layers whose hidden states `encode` gives side by side; none: the last alone."""
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
         self.kind = KINDS["pretrained"]  # type: ignore[misc]
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        found = self.module.base_model(**inputs(batch), output_hidden_states=bool(self.mixed))
-        if not self.mixed:
-            return found.last_hidden_state.float(), state
-        layers = [found.hidden_states[layer] for layer in self.mixed]
-        return torch.cat(layers, -1).float(), state
+        return self.read(**inputs(batch)), state
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         return super().nats(hidden.to(self.output_weight.dtype), targets)
@@ -59,20 +87,6 @@ class PretrainedLM(Wrapped):
 
     def guess(self, hidden: Tensor) -> Tensor:
         return super().guess(hidden.to(self.output_weight.dtype))
-
-    def encoder(self, layers: bool = False) -> PretrainedLM:
-        """Itself, or with ``layers`` one that gives `MIXED` of its layers side by side."""
-        if not layers:
-            return self
-        made = copy(self)
-        last = self.module.config.num_hidden_layers
-        made.mixed = tuple(sorted({round(at) for at in np.linspace(0, last, MIXED)}))
-        made.width = self.width * len(made.mixed)
-        return made
-
-    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
-        """``vectors`` [N, layers, W]: a tagger mixes them."""
-        return {"vectors": vectors.reshape(len(vectors), -1, self.width)}
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         named = self.module.base_model.named_modules()
@@ -86,26 +100,47 @@ class PretrainedLM(Wrapped):
         return self.module.config.num_attention_heads
 
 
+class PretrainedEncoder(Layered):
+    """An encoder of the BERT family, which reads the text in its own tokens."""
+
+    kind = KINDS["pretrained-encoder"]
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.width = module, module.config.hidden_size
+        self.context = module.config.max_position_embeddings
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        valid = batch.valid
+        mask = None if valid is None else valid.long()
+        return self.read(input_ids=batch.tokens, attention_mask=mask), state
+
+    def save(self, folder: Path) -> None:
+        save_folder(self.module, folder)
+
+
 def load(folder: Path, dtype: Any = "auto") -> PretrainedLM:
-    """A saved model, by default in the precision that it was saved in."""
+    """A saved language model, by default in the precision that it was saved in."""
     with opened(folder):
-        module = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **TRUSTED)
-    return PretrainedLM(module)
+        return PretrainedLM(AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **TRUSTED))
 
 
 def train(run: Run) -> list[Row]:
-    """Take over the weights in the entry's precision: what step lm does for this kind, which learns
-    nothing.
+    """Take over the weights and the tokenizer, in the entry's precision: what step lm does for
+    these kinds, which learn nothing.
     """
     started, params = time.time(), run.entry.lm
-    folder = find_weights(params.initial_weights)
-    assert folder is not None
+    folder = cast(Path, find_weights(params.initial_weights))
     device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
-    model = load(folder, getattr(torch, params.precision)).to(device).eval()
-    check_fit(model, params.window, run.tokenizer.get_vocab_size(), run.model)
-    model.save(run.folder)
+    module = run.entry.kind.module()
+    model = module.load(folder, getattr(torch, params.precision)).to(device).eval()
+    check_fit(model, run.entry)
+    store(model, folder, run.folder, params.precision)
+    copy_file(folder / "tokenizer.json", run.folder / "tokenizer.json")
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
-    loss = mean_loss(model, give(run.tokens("dev"), "none"), window=params.window)
+    loss = None
+    if run.entry.can({"causal"}):
+        check_vocabulary(model, run.tokenizer.get_vocab_size(), run.model)
+        loss = mean_loss(model, give(run.tokens("dev"), "none"), window=params.window)
     numbers = {
         **dict.fromkeys((*LOSSES, "steps", "best_step", "skipped_steps", "seconds_per_step")),
         "parameters": model.count_parameters(),
@@ -121,14 +156,42 @@ def train(run: Run) -> list[Row]:
     return list_rows(numbers, run.entry)
 
 
-def check_fit(model: PretrainedLM, window: int, vocabulary: int, name: str) -> None:
-    """ValueError for a window longer than the model's positions, and for another vocabulary."""
-    if model.context is not None and window > model.context:
+def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:
+    """Write the model to a folder: as the files of ``source``, without a copy where the disk can
+    link, if these have the precision.
+    """
+    weights = source / "model.safetensors"
+    if weights.is_file():
+        with safe_open(weights, "numpy") as file:
+            found = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+        if {STORED.get(one) for one in found} <= {precision, None}:
+            copy_file(source / "config.json", folder / "config.json")
+            write_with(folder / weights.name, lambda path: link_or_copy(weights, path))
+            return
+    model.save(folder)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make ``target`` another name of a file that is never written again, or a copy of it."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or one that has no links
+        shutil.copyfile(source, target)
+
+
+def check_fit(model: LanguageModel, entry: ModelEntry) -> None:
+    """ValueError for a window longer than the model's positions."""
+    if model.context is not None and entry.lm.window > model.context:
         raise ValueError(
-            f"models.{name}.window: {window}, but the model has {model.context} positions"
+            f"models.{entry.name}.window: {entry.lm.window}, but the model has {model.context}"
+            " positions"
         )
-    own = model.output_weight.shape[0]
-    if vocabulary > own:
+
+
+def check_vocabulary(model: LanguageModel, vocabulary: int, name: str) -> None:
+    """ValueError for an encoder with more tokens than the model knows."""
+    if vocabulary > (own := model.output_weight.shape[0]):
         raise ValueError(
             f"models.{name}: the study's encoder has {vocabulary} tokens, the model {own}: set"
             " tokenizer to {kind: pretrained, path: ...}, the model's own"
