@@ -135,6 +135,15 @@ def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarr
     return name_by_spelling(corpus, drawn)
 
 
+def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
+    """Each token's label on the token before it, int32 [N]: what is to be predicted is told, as a
+    positive control of what a model can do with labels.
+    """
+    shifted = np.append(labels[1:], labels[:0].dtype.type(0))
+    shifted[corpus.offsets[1:] - 1] = 0
+    return shifted
+
+
 def find_nouns(corpus: AlignedCorpus) -> np.ndarray | None:
     """Which tokens are of a noun, bool [N]; None where the corpus has no parts of speech."""
     tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
@@ -166,6 +175,7 @@ CHANGED: dict[str, Callable[[AlignedCorpus, np.ndarray, int, np.ndarray], np.nda
     "lagged": lambda corpus, labels, seed, spans: lag(corpus, labels, spans),
     "surface": lambda corpus, labels, seed, spans: name_by_spelling(corpus, spans),
     "random": lambda corpus, labels, seed, spans: draw_labels(corpus, spans, seed),
+    "next": lambda corpus, labels, seed, spans: shift_labels(corpus, labels),
 }
 """The labels int32 [N] of each of `layers.CHANGES`, by corpus, labels, seed and spans."""
 
@@ -183,6 +193,7 @@ LAYERS: dict[str, Callable[[AlignedCorpus, int], np.ndarray | None]] = {
     "lagged": partial(_change_gold, "lagged"),
     "surface": partial(_change_gold, "surface"),
     "random": partial(_change_gold, "random"),
+    "next": partial(_change_gold, "next"),
     "nouns": lambda corpus, seed: label_nouns(corpus),
 }
 """The labels int32 [N] of each layer that needs no resolver, by corpus and seed."""

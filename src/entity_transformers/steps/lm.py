@@ -16,6 +16,7 @@ from entity_transformers.step import MODEL, Rows, Run, step
     units={
         "loss": "nats per token",
         "best_loss": "nats per token",
+        "trial_loss": "nats per token",
         "objective_loss": "of the objective",
         "objective_best_loss": "of the objective",
         "parameters": "parameters",
