@@ -1,0 +1,47 @@
+"""Text as memory against a loop over transformers' model, one window at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, lively_model
+from torch.nn import functional
+
+from entity_transformers.tasks.text_memory import plan_memory, score_text_memory
+
+TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
+
+
+def keep_even(upto: int, start: int) -> np.ndarray:
+    """The latest three even places of the past, some of which the window holds itself."""
+    return np.arange(0, upto, 2)[-3:]
+
+
+@pytest.mark.parametrize("stride", [2, 3, 5])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
+    model = lively_model("gpt2", window=9).eval()
+    found = score_text_memory(model, TOKENS, keep_even, window=5, stride=stride, batch=batch)
+    expected = np.zeros(len(TOKENS))
+    for new in [0, *range(5, len(TOKENS) - 1, stride)]:
+        end = min(new + (stride if new else 5), len(TOKENS) - 1)
+        start = max(0, new + (stride if new else 5) - 5)
+        kept = list(range(0, new, 2))[-3:]
+        places = [*(place for place in kept if place < start), *range(start, end)]
+        ids = torch.from_numpy(TOKENS[places].astype(np.int64))[None]
+        with torch.no_grad():
+            logits = model.module(ids).logits[0]
+        for row, place in enumerate(places):
+            if row >= len(places) - (end - new):
+                target = torch.tensor(int(TOKENS[place + 1]))
+                expected[place + 1] = functional.cross_entropy(logits[row], target).item()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_memory_windows_are_those_of_a_study() -> None:
+    plans = list(plan_memory(12, 5, 3, lambda upto, start: np.zeros(0, int)))
+    assert [plan.places.tolist() for plan in plans] == [
+        [0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 10],
+    ]  # fmt: skip
+    assert [plan.new for plan in plans] == [5, 3, 3]
