@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, lively_model
+from tiny import VOCABULARY, lively_model, tiny_corpus
 from torch.nn import functional
 
-from entity_transformers.tasks.text_memory import plan_memory, score_text_memory
+from entity_transformers.corpus.labels import give
+from entity_transformers.steps.text_memory import PolicyName, TextMemoryParams
+from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.tasks.policies import POLICIES
+from entity_transformers.tasks.text_memory import (
+    name_parts,
+    plan_memory,
+    score_policies,
+    score_text_memory,
+)
 
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
 
@@ -45,3 +56,36 @@ def test_without_a_memory_windows_are_those_of_a_study() -> None:
         [0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 10],
     ]  # fmt: skip
     assert [plan.new for plan in plans] == [5, 3, 3]
+
+
+def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
+    model = lively_model("gpt2", window=24).eval()
+    corpus = tiny_corpus(3, seed=5, split="test")
+    kept = ({"policy": "recent"}, {"policy": "half entities", "labels": "gold"})
+    section = TextMemoryParams(
+        splits=("test",), windows=(8,), stride=4, budgets=(6,), kept=kept, tokens=None, batch=4
+    )
+    rows = list(score_policies(model, corpus, section, 1))
+    parts = name_parts(corpus, 8)
+    assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
+    by_part = {part: where.sum() for part, where in parts.items()}
+    for policy in ("none", "recent", "half entities"):
+        own = [row for row in rows if row["policy"] == policy]
+        for part, count in by_part.items():
+            [loss] = [r for r in own if r["part"] == part and r["measure"] == "loss"]
+            units = [r for r in own if r["part"] == part and r["measure"] == "nll"]
+            assert loss["count"] == sum(r["count"] for r in units) == count
+            total = sum(r["value"] for r in units)
+            assert loss["value"] == pytest.approx(total / count if count else None)
+    [plain] = [r for r in rows if (r["policy"], r["part"], r["measure"]) == ("none", "all", "loss")]
+    nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
+    assert plain["value"] == pytest.approx(nll[parts["all"]].mean(), rel=1e-5)
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    values = {"splits": ("test",), "windows": (8,), "budgets": (6,), "tokens": None, "batch": 4}
+    with pytest.raises(ValueError, match=r"stride 9 is more than the window 8: tokens would be"):
+        TextMemoryParams(stride=9, kept=({"policy": "recent"},), **values)
+    with pytest.raises(ValueError, match="Input should be 'recent', 'mentions'"):
+        TextMemoryParams(stride=4, kept=({"policy": "everything"},), **values)
+    assert set(POLICIES) == set(get_args(PolicyName))
