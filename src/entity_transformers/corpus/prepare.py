@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -128,9 +128,9 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
     elif section.kind == "study" and path is not None:
         tokenizer = read_tokenizer(path)
     elif section.kind == "pretrained":
-        from entity_transformers.models.weights import find_weights  # which loads torch
+        from entity_transformers.models.weights import find_tokenizer  # which loads torch
 
-        tokenizer = read_tokenizer(cast(Path, find_weights(section.path)) / "tokenizer.json")
+        tokenizer = find_tokenizer(section.path)
     else:
         tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", path, cache)["root"]))
     log.info("%d tokens", tokenizer.get_vocab_size())

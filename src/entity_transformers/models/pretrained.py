@@ -25,7 +25,7 @@ from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, opened
 from entity_transformers.models.folders import TRUSTED, save_folder
 from entity_transformers.models.gpt2 import inputs
-from entity_transformers.models.weights import find_weights
+from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run
 from entity_transformers.tasks.perplexity import mean_loss
@@ -135,7 +135,8 @@ def train(run: Run) -> list[Row]:
     model = module.load(folder, getattr(torch, params.precision)).to(device).eval()
     check_fit(model, run.entry)
     store(model, folder, run.folder, params.precision)
-    copy_file(folder / "tokenizer.json", run.folder / "tokenizer.json")
+    tokenizer = find_tokenizer(params.initial_weights)
+    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
     loss = None
     if run.entry.can({"causal"}):

@@ -36,7 +36,7 @@ from entity_transformers.models.gpt2 import inputs
 from entity_transformers.models.gpt2e.adapter import add_entity_attention
 from entity_transformers.models.gpt2e.hooks import find_blocks
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.weights import find_weights
+from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.train.entry import LOSSES, list_rows, name_state
 from entity_transformers.train.progress import CURVE_COLUMNS
@@ -145,7 +145,8 @@ def train(run: Run) -> list[Row]:
     pretrained.check_fit(base, run.entry)
     pretrained.check_vocabulary(base, run.tokenizer.get_vocab_size(), run.model)
     pretrained.store(base, folder, run.folder, params.precision)
-    copy_file(folder / "tokenizer.json", run.folder / "tokenizer.json")
+    tokenizer = find_tokenizer(params.initial_weights)
+    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
     cut = base.module.config.num_hidden_layers - params.blocks
     if cut < 0:
         raise ValueError(f"models.{run.model}.blocks: {params.blocks}, the model has fewer")

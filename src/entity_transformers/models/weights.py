@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
+from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.models.base import PATTERNS
@@ -34,6 +37,22 @@ def find_weights(value: str | None) -> Path | None:
             "%s: the newest commit; hub:%s@%s gives these weights again", value, name, folder.name
         )
     return folder
+
+
+def find_tokenizer(value: str) -> Tokenizer:
+    """The tokenizer of the model that ``value`` names, as of `find_weights`, without the lengths to
+    which its authors cut or fill texts.
+    """
+    folder = find_weights(value)
+    assert folder is not None
+    if not (folder / "tokenizer.json").is_file():
+        raise ValueError(
+            f"{value}: no tokenizer.json in {folder}: name a model with a fast tokenizer"
+        )
+    tokenizer = read_tokenizer(folder / "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _download(name: str, commit: str | None) -> Path:
