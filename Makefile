@@ -49,7 +49,7 @@ sample: study  ## every table but the controls on a small corpus: 3 minutes on t
 study: .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
 	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
 	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
-	@$(BIN)/entity-transformers show-tables $(FILE)
+	@$(BIN)/entity-transformers show-verdicts $(FILE)
 	@echo "Report: $(CURDIR)/results/$(STUDY)/report.html"
 
 report: .venv/ready  ## the tables, figures and page of a study from the numbers that git holds
@@ -76,7 +76,7 @@ check: .venv/ready  ## lint, format, types
 	$(BIN)/snakefmt --check Snakefile workflow
 
 bench: .venv/ready  ## speed and memory against peers, as ratios, on an idle machine: benchmarks/README.md
-	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	for file in $$(ls benchmarks/*.py | grep -v -e common.py -e table.py -e gpu.py -e resolvers.py); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 	$(BIN)/python benchmarks/table.py
 
 gpu: .venv/ready  ## all that needs a GPU: its tests and benchmarks/gpu.py

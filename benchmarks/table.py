@@ -26,7 +26,7 @@ less than it does seconds; the least and the largest of the rounds stand in brac
 def find_benchmarks() -> list[str]:
     """Names of all benchmarks."""
     files = sorted((ROOT / "benchmarks").glob("*.py"))
-    return [file.stem for file in files if file.stem not in ("common", "table")]
+    return [file.stem for file in files if file.stem not in ("common", "resolvers", "table")]
 
 
 def pivot(figures: list[Figure]) -> dict[str, dict[str, Figure]]:

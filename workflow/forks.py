@@ -37,7 +37,6 @@ SLOW = (  # what is missing here costs time and nothing else
     "scipy.stats",
     "seqeval.metrics",
     "sklearn.linear_model",
-    "spacy.displacy",
     "tokenizers",
     "torch._inductor.config",
     "torch.utils.checkpoint",

@@ -1,13 +1,11 @@
 """E.T.: Entity-Transformers. The public names load torch and transformers only when they are first
-used; transformers' Auto classes know GPT2E from here on.
+used; transformers' Auto classes know GPT2E once one of its classes is loaded.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from entity_transformers.registration import register
 
 if TYPE_CHECKING:
     from entity_transformers.encode.document import DocumentReader
@@ -36,17 +34,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CarriedMemory": "entity_transformers.train.trainer",
-    "EntityStreams": "entity_transformers.train.trainer",
-    "collate_streams": "entity_transformers.train.trainer",
-    "DocumentReader": "entity_transformers.encode.document",
-    "EntityMemory": "entity_transformers.models.gpt2e.memory",
-    "GPT2EConfig": "entity_transformers.models.gpt2e.model",
-    "GPT2EForCausalLM": "entity_transformers.models.gpt2e.model",
-    "GPT2EModel": "entity_transformers.models.gpt2e.model",
-    "add_entity_attention": "entity_transformers.models.gpt2e.adapter",
-    "load_entity_attention": "entity_transformers.models.gpt2e.adapter",
-    "save_entity_attention": "entity_transformers.models.gpt2e.adapter",
+    name: f"entity_transformers.{module}"
+    for module, names in {
+        "encode.document": "DocumentReader",
+        "models.gpt2e.adapter": "add_entity_attention load_entity_attention save_entity_attention",
+        "models.gpt2e.memory": "EntityMemory",
+        "models.gpt2e.model": "GPT2EConfig GPT2EForCausalLM GPT2EModel",
+        "train.trainer": "CarriedMemory EntityStreams collate_streams",
+    }.items()
+    for name in names.split()
 }
 
 
@@ -58,6 +54,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
-
-
-register()

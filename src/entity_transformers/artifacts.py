@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -135,26 +134,6 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _finite(value: Any, where: str) -> Any:
-    """``value`` in plain JSON types; a NaN or an infinity anywhere inside raises ValueError with
-    its key path.
-    """
-    import numpy as np
-
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item, f"{where}[{i}]") for i, item in enumerate(value)]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(
-            f"{where} is {value}: a metrics file holds finite numbers only (use n = 0 and null"
-            " where there is nothing)"
-        )
-    return value
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity
     raises ValueError.
@@ -164,8 +143,21 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def format_json(value: Mapping[str, Any], where: str) -> str:
     """The text of `write_json`; ``where`` names the object in an error."""
-    plain = _finite(value, where)
-    return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    try:
+        text = json.dumps(
+            value,
+            indent=2,
+            sort_keys=True,
+            ensure_ascii=False,
+            allow_nan=False,
+            default=lambda number: number.item(),  # NumPy's
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"{where}: {error}: a metrics file holds finite numbers only (use n = 0 and null where"
+            " there is nothing)"
+        ) from None
+    return text + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -176,9 +168,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def _load_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON that can be read ({error})") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: holds a {type(value).__name__}, expected a JSON object")
@@ -219,13 +209,11 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write a table with a header; None is an empty cell. NaN or infinity raises ValueError."""
+    """Write a table with a header; None is an empty cell."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(
-            _finite(row, f"{path.name}, row {number}") for number, row in enumerate(rows, start=1)
-        )
+        writer.writerows(rows)
 
 
 def write_arrays(
@@ -246,40 +234,31 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped
     file; a damaged one: ValueError.
     """
-    return map_arrays(check(path))
+    import numpy as np
 
-
-def map_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """As `read_arrays`, of a file that was checked."""
+    check(path)
     try:
-        return _view_arrays(path)
+        raw = np.memmap(path, dtype=np.uint8, mode="r")
+        body = 8 + int.from_bytes(bytes(raw[:8]), "little")
+        header = json.loads(bytes(raw[8:body]))
+        metadata = json.loads(header.pop("__metadata__", {}).get("json", "{}"))
+        arrays = {}
+        for name, entry in header.items():
+            start, end = entry["data_offsets"]
+            view = raw[body + start : body + end].view(_TYPES[entry["dtype"]])
+            arrays[name] = view.reshape(entry["shape"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path}: empty, cut or no safetensors file ({error}): run the step that writes it"
             " again"
         ) from error
+    return arrays, metadata
 
 
-def _view_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    import numpy as np
-
-    raw = np.memmap(path, dtype=np.uint8, mode="r")
-    length = int.from_bytes(bytes(raw[:8]), "little")
-    header = json.loads(bytes(raw[8 : 8 + length]))
-    metadata = json.loads(header.pop("__metadata__", {}).get("json", "{}"))
-    body = raw[8 + length :]
-    return {name: _view(body, entry) for name, entry in header.items()}, metadata
-
-
-_DTYPES = {
+_TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
-
-
-def _view(body: np.ndarray, entry: Mapping[str, Any]) -> np.ndarray:
-    start, end = entry["data_offsets"]
-    return body[start:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
@@ -295,8 +274,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file atomically."""
-    with atomic(target) as temporary:
-        shutil.copyfile(source, temporary)
+    write_with(target, lambda temporary: shutil.copyfile(source, temporary))
 
 
 def write_with(path: Path, writer: Callable[[Path], Any]) -> None:

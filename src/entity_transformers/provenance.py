@@ -1,4 +1,4 @@
-"""Where a result comes from: digests of files and values, the commit, the machine and the cost."""
+"""Where a result comes from: digests of values, the commit, versions, the machine, the cost."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.study.code import PACKAGE, digest_package
-
-
-def list_files(path: str | Path | None) -> list[Path]:
-    """The file ``path``, or all files below it, sorted; none for None or what is not there."""
-    root = Path(path) if path is not None else Path("/nowhere")
-    return [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
-
 
 def digest(*parts: str | bytes) -> str:
     """The first 16 hexadecimal digits of the sha256 of the parts, each preceded by its length."""
@@ -31,25 +23,23 @@ def digest(*parts: str | bytes) -> str:
 
 
 def git_commit() -> str:
-    """The checkout's commit with ``+`` if tracked files differ from it; ``unknown`` outside a
-    checkout.
+    """The checkout's commit, with ``+`` if the package's files differ from it; ``unknown`` outside
+    a checkout.
     """
-    git = ["git", "-C", str(PACKAGE)]
+    git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run(
             [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
         )
-        status = subprocess.run(
-            [*git, "diff", "--quiet", "HEAD", "--", "."], check=False, capture_output=True
-        )
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "."], check=False)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return commit.stdout.strip() + ("+" if status.returncode else "")
+    return commit.stdout.strip() + "+" * bool(changed.returncode)
 
 
 def describe_run(started: float, device: str) -> dict[str, Any]:
-    """Where a result comes from: the code, versions, machine, duration (``started``: time.time())
-    and the most memory that was taken.
+    """Where a result comes from: the commit, versions, machine, duration (``started``:
+    time.time()) and the most memory that was taken.
     """
     versions = {
         name: importlib.metadata.version(name)
@@ -57,7 +47,6 @@ def describe_run(started: float, device: str) -> dict[str, Any]:
     }
     return {
         "git_commit": git_commit(),
-        "code": digest_package(),
         "versions": {"python": platform.python_version(), **versions},
         "machine": {"processor": platform.machine(), "system": platform.system()},
         "device": device,

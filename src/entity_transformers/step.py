@@ -7,9 +7,6 @@ the report all read the registry made of these modules.
 
 from __future__ import annotations
 
-import csv
-import io
-import logging
 import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds import CAPABILITIES
-from entity_transformers.study.libraries import Library
+from entity_transformers.study.libraries import find_missing
 
 if TYPE_CHECKING:
     from entity_transformers.corpus.alignment import AlignedCorpus
-    from entity_transformers.corpus.stored import Documents
+    from entity_transformers.corpus.document import Documents
     from entity_transformers.kinds import ModelEntry
     from entity_transformers.models.base import LanguageModel
     from entity_transformers.study.params import Params
@@ -48,9 +45,7 @@ MANIFEST = "manifest.json"
 COLUMNS = ("split", "unit", "measure", "value", "count")
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
 LAST = ("ner", "recall", "report")
-METHOD = (*FIRST, *LAST)
-"""The steps of the paper's study, in its order; any others stand between `FIRST` and `LAST`."""
-log = logging.getLogger(__name__)
+"""The steps of the paper's study, in its order; any others stand between these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +64,6 @@ class Step:
     gpu      a run wants the GPU, where there is one
     libraries  what it imports beyond the package's requirements
     data     patterns of files of the package, other than modules, that it reads
-    units    the unit of each measure that it yields
     gather   ``module:name`` of what makes the results' rows of those of all its runs; "": they are
              taken as they are
     title    heading of its part of the report; "": it has none
@@ -88,9 +82,8 @@ class Step:
     writes: tuple[str, ...] = ()
     own: frozenset[str] | None = None
     gpu: bool = True
-    libraries: tuple[Library, ...] = ()
+    libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    units: Mapping[str, str] = field(default_factory=dict)
     gather: str = ""
     title: str = ""
     tables: Callable[[], tuple[Any, ...]] | None = None
@@ -112,8 +105,7 @@ class Step:
     @property
     def missing(self) -> str:
         """What to install before it can run, in a line; "" if nothing is missing."""
-        lines = (one.explain(f"step {self.name}", "it") for one in self.libraries)
-        return next(filter(None, lines), "")
+        return find_missing(f"step {self.name}", *self.libraries)
 
 
 def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:
@@ -215,7 +207,7 @@ class Run:
 
     def documents(self, split: str) -> Documents:
         """The documents of a split, read one by one."""
-        from entity_transformers.corpus.stored import Documents
+        from entity_transformers.corpus.document import Documents
 
         return Documents(self.home("corpus") / f"{split}.jsonl")
 
@@ -231,7 +223,7 @@ class Run:
 def execute(run: Run) -> None:
     """Run a step, and write its rows and the record of where they come from."""
     from entity_transformers import provenance
-    from entity_transformers.artifacts import recorded, write_record, write_text
+    from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:
@@ -241,26 +233,10 @@ def execute(run: Run) -> None:
         rows = list(run.step.run(run) or ())
         if run.step.phase == "report":
             return
-        unknown = {row["measure"] for row in rows} - run.step.units.keys()
-        if unknown:
-            raise ValueError(
-                f"step {run.step.name} measures {', '.join(sorted(unknown))}, whose unit is not"
-                " given: add it to the step's units"
-            )
-        write_text(run.folder / ROWS, format_rows(rows))
+        own = sorted({key for row in rows for key in row}.difference(COLUMNS))
+        write_csv(run.folder / ROWS, rows, [*COLUMNS, *own])
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
     key = Plan(run.params).digest(run.step, run.model)
     write_record(run.folder, names, {"digest": key, **facts})
-
-
-def format_rows(rows: Iterable[Row]) -> str:
-    """The text of rows.csv: the columns that every number may have, then the rows' own."""
-    rows = list(rows)
-    own = sorted({key for row in rows for key in row}.difference(COLUMNS))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *own], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

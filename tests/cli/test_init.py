@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from entity_transformers.cli import main
+from entity_transformers.study import processor
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
 
@@ -116,22 +117,6 @@ def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(
         assert f"# {line}\n" in STUDY.read_text()
 
 
-@pytest.mark.parametrize("chapters", [1, 30])
-def test_a_book_has_five_parts_to_be_tested_on(tmp_path: Path, write: Write, chapters: int) -> None:
-    book = tmp_path / "book.txt"
-    text = "Anna met Bob by the river, and then he ran.\n\n" * (900 // chapters)
-    book.write_text("".join(f"\n\nCHAPTER {i + 1}\n\n{text}" for i in range(chapters)))
-    values = run(book)
-    rows = map(json.loads, CORPUS.read_text().splitlines())
-    words = {split: [] for split in ("train", "dev", "test")}
-    for row in rows:
-        words[row["split"]].append(len(row["words"]))
-    assert min(map(len, words.values())) >= (5 if chapters > 1 else 1)
-    assert min(len(words["dev"]), len(words["test"])) >= 5
-    assert sum(words["train"]) > 2 / 3 * sum(map(sum, words.values()))
-    assert values["lm"]["window"] <= 64
-
-
 def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     tmp_path: Path,
     write: Write,
@@ -167,6 +152,21 @@ def test_the_model_grows_with_the_corpus(write: Write) -> None:
     assert passes == pytest.approx(8, rel=0.01)
 
 
+@pytest.mark.parametrize("flags", ["avx2", "avx2 amx_bf16", None])
+def test_it_trains_in_bfloat16_only_where_the_processor_has_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch, flags: str | None
+) -> None:
+    """Elsewhere bfloat16, which the paper's study asks for, is some 16 times as slow."""
+    cpu = Path("cpuinfo")
+    if flags:
+        cpu.write_text(f"flags\t: fpu {flags}\n")
+    monkeypatch.setattr(processor, "CPU", cpu)
+    monkeypatch.setattr(processor, "GPU", Path("gpus"))
+    expected = "bfloat16" if flags and "bf16" in flags else "float32"
+    assert run(write(ROW))["lm"]["precision"] == expected
+    assert processor.warn_of_bfloat16(load(STUDY)) is None
+
+
 def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,9 +177,9 @@ def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
     assert "no such file" in fail(Path("absent.txt"), capsys)
     for name, content, told in (
         ("lambada_test.txt", b"she saw him\n" * 30, "format lambada has dev and test alone"),
-        ("empty.jsonl", b"\n", "empty.jsonl: nothing in this file, expected a text in UTF-8"),
-        ("empty.txt", b"", "empty.txt: nothing in this file, expected a text in UTF-8"),
-        ("a.png", b"\x89PNG\r\n\x1a\n\0\0", "a.png: a picture or another binary file, expected"),
+        ("empty.jsonl", b"\n", "empty.jsonl, line 1: '', expected one of jsonl: JSON lines"),
+        ("empty.txt", b"", "empty.txt: no text in this file, expected a book"),
+        ("a.png", b"\x89PNG\r\n\x1a\n\0\0", "a.png, line 1: "),
     ):
         Path(name).write_bytes(content)
         assert told in fail(Path(name), capsys)

@@ -28,7 +28,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(home)
         run_steps("corpus")
         run_steps("lm", "perplexity", model="gpt2e")
-        run_steps("lm", model="gpt2-pointer")
         yield home
 
 
@@ -88,27 +87,15 @@ def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert "model 'gpt3', expected one of" in message
 
 
-def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["demo", "--model", str(MODEL)])
-    assert "nats per token: " in capsys.readouterr().out
-    assert "raise --entities" in fail(capsys, "demo", "--model", str(MODEL), "--entities", "1")
+def test_models_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--window is 99" in fail(capsys, "demo", "--model", str(MODEL), "--window", "99")
+    Path("book.txt").write_text("Anna met Bob at the station.\n")
+    message = fail(capsys, "remember", "book.txt", "--model", str(MODEL))
+    assert "no model with an entity pointer" in message
 
 
-def test_remember(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("book.txt").write_text("Anna met Bob at the station. She gave him a book.\n" * 4)
-    pointer = "data/tiny/models/gpt2-pointer/1"
-    main(["remember", "book.txt", "--model", pointer, "--write", "3"])
-    printed = capsys.readouterr().out
-    assert "Anna" in printed
-    assert "in memory" in printed
-    assert "no model with an entity pointer" in fail(
-        capsys, "remember", "book.txt", "--model", str(MODEL)
-    )
-
-
-def test_compare_and_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("compare", STUDY, STUDY), ("report", STUDY), ("verify", STUDY)):
+def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("report", STUDY), ("verify", STUDY)):
         assert "results/tiny has no results yet" in fail(capsys, *words)
 
 

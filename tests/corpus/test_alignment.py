@@ -62,12 +62,6 @@ def test_table_1_gives_each_word_the_outermost_entity() -> None:
     assert places == kept | {3: [18]}
 
 
-def test_innermost_keeps_the_nested_mention() -> None:
-    entity, _ = word_labels(make_document(TEXT, CHAINS), "innermost")
-    assert entity[15] == 3
-    assert not entity[9:15].any()
-
-
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
     first = "`` I do n't ( really ) know , '' said Ann 's son ."
     words = [*first.split(), *'It cost $ 5 , or 3 % : " cheap " !'.split()]
@@ -80,10 +74,6 @@ def test_natural_spacing_follows_the_treebank_conventions() -> None:
 def test_natural_spacing_prefers_what_the_source_tells() -> None:
     document = make_document(["a", "-", "b", "c"], space_after=(False, False, True, False))
     assert spaced_words(document, "natural") == ["a", "-", "b", " c"]
-
-
-def test_every_word_spacing_puts_a_space_before_each_word_but_the_first() -> None:
-    assert spaced_words(make_document(["a", ",", "b"]), "every_word") == ["a", " ,", " b"]
 
 
 BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])
@@ -150,11 +140,6 @@ def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was
         False,
         [50256],
     )
-
-
-def test_trained_vocabulary_has_the_asked_size(tokenizer: Tokenizer) -> None:
-    assert tokenizer.get_vocab_size() <= 300
-    assert tokenizer.token_to_id(END) is not None
 
 
 def test_arrays_come_back_from_the_file(tmp_path, tokenizer: Tokenizer) -> None:
@@ -230,13 +215,6 @@ def test_parts_are_whole_documents_that_follow_one_another(tokenizer, most: int)
     assert sum((part.names for part in parts), ()) == whole.names
     with pytest.raises(ValueError, match="follow one another"):
         whole.part(slice(0, 4, 2))
-
-
-def test_a_split_without_documents_is_one_empty_part(tokenizer) -> None:
-    empty = align_split([], tokenizer, split="dev", policy="outermost", spacing="natural")
-    assert (len(empty), summarise(empty)["tokens"]) == (0, 0)
-    (part,) = empty.parts(5)
-    assert (len(empty.part(part)), empty.part(part).offsets.tolist()) == (0, [0])
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from tiny import tiny_corpus
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import (
-    CHANGED,
     LAG,
-    LAYERS,
     first_mentions,
     give,
     place_spans,
@@ -23,7 +21,7 @@ from entity_transformers.corpus.labels import (
     shuffle_labels,
 )
 from entity_transformers.corpus.layers import CHANGES, LABELS
-from entity_transformers.tasks.groups import NEVER, find_mentions
+from entity_transformers.tasks.mentions import NEVER, find_mentions
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
 
@@ -45,13 +43,8 @@ def one_document(gold: list[int], mentions: list[int]) -> AlignedCorpus:
     )
 
 
-def test_a_study_can_name_every_layer() -> None:
-    assert tuple(LAYERS) == LABELS
-    assert {*CHANGED} == {*CHANGES}
-
-
 @CORPORA
-@pytest.mark.parametrize("layer", [*LAYERS, "resolver:names"])
+@pytest.mark.parametrize("layer", [*LABELS, "resolver:names"])
 def test_no_layer_changes_anything_but_what_is_given(corpus: AlignedCorpus, layer: str) -> None:
     corpus = replace(corpus, layers={"resolver:names": corpus.gold % 2})
     before = {name: getattr(corpus, name).copy() for name in TOKEN_ARRAYS}
@@ -67,15 +60,11 @@ def test_no_layer_changes_anything_but_what_is_given(corpus: AlignedCorpus, laye
 
 
 @CORPORA
-def test_gold_and_none(corpus: AlignedCorpus) -> None:
-    np.testing.assert_array_equal(give(corpus, "gold").given, corpus.gold)
-    assert give(give(corpus, "gold"), "none").given is None
-
-
-@CORPORA
-def test_a_resolver_s_layer_is_the_one_it_annotated(corpus: AlignedCorpus) -> None:
+def test_gold_none_and_a_resolver_s_layer_as_they_are(corpus: AlignedCorpus) -> None:
     found = (corpus.gold % 2).astype(np.int32)
     corpus = replace(corpus, layers={"resolver:names": found})
+    assert give(corpus, "gold").given is corpus.gold
+    assert give(give(corpus, "gold"), "none").given is None
     assert give(corpus, "resolver:names").given is found
 
 
@@ -86,7 +75,7 @@ def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
         ValueError,
         match=(
             rf"split 'train' has no labels '{layer}', it has gold, none, shuffled, first-only,"
-            r" lagged, surface, random, nouns, resolver:names$"
+            r" lagged, surface, random, next, nouns, resolver:names$"
         ),
     ):
         give(corpus, layer)

@@ -151,20 +151,15 @@ def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> 
 
 
 @pytest.mark.parametrize(
-    ("mention", "policy", "message"),
+    ("mention", "message"),
     [
-        (Mention(3, 6, 1), "outermost", "does not lie inside a document of 5 words"),
-        (Mention(2, 2, 1), "outermost", "does not lie inside"),
-        (
-            Mention(0, 1, 1),
-            "largest",
-            "nested_mentions is 'largest', expected one of outermost, innermost, drop",
-        ),
+        (Mention(3, 6, 1), "does not lie inside a document of 5 words"),
+        (Mention(2, 2, 1), "does not lie inside"),
     ],
 )
-def test_bad_spans_and_policies_are_refused(mention: Mention, policy: str, message: str) -> None:
+def test_bad_spans_are_refused(mention: Mention, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
-        flatten([mention], 5, policy)  # type: ignore[arg-type]
+        flatten([mention], 5, "outermost")
 
 
 def test_singletons_are_dropped_by_chain() -> None:

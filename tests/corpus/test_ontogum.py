@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 from refused import refused
 
-from entity_transformers.corpus.conllu import match_typed, read_table
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers.ontogum import read, read_splits, select_named
+from entity_transformers.corpus.readers.ontogum import (
+    match_typed,
+    read,
+    read_splits,
+    read_table,
+    select_named,
+)
 
 NAME = "GUM_bio_ada"
 SPLITS = "# Splits\n\n## train\n\n## dev\n\n  * GUM_bio_ada\n"
@@ -99,37 +104,25 @@ BAD: dict[str, tuple[str, dict[str, str], str]] = {
     "other word": ("chains", {"arch": "arc"},
      (r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
      r" line 8")),
-    "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other sentences than in"),
-    "word missing": ("chains", {"2\tdog\t_\t_\tNN\t_\t_\t_\t_\tEntity=3)\n": ""},
-     r"7 words, expected 8 as in .*was the file cut"),
-    "columns": ("dep", {"\tNNP": ""}, r"line 3, column 9: 9 columns .*expected 10"),
+    "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other words or sentences than in"),
+    "columns": ("dep", {"\tNNP": ""}, r"line 3: 9 columns .*expected 10"),
     "word number": ("dep", {"\n2\tsaw": "\ntwo\tsaw"},
      r"line 4, column 1: 'two', expected a word number"),
-    "space in a word": ("dep", {"saw": "s aw"}, r"line 4, column 2: the word is 's aw'"),
-    "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: the tag is '_', expected a Penn"),
+    "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: '_', expected a Penn"),
     "blanked": ("dep", {"\tsaw": "\t___"},
      r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
     "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"},
      r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
     "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"},
      r"holds the documents GUM_bio_ada and 'b'"),
-    "entity fields": ("dep", {"etype": "type"},
-     r"# global.Entity is .*expected GRP, etype and minspan"),
+    "entity fields": ("dep", {"etype": "type"}, r"line 3, column 10: .*of the fields GRP-type"),
     "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
-     r"line 12, column 10: Entity=\('4-object': 2 fields"),
-    "typed unopened": ("dep", {"=4)": "=5)"},
-     r"line 13, column 10: Entity='5\)': '5'\) was never opened"),
-    "typed rest": ("dep", {"=4)": "=4)x"}, r"line 13, column 10: Entity='4\)x'"),
-    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"},
-     r"line 12, column 10: minspan '3' of a mention of 2 words"),
+     r"line 12, column 10: Entity='\(4-object'"),
+    "typed unopened": ("dep", {"=4)": "=5)"}, r"line 13, column 10: Entity='5\)': expected such"),
+    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"}, r"line 13, column 10: .*heads inside"),
     "cut in a row": ("dep", {"Entity=4)\n\n": "Enti"},
      r"line 13: the last line has no end: the file was cut"),
     "web page": ("dep", {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
-    "encoding": ("dep", {"saw": "sa\udce9"}, r"line 4, character 5: byte 0xe9 is not UTF-8"),
-    "carriage return": ("dep", {"\n2\t": "\r\n2\t"}, r"line 3, character \d+: a carriage return"),
-    "nul": ("dep", {"saw": "s\0w"}, r"line 4, character 4: a NUL byte"),
-    "long line": ("dep", {"saw": "a" * 10_000_000},
-     r"line 4, character 1000001: a line of more than 1000000 characters"),
 }  # fmt: skip
 
 
@@ -158,13 +151,12 @@ def test_an_empty_document_is_bad() -> None:
 
 def test_a_document_without_chains_or_split_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path / "a", splits=SPLITS.replace("GUM_bio_ada", "GUM_bio_eve"))
-    with refused(r"GUM_bio_ada is in no split of splits.md"):
+    with refused(r"GUM_bio_ada has no split in splits.md"):
         list(read(root, Ledger()))
     root = write_folder(tmp_path / "b")
-    (root / "coref/ontogum/conllu" / f"{NAME}.conllu").unlink()
-    with refused(
-        r"GUM_bio_ada.conllu: no such file, so GUM_bio_ada has no chains: .*corpus.exclude"
-    ):
+    layer = root / "coref/ontogum/conllu"
+    (layer / f"{NAME}.conllu").rename(layer / "GUM_bio_eve.conllu")
+    with refused(r"GUM_bio_ada has no chains in coref/ontogum: .*corpus.exclude"):
         list(read(root, Ledger()))
     assert list(read(root, Ledger(exclude=("GUM_*",)))) == []
 

@@ -5,14 +5,13 @@ WinoBias' counts.
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_transformers.corpus.conll2012 import _ODD_SPACES, read_rows
+from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
@@ -64,28 +63,10 @@ def test_reads_a_document_written_by_hand() -> None:
     )
 
 
-def test_tabs_and_spaces_give_the_same() -> None:
-    tabbed = "".join(
-        line if line[0] in "#\n" else re.sub(r" +", "\t", line)
-        for line in HAND.splitlines(keepends=True)
-    )
-    assert "\t" in tabbed
-    assert read(tabbed) == read(HAND)
-
-
-def test_lines_are_split_the_short_way_only_where_both_ways_agree() -> None:
-    """Rows of a text with any other white space than spaces and line feeds go through the careful
-    split.
-    """
-    spaces = {chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()}
-    assert spaces - set(_ODD_SPACES) == {" ", "\n", "\r"}
-    for odd in spaces - {" ", "\n", "\r", "\t"}:
-        for word in (f"a{odd}b", f"\u00e9{odd}b"):
-            with pytest.raises(
-                CorpusError,
-                match=r"line (2, column 4: the word is|3, column 12: a row of 12 columns)",
-            ):
-                read(wrap([row(word, "-"), row("c", "-")]))
+@pytest.mark.parametrize("odd", ["\u00a0", "\u2028", "\x0b", "\x1f", "\x85"])
+def test_other_white_space_is_part_of_a_word_and_refused(odd: str) -> None:
+    with pytest.raises(CorpusError, match=r"line 2, column 4: the word is"):
+        read(wrap([row(f"a{odd}b", "-"), row("c", "-")]))
 
 
 def test_a_chain_nests_in_itself() -> None:
@@ -150,7 +131,7 @@ def wrap(rows: list[str], *, name: str = "x/y", part: int = 0) -> str:
 
 LINE_2 = r"a\.v4_gold_conll, line 2, column "
 BAD = {
-    "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: a web page .*download the file itself"),
+    "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: .* is a web page, expected #begin"),
     "no document": ("\n\n", r"no document in this file, expected a line #begin document"),
     "empty document": (wrap([]), r"line 1: document x/y has no words"),
     "header": ("#begin document x; part 0\n#end document\n",
@@ -161,52 +142,36 @@ BAD = {
      LINE_2 + r"coreference .*: \(4 opens a mention of chain 4 that is never closed"),
     "unopened": (wrap([row("a", "4)")]),
      LINE_2 + r"coreference .*: 4\) closes a mention of chain 4 that was never opened"),
-    "chain over documents": (wrap([row("a", "(4")]) + wrap([row("a", "4)")], part=1),
-     LINE_2 + r".*\(none crosses documents\)"),
     "chain cell": (wrap([row("a", "(4(5")]), LINE_2 + r"coreference .*'\(4\(5'"),
-    "chain letter": (wrap([row("a", "(A)")]), LINE_2 + r"coreference .*'\(A\)'"),
     "chain separator": (wrap([row("a", "(4)|")]), LINE_2 + r"coreference .*'\(4\)\|'"),
     "crossed entity": (wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)")]),
      r"line 3, column 11: \(GPE opens inside \(O"),
     "entity type": (wrap([row("a", "-", entity="(ORGAN)")]),
-     LINE_2 + r"11: named-entity type 'ORGAN': expected one of CARDINAL"),
+     LINE_2 + r"11: named entity '\(ORGAN\)': expected such as"),
     "entity unopened": (wrap([row("a", "-", entity="*)")]),
      LINE_2 + r"11: '\*\)' closes a named entity that was never opened"),
     "entity unclosed": (wrap([row("a", "-", entity="(ORG*")]),
      LINE_2 + r"11: \(ORG opens a named entity that is never closed"),
     "entity cell": (wrap([row("a", "-", entity="ORG")]),
-     LINE_2 + r"11: named-entity brackets 'ORG'"),
+     LINE_2 + r"11: named entity 'ORG'"),
     "columns": (wrap(["x/y  0  0  word  NN\n"]),
      LINE_2 + r"5: a row of 5 columns .*expected at least 12"),
     "columns in a sentence": (wrap([row("a", "-"), row("b", "(A0*) -")]),
-     r"line 3, column 13: a row of 13 columns, expected 12"),
+     r"line 3, column 13: a row of 13 columns .*as many as in the sentence's first row"),
     "two documents in one": (wrap([row("a", "-"), row("b", "-", name="z")]),
-     r"line 3, column 1: 'z' after 'x/y'"),
-    "two parts in one": (wrap([row("a", "-"), row("b", "-", part=1)]),
-     r"line 3, column 2: '1' after '0'"),
+     r"line 3, column 1: 'z 0' after 'x/y 0'"),
     "word number": (wrap([row("a", "-", number="one")]),
      LINE_2 + r"3: word number 'one', expected digits"),
     "skeleton": (wrap([row("[WORD]", "-")]),
      LINE_2 + r"4: the word is \[WORD\].*run skeleton2conll"),
     "space in a word": (wrap([row("a\u00a0b", "-")]), LINE_2 + r"4: the word is 'a\\xa0b'"),
-    "space in a tag": (wrap([row("a", "-", tag="N\u00a0N")]),
-     LINE_2 + r"5: the tag is 'N\\xa0N', expected one without white space"),
     "cut in a row": (wrap([row("a", "-"), row("b", "-")])[:-34],
      r"line 3: document x/y has no #end document: the file was cut"),
-    "cut at a row's end": (wrap([row("a", "-")])[:-16],
-     r"line 2: document x/y has no #end document: the file was cut"),
-    "no end": (wrap([row("a", "-")])[:-15] + wrap([row("b", "-")], part=1),
-     r"line 2: document x/y has no #end document"),
-    "carriage return": (wrap([row("a", "-")]).replace("\n", "\r\n"),
-     r"line 1, character 32: a carriage return, expected LF .*dos2unix"),
-    "nul": (wrap([row("a\0", "-")]), r"line 2, character 13: a NUL byte"),
     "encoding": (wrap([row("caf\udce9", "-")]),
      r"line 2, character 15: byte 0xe9 is not UTF-8: convert the file \(iconv"),
     "long line": (wrap([row("a" * 10_000_000, "-")]),
      r"line 2, character 1000001: a line of more than 1000000 characters"),
     "twice": (wrap([row("a", "-")]) * 2, r"document x/y#0 stands twice in this file"),
-    "number of a chain": (wrap([row("a", f"({'9' * 5000})")]),
-     LINE_2 + r"coreference .*expected such as"),
 }  # fmt: skip
 
 
@@ -220,7 +185,7 @@ def test_bad_input_is_named_with_its_place(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(BAD) - {"web page", "no document", "no end", "chain over documents", "twice"}),
+    sorted(set(BAD) - {"web page", "no document", "twice"}),
 )
 def test_a_bad_document_is_left_out_and_written_down(name: str) -> None:
     text, message = BAD[name]
@@ -237,15 +202,6 @@ def test_a_bad_document_is_left_out_and_written_down(name: str) -> None:
 
 def split_lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def test_excluded_documents_are_not_even_checked() -> None:
-    ledger = Ledger(exclude=("pt/*",))
-    text = wrap(["rubbish\n"], name="pt/a") + wrap([row("a", "-")], name="nw/b")
-    assert [document.name for document in read_rows(split_lines(text), "f", ledger=ledger)] == [
-        "nw/b"
-    ]
-    assert ledger.excluded == ["pt/a#0"]
 
 
 MARKED = re.compile(r"[-/\[].+")

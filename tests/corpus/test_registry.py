@@ -81,13 +81,6 @@ def test_a_format_costs_one_module(toy: Path, tmp_path: Path) -> None:
         locate("toy", None, tmp_path)
 
 
-def test_a_name_is_given_once(toy: Path) -> None:
-    (toy / "another.py").write_text(TOY)
-    with pytest.raises(ValueError, match=r"readers.toy: a second reader named 'toy'"):
-        readers.registry()
-    sys.modules.pop("entity_transformers.corpus.readers.another", None)
-
-
 def test_the_formats_of_a_study_and_what_they_have() -> None:
     assert readers.names() == ("jsonl", "litbank", "ontogum", "ontonotes", "sample", "text")
     assert set(readers.registry()) == {*readers.names(), "lambada"}

@@ -11,7 +11,6 @@ import pytest
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tagging import (
     CONTEXT,
-    GROUPS,
     Tagger,
     encode_windows,
     find_last_words,
@@ -19,10 +18,8 @@ from entity_transformers.corpus.tagging import (
     list_features,
     make_windows,
     score_groups,
-    score_tagger,
     split_words,
     tag_targets,
-    tag_windows,
     target_window,
 )
 
@@ -56,7 +53,7 @@ def learn(lower_case: bool = True) -> Tagger:
 
 
 def tag(text: str, tagger: Tagger) -> list[str]:
-    return tag_windows(tagger, make_windows(text.split(), tagger.lower_case))
+    return tagger.tag(make_windows(text.split(), tagger.lower_case))
 
 
 def test_known_words_are_told() -> None:
@@ -118,26 +115,6 @@ def test_nothing_after_a_word_and_nothing_far_before_it_is_seen() -> None:
     assert tag("she met Ada", tagger) == tag("she met Ada . Ben saw", tagger)[:3]
 
 
-def test_a_rare_word_has_no_feature_of_its_own() -> None:
-    window = ("", "she", "met", "yolanda")
-    rare, known = list_features(window, known=False), list_features(window, known=True)
-    assert not any("yolanda" in feature for feature in rare)
-    assert {"word yolanda", "1+word met yolanda"} <= set(known)
-    assert "rare ends anda" in rare
-    assert len(set(rare)) == len(rare)
-
-
-def test_quotes_and_digits_are_made_alike() -> None:
-    assert [window[-1] for window in make_windows("`` It 's 1984 ” ’s".split(), True)] == [
-        '"',
-        "it",
-        "'s",
-        "0000",
-        '"',
-        "'s",
-    ]
-
-
 def test_running_text_is_split_as_the_corpora_are() -> None:
     words = split_words("\"I don't,\" she'd said—to well-kept Mr. O.")
     assert words == "\" I do n't , \" she 'd said — to well-kept Mr . O .".split()
@@ -150,12 +127,6 @@ def test_the_target_follows_its_passage() -> None:
     row = {"text": text, "target_start": text.index("O'Hara")}
     assert target_window(row, False) == ("n't", "go", ",", "O'Hara")
     assert target_window({"text": "so Ada", "target_start": 3}, True) == ("", "", "so", "ada")
-
-
-def test_two_trainings_are_the_same_to_the_bit() -> None:
-    first, second = learn(), learn()
-    assert first.model.coef_.tobytes() == second.model.coef_.tobytes()
-    assert first.model.intercept_.tobytes() == second.model.intercept_.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -171,12 +142,6 @@ def test_without_tags_to_learn_there_is_no_tagger(corpus: list[Document]) -> Non
     assert learn_tagger(corpus, True) is None
     tags = tag_targets(corpus, make_corpus(), [{"text": "she met ada", "target_start": 8}])
     assert tags == {"n": 1, "lower_case": True, "shares": None, "dev": None}
-
-
-def test_words_of_unknown_part_of_speech_are_neither_learnt_nor_scored() -> None:
-    strange = make_document("ugh dog", "XX NN")
-    scores = score_tagger(learn(), [strange])["words"]
-    assert (scores["n"], scores["groups"]["nouns"]["n"]) == (1, 1)
 
 
 def test_last_words_are_those_with_letters() -> None:
@@ -201,26 +166,6 @@ def test_scores_are_those_of_the_pairs() -> None:
     assert scores["groups"]["other"] == {"n": 1, "recall": 1.0, "precision": 1 / 2}
 
 
-def test_an_empty_dev_split_has_no_accuracy() -> None:
-    for dev in ([], [make_document("she met Ada", None)]):
-        for scores in score_tagger(learn(), dev).values():
-            assert (scores["n"], scores["accuracy"]) == (0, None)
-
-
-def test_dev_is_scored_by_all_words_and_by_last_words() -> None:
-    document = make_document(
-        "she met Ada . Ben saw the owl .", "PRP VBD NNP . NNP VBD DT NN .", (0, 4)
-    )
-    scores = score_tagger(learn(), [document])
-    assert (scores["words"]["n"], scores["words"]["accuracy"]) == (9, 1.0)
-    assert {group: scores["last_words"]["groups"][group]["n"] for group in GROUPS} == {
-        "nouns": 1,
-        "proper_nouns": 1,
-        "pronouns": 0,
-        "other": 0,
-    }
-
-
 @pytest.mark.parametrize("capitals", [False, True])
 def test_shares_are_of_the_passages(capitals: bool) -> None:
     texts = ["she saw the goat", "Ben met Ada", "she saw Cleo", "she met the dog ; Ada saw"]
@@ -231,13 +176,3 @@ def test_shares_are_of_the_passages(capitals: bool) -> None:
     tags = tag_targets(make_corpus(), make_corpus(), passages)
     assert (tags["n"], tags["lower_case"]) == (4, not capitals)
     assert tags["shares"] == {"nouns": 0.25, "proper_nouns": 0.5, "pronouns": 0.0, "other": 0.25}
-
-
-@pytest.mark.parametrize("tagged", [True, False])
-def test_the_same_shares_twice_or_none_where_there_are_no_tags(tagged: bool) -> None:
-    corpus = make_corpus() if tagged else [make_document("she met Ada .", None)]
-    passages = [{"text": "she saw ada", "target_start": 8}]
-    tags = tag_targets(corpus, corpus, passages)
-    assert tags == tag_targets(corpus, corpus, passages)
-    assert (tags["n"], tags["lower_case"]) == (1, True)
-    assert (tags["shares"] is None) == (tags["dev"] is None) == (not tagged)

@@ -175,16 +175,6 @@ def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     ).any()
 
 
-@pytest.mark.parametrize("layer", ["none", "shuffled", "first-only"])
-def test_other_labels_do_not_change_the_tokens(layer: str) -> None:
-    corpus = make_corpus([20, 30, 25, 10])
-    how = {"streams": 2, "window": 8, "windows": 30, "seed": 1}
-    other, gold = WindowPlan(give(corpus, layer, 1), **how), WindowPlan(corpus, **how)
-    for i in range(30):
-        for name in ("tokens", "targets", "positions", "begins", "documents"):
-            np.testing.assert_array_equal(getattr(other[i], name), getattr(gold[i], name))
-
-
 def test_a_window_has_the_labels_that_are_given_and_none_without_any() -> None:
     corpus = make_corpus([9, 9, 9])
     found = replace(corpus, given=np.where(corpus.gold == 2, 1, 0).astype(np.int32))

@@ -14,16 +14,16 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from written import LEXICON, join_parts, write_documents
 
-from entity_transformers import encode
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
+from entity_transformers.encode import mentions, words
 from entity_transformers.encode.static import embed_mentions, embed_splits
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, Nothing
 from entity_transformers.models.static.vectors import WordVectors
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
-HOW: dict[str, Any] = {"window": 16, "pooling": "last", "batch": 3}
+HOW: dict[str, Any] = {"window": 16, "batch": 3}
 
 
 class Bag(LanguageModel):
@@ -66,8 +66,8 @@ def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
     aligned = align_split(
         documents, tokenizer, split="dev", policy="outermost", spacing="every_word"
     )
-    words = sum(len(document.words) for document in documents)
-    assert len(aligned.tokens) == words + len(documents)  # one token per word
+    count = sum(len(document.words) for document in documents)
+    assert len(aligned.tokens) == count + len(documents)  # one token per word
     return aligned
 
 
@@ -94,7 +94,7 @@ def test_mentions_have_the_vectors_of_their_head_words(
     bag: Bag,
     vectors: WordVectors,
 ) -> None:
-    expected = encode.embed_mentions(bag, documents, corpus, tokenizer, GROUPS, **HOW)
+    expected = mentions.embed_mentions(bag, documents, corpus, tokenizer, GROUPS, **HOW)
     found = embed_mentions(vectors, documents, corpus, GROUPS)
     assert list(found) == list(expected)
     for name, array in expected.items():
@@ -113,7 +113,7 @@ def test_words_have_their_vectors_in_every_split(
 ) -> None:
     splits = {"dev": documents[:5], "test": documents[5:]}
     pairs = {split: (part, corpus) for split, part in splits.items()}
-    expected = join_parts(encode.embed_splits(bag, pairs, tokenizer, context="word", **HOW))
+    expected = join_parts(words.embed_splits(bag, pairs, tokenizer, context="word", **HOW))
     found = join_parts(embed_splits(vectors, splits))
     assert found.keys() == expected.keys() == {"vectors", "dev", "test"}
     for name, array in expected.items():
@@ -124,5 +124,5 @@ def test_words_have_their_vectors_in_every_split(
 def test_documents_that_are_not_the_aligned_ones_are_refused(
     documents: list[Document], corpus: AlignedCorpus, vectors: WordVectors
 ) -> None:
-    with pytest.raises(ValueError, match="is aligned as"):
+    with pytest.raises(ValueError, match="that are aligned are not these"):
         embed_mentions(vectors, documents[::-1], corpus, GROUPS)

@@ -115,5 +115,5 @@ def test_a_continuation_longer_than_the_window_is_told() -> None:
 
 def test_where_the_harness_is_not_installed_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval.__main__", None)
-    with pytest.raises(SystemExit, match="install the extra 'lm-eval'"):
+    with pytest.raises(SystemExit, match=r"pip install '.\[lm-eval\]'"):
         main()

@@ -10,12 +10,10 @@ import numpy as np
 import pandas as pd
 from tiny import tiny_entry
 
-from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.frame import Frame, Units, make
-from entity_transformers.report.pictures import MentionVectors, Pictures, make_cloud
+from entity_transformers.report.frame import Frame, Units, make, make_units
+from entity_transformers.report.pictures import Example, Pictures, make_cloud
 from entity_transformers.report.results import Results
-from entity_transformers.report.spans import Example, cut_example
 
 Row = dict[str, Any]
 LOSS = {"gpt2": 5.70, "gpt2e": 5.67, "gpt2e-unlabelled": 5.69}
@@ -47,7 +45,7 @@ def make_results(
     """Results of these rows; the steps are those of the rows."""
     steps = tuple(dict.fromkeys(row["step"] for row in rows))
     known: dict[str, Any] = {"seeds": (1, 2), "steps": steps, "bootstrap_samples": 500}
-    found = Units(make(units)) if units else Units()
+    found = Units(make_units(units)) if units else Units()
     return Results("A study", entries, frame=Frame(make(rows)), units=found, **{**known, **more})
 
 
@@ -151,44 +149,14 @@ def make_pictures() -> Pictures:
     generator = np.random.default_rng(1)
     entities = np.repeat(np.arange(4), 5)
     vectors = generator.standard_normal((4, 8))[entities] + 0.3 * generator.standard_normal((20, 8))
-    cloud = make_cloud({"gpt2": MentionVectors(vectors, entities)}, ["Ada", "Bo", "Ada"], 4)
+    cloud = make_cloud({"gpt2": (vectors, entities)}, ["Ada", "Bo", "Ada"], 4)
     assert cloud is not None
     return Pictures(example=make_example(), clouds={"embeddings_baseline": cloud})
 
 
-def make_document() -> Document:
-    """A document of three sentences with a nested mention and characters that HTML must escape."""
-    text = """Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her the clockwork swan .
-        The mayor thanked Ada , who had built it herself in her father 's old boathouse .
-        Neither of them forgot the swan ."""
-    mentions = [
-        (0, 2, 7),
-        (3, 7, 9),
-        (6, 7, 4),
-        (9, 10, 4),
-        (12, 13, 9),
-        (13, 16, 2),
-        (17, 19, 9),
-        (20, 21, 7),
-        (22, 23, 7),
-        (25, 26, 2),
-        (26, 27, 7),
-    ]
-    mentions += [(28, 29, 7), (28, 31, 5), (28, 33, 6), (39, 41, 2)]
-    starts = (0, 17, 34)
-    return Document(
-        "story", 0, "test", "st", tuple(text.split()), starts, tuple(Mention(*m) for m in mentions)
-    )
-
-
 def make_example() -> Example:
-    """The document as the example passage; labels by the outermost mention, every long word in two
-    tokens.
-    """
-    document, labels = make_document(), np.zeros(42, np.int64)
-    for mention in reversed(document.mentions):
-        labels[mention.start : mention.end] = mention.chain
-    tokens = [
-        (" " + word[:4], word[4:]) if len(word) > 5 else (" " + word,) for word in document.words
-    ]
-    return cut_example(document, labels, tokens, 0, 23, 110)
+    """A sentence with characters that HTML must escape; every long word has two tokens."""
+    words = tuple("Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her a swan .".split())
+    entities = (7, 7, 0, 9, 9, 9, 9, 0, 0, 4, 0, 0, 9, 2, 2, 0)
+    tokens = tuple((f" {w[:4]}", w[4:]) if len(w) > 5 else (f" {w}",) for w in words)
+    return Example("story#0", words, entities, tokens, len(words))

@@ -140,7 +140,7 @@ def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
     document = Document(text.names[0].removesuffix("#0"), 0, "dev", "nw", ("a",) * count, (0,), ())
     found = embed_words_in_context(
         model, [document], replace(text, words=words), context="document", window=64,
-        pooling="last", batch=1,
+        batch=1,
     )  # fmt: skip
     assert found.any(1).all()
     np.testing.assert_array_equal(found[4], found[3])

@@ -10,10 +10,10 @@ import pytest
 
 from entity_transformers.report.frame import (
     Frame,
-    FrameError,
     Units,
     at,
     make,
+    make_units,
     read_curves,
     read_measures,
     read_units,
@@ -45,9 +45,7 @@ def test_a_key_names_the_further_columns_that_are_not_empty() -> None:
     cells = frame.runs(at("cache", "loss", size=0))
     assert {run: cell.value for run, cell in cells.items()} == {("a", 1): 1 / 3, ("a", 2): 2.0}
     assert frame.runs(at("cache", "loss")) == {}
-    cell = frame.get(at("cache", "loss", size=64), "a", 1)
-    assert cell is not None
-    assert cell.value is None
+    assert frame.runs(at("cache", "loss", size=64))["a", 1].value is None
     assert at("x", "y", class_="z", empty="") == at("x", "y", **{"class": "z"})
     assert frame.distinct("size", "cache") == ("0", "64")
     assert frame.distinct("nothing", "cache") == ()
@@ -56,7 +54,7 @@ def test_a_key_names_the_further_columns_that_are_not_empty() -> None:
 
 def test_the_same_number_twice_is_refused() -> None:
     with pytest.raises(
-        FrameError, match=r"measures.csv: the same number twice: step=cache model=a"
+        ValueError, match=r"measures.csv: the same number twice: step=cache model=a"
     ):
         Frame(make([ROWS[0], ROWS[0]]))
 
@@ -65,14 +63,14 @@ def test_the_same_number_twice_is_refused() -> None:
     ("edit", "told"),
     [
         (lambda text: text.replace("measure,", "metric,", 1), "the first columns are"),
-        (lambda text: text.replace(",0.3333333333333333", ""), "line 2: 7 values, expected 8"),
-        (lambda text: text.replace("0.33", "O.33"), "line 2: value 'O.3333.*expected a number"),
+        (lambda text: text.replace(",,0\n", ",\n", 1), "line 2: 7 values, expected 8"),
+        (lambda text: text.replace("0.33", "O.33"), "could not convert.*O.3333"),
     ],
 )
 def test_a_damaged_file_is_told_with_its_line(tmp_path: Path, edit, told: str) -> None:
     path = tmp_path / "measures.csv"
     path.write_text(edit(render(make(ROWS))))
-    with pytest.raises(FrameError, match=told):
+    with pytest.raises(ValueError, match=told):
         read_measures(path)
 
 
@@ -83,7 +81,7 @@ def test_units_keep_their_order_and_are_found_by_model_and_key(tmp_path: Path) -
         for seed in (2, 1) for given in ("on", "off") for unit, v in (("z", 1.0), ("b", 2.0))
     ]  # fmt: skip
     path = tmp_path / "units.parquet"
-    write_units(make(rows), path)
+    write_units(make_units(rows), path)
     units = read_units(path)
     found = units.find("a", at("s", "nll", "test", entities="on"))
     assert list(found) == [1, 2]
@@ -94,7 +92,7 @@ def test_units_keep_their_order_and_are_found_by_model_and_key(tmp_path: Path) -
     assert (units.models, units.splits("s", "nll")) == ({"a"}, {"test"})
     assert Units().find("a", at("s", "nll")) == {}
     path.write_bytes(b"no parquet")
-    with pytest.raises(FrameError, match=r"units\.parquet: cannot be read"):
+    with pytest.raises(ValueError, match=r"units\.parquet: cannot be read"):
         read_units(path)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from made import make_results
+from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import cache, ner, probe
-from entity_transformers.report.recall import build_recall, describe_models, draw_recall
+from entity_transformers.report import lambada, memories, ner, perplexity, probe
+from entity_transformers.report.recall import build_recall, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
 
@@ -31,13 +34,12 @@ def test_a_cache_is_told_by_what_it_changes(entries: Entries) -> None:
         for more in (0.5 * (seed == 2 and size == 0),)
     ]
     results = make_results(rows, None, (entries["gpt2"],))
-    alone, cached = list_rows(cache.TABLES[0].build(results))
-    assert (alone["Tokens held"], alone["Minus without"], alone["Theta"]) == (
-        Number(0, 0), MISSING, MISSING,
-    )  # fmt: skip
+    alone, cached = list_rows(perplexity.WITH_CACHE.build(results))
+    shown = [str(alone[name]) for name in ("Tokens held", "Minus without", "Theta")]
+    assert shown == ["0", MISSING, MISSING]
     assert cached["Minus without"] == Number(-1.25, 4, np.std([1, 1.5], ddof=1))
     assert str(cached["Lambda"]) == "0.500 ± 0.000"
-    assert cache.read_share(results, entries["gpt2"], "test") == (64, 4 / 5.25)
+    assert perplexity.read_share(results, entries["gpt2"], "test") == (64, 4 / 5.25)
 
 
 def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entries) -> None:
@@ -83,16 +85,58 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
     rows.append({**whole, "measure": "accuracy_nearest", "value": 0.4, "group": "all"})
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
-    plain, ours, gap = list_rows(probe.TABLES[0].build(results))
+    plain, ours, gap = list_rows(probe.TABLE.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
     assert plain["Accuracy"].value == pytest.approx(5 / 12)
     assert plain["Less nearest"].value == pytest.approx(2 / 12)
     assert str(plain["Nearest"]) == "25.0%"
     assert str(plain["Chance"]) == MISSING
     assert gap["Accuracy"].value == pytest.approx(ours["Accuracy"].value - 5 / 12)
-    kind = {"model": entries["gpt2"], "attention": "self", "entities": "off"}
-    assert probe.fill_grid(results, kind, 1, "test").tolist() == [[0, 25], [25, 50]]
+    kind = {"split": "test", "model": entries["gpt2"], "attention": "self", "entities": "off"}
+    assert probe.fill_grid(results, kind, 1).tolist() == [[0, 25], [25, 50]]
     assert probe.draw_heads(results) is not None
+
+
+def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> None:
+    pointer = replace(tiny_entry("gpt2-pointer"), name="pointer", role="proposed")
+    rows: list[dict[str, Any]] = []
+    units: list[dict[str, Any]] = []
+    read = (("gpt2", "none", 0, 5.0), ("gpt2", "none", 8, 4.5), ("pointer", "lagged", 0, 4.0))
+    for model, labels, size, loss in read:
+        run = {"step": "mentions", "model": model, "seed": 1, "split": "test"}
+        run |= {"labels": labels, "size": size}
+        rows += [{**run, "measure": "loss", "value": loss, "count": 400}]
+        rows += [{**run, "measure": "loss", "place": "far", "value": loss - 1, "count": 90}]
+        rows += [{**run, "measure": "entities", "value": 3}]
+        for unit in range(4):
+            own = {"measure": "nll", "scope": "all", "value": 100 * loss, "count": 100}
+            units.append({**run, **own, "unit": f"d{unit}"})
+    results = make_results(rows, units, (entries["gpt2"], pointer), seeds=(1,))
+    plain, cached, ours = list_rows(memories.MENTIONS.build(results))
+    lm: Any = pointer.lm
+    assert cached["KiB"].value == 8 * 4 * (entries["gpt2"].lm.width + 1) / 1024
+    entity = lm.width + lm.pointer_forms * lm.pointer_tokens + 2
+    waiting = (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
+    assert ours["KiB"].value == 4 * (3 * entity + waiting) / 1024
+    assert (plain["Against the baseline"], ours["Later, far"].value) == (MISSING, 3)
+    assert ours["Against the baseline"].interval == pytest.approx((-1, -1))
+    others = list_rows(memories.CONTROLS.build(results))
+    assert [row["All tokens, without a cache"].value for row in others] == [-1, -0.5]
+
+
+def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
+    about = {"step": "lambada", "model": "gpt2", "seed": 1, "split": "lambada"}
+    rows: list[dict[str, Any]] = [
+        {"step": "corpus", "measure": "vocabulary", "value": 50},
+        {**about, "measure": "passages", "value": 10},
+        {**about, "entities": "off", "measure": "last_word_nll", "value": 2, "count": 15},
+        {**about, "entities": "off", "measure": "last_word_perplexity", "value": 400},
+    ]
+    models = (entries["gpt2"],)
+    said = lambada.say_guess(make_results(rows, None, models), models)
+    assert f"{math.exp(1.5 * math.log(50)):.2f}: GPT2." in said
+    rows[-1]["value"] = 300
+    assert lambada.say_guess(make_results(rows, None, models), models) == ""
 
 
 RECALL = {
@@ -123,7 +167,7 @@ def make_recall(later: dict[str, tuple[float, ...]]) -> Results:
 
 
 def test_recall_says_what_carries_the_fact() -> None:
-    assert tuple(describe_models(RECALL).values()) == CALLED
+    assert tuple(map(describe, RECALL.values())) == CALLED
     values = (0.09, 0.13)
     results = make_recall({"gradient": (0.9, 0.2), "detached": values, "whole": (0.8,)})
     table = build_recall(results)
@@ -133,39 +177,6 @@ def test_recall_says_what_carries_the_fact() -> None:
         "1 of 1 seeds", "0 of 2 seeds", "1 of 2 seeds", MISSING
     ]  # fmt: skip
     assert table.marked == {0}
-    assert "In some seeds only with: keys from E, gradient through the memory." in table.note
-    assert "Not carried with: keys from E, memory detached (the paper)." in table.note
     assert draw_recall(results) is not None
     assert draw_recall(make_recall({"detached": values})) is None
     assert build_recall(make_recall({})).rows == ()
-
-
-def make_transfer(entries: Entries) -> Results:
-    """Two models fine-tuned with seeds of their own; of four examples some are right."""
-    rows: list[dict[str, Any]] = []
-    for seed in (11, 12):
-        for model, variant, right in (
-            ("gpt2", "full", 2),
-            ("gpt2", "no-auxiliary", 3),
-            ("gpt2e", "full", 1),
-        ):
-            about = {"step": "transfer", "model": model, "seed": seed, "variant": variant}
-            for task, split in (("polarity", "test"), ("cola", "test")):
-                own = {**about, "task": task, "split": split, "count": 4}
-                rows.append({**own, "measure": "accuracy", "value": right / 4})
-                rows.append({**own, "measure": "majority", "value": 0.75})
-                trained = {"measure": "train_examples", "split": "train", "value": 80}
-                rows.append({**about, "task": task, **trained})
-            rows.append({**own, "measure": "matthews", "value": 0.25})
-        pair = {"step": "transfer", "model": "gpt2", "seed": seed, "split": "test", "count": 4}
-        for about in (
-            {"task": "polarity", "variant": "full", "other": "no-auxiliary"},
-            {"task": "polarity", "variant": "full", "against": "gpt2e"},
-        ):
-            for name, value in (("only_first", 0), ("only_second", 1)):
-                rows.append({**pair, **about, "measure": name, "value": value})
-    for rate in (0.5, 2.0):
-        tried = {"task": "polarity", "pretrained": "True", "rate": f"{rate:g}", "seed": 11}
-        own = {"step": "transfer", "model": "gpt2", "split": "dev", "measure": "rate_loss"}
-        rows.append({**own, **tried, "value": 1 / rate})
-    return make_results(rows, None, (entries["gpt2"], entries["gpt2e"]))

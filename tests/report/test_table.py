@@ -10,9 +10,7 @@ from entity_transformers.report.table import (
     Number,
     Table,
     render_csv,
-    render_html,
     render_markdown,
-    render_text,
 )
 
 TABLE = Table(
@@ -71,19 +69,6 @@ def test_csv_numbers_survive_a_round_trip_exactly() -> None:
     )
 
 
-def test_text_columns_align_and_headings_break() -> None:
-    lines = render_text(TABLE).splitlines()
-    assert lines[0] == "A <title>"
-    ends = {len(line) - len(line.rstrip()) for line in lines}
-    assert ends == {0}
-    first, second = (line for line in lines if "12.3" in line or "1,234" in line)
-    assert first.index("±") > 0
-    assert first.startswith("a|b *")
-    assert first.index("%") == second.index("57") + 1  # both numbers end in the same column
-    assert lines[2].split() == ["Score", "of"]
-    assert lines[-1] == "Mind the gap."
-
-
 def test_markdown_escapes_what_would_break_the_table() -> None:
     text = render_markdown(TABLE)
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -93,40 +78,7 @@ def test_markdown_escapes_what_would_break_the_table() -> None:
     assert "\\<b>" in text
 
 
-def test_html_escapes_text_and_classes_columns() -> None:
-    text = str(render_html(TABLE))
-    assert "<b>" not in text
-    assert "&lt;b&gt;" in text
-    assert text.count('<td class="number paper"') == 3
-    for row in TABLE.rows:  # what rows are sorted by
-        for cell in row:
-            if isinstance(cell, Number) and cell.value is not None:
-                assert f' data-value="{cell.value:.6g}">{cell}</td>' in text
-    assert text.count('<tr class="marked">') == 1
-
-
-def test_blocks_of_rows_are_set_apart() -> None:
-    rows = tuple((name, Number(1)) for name in "aaabbb")
-    assert str(render_html(Table("x", "x", ("n", "v"), rows))).count('class="start"') == 1
-    assert 'class="start"' not in str(render_html(Table("x", "x", ("n", "v"), rows[2:])))
-
-
-def test_an_era_s_first_row_begins_a_block() -> None:
-    rows = (("a", "static"), ("b", "recurrent"), ("c", "recurrent"), ("d", "transformer"))
-    lines = str(render_html(Table("x", "x", ("System", "Era"), rows))).split("<tr")
-    assert [name for name, line in zip("?abcd", lines[1:], strict=True) if "start" in line] == [
-        "b", "d",
-    ]  # fmt: skip
-
-
 def test_an_empty_table_renders_in_every_form() -> None:
     empty = Table("x", "Nothing", ("a", "b"), ())
-    assert "Nothing" in render_text(empty)
     assert render_csv(empty) == "a,b\n"
-    assert "<tbody></tbody>" in render_html(empty)
     assert "| a | b |" in render_markdown(empty)
-
-
-def test_a_row_of_the_wrong_length_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"table x: rows \[1\] do not have 2 cells"):
-        Table("x", "x", ("a", "b"), (("1", "2"), ("1",)))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import names as module
-from entity_transformers.resolve.names import Names
-from entity_transformers.resolve.register import REACH
+from entity_transformers.resolve.names import REACH, Names
 
 
 def document(text: str, starts: Sequence[int] = ()) -> Document:

@@ -74,3 +74,4 @@ def test_records(tmp_path: Path) -> None:
     ]
     assert list(plan.stale()) == []
     assert code.digest_modules(["steps.lm"], (), []) != code.digest_modules(["steps.ner"], (), [])
+    assert {"resolve.names", "corpus.readers.jsonl"} <= code.reach(["steps.corpus"])

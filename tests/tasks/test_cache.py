@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from resident import resident
 from tiny import VOCABULARY, lively_model, tiny_corpus
 from torch import Tensor
 
@@ -17,13 +17,12 @@ from entity_transformers.tasks.cache import (
     CacheScores,
     choose,
     choose_all,
-    compare_sizes,
-    document_rows,
     fit_weight,
     mix,
     read_documents,
     read_scores,
     recall_targets,
+    score_sizes,
 )
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -68,12 +67,7 @@ def test_the_model_alone_is_what_perplexity_scores(kind: str) -> None:
 def change(corpus: AlignedCorpus, place: int) -> AlignedCorpus:
     tokens = corpus.tokens.copy()
     tokens[place] = tokens[place] % (VOCABULARY - 1) + 1
-    arrays = {
-        name: getattr(corpus, name) for name in ("gold", "mentions", "words", "tags", "bytes")
-    }
-    return AlignedCorpus(
-        corpus.split, corpus.names, corpus.tag_names, tokens, offsets=corpus.offsets, **arrays
-    )
+    return replace(corpus, tokens=tokens)
 
 
 def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
@@ -105,19 +99,6 @@ def random_scores(seed: int, tokens: int = 400) -> CacheScores:
     )
 
 
-def test_what_the_caches_give_stays_on_the_disk() -> None:
-    """It is a number for each token, size and theta; of each token alone 9 bytes are held."""
-    lengths = np.full(50, 10_000)
-    whole = np.random.default_rng(4).random((2, len(THETAS), 10_000))
-    nats = np.ones(10_000, np.float32)
-    before = resident()
-    scores = CacheScores.collect(((nats, whole) for _ in lengths), lengths, 2)
-    assert resident() < before + 20  # 48 MB of them
-    for s, a in ((0, 0), (1, 3)):
-        np.testing.assert_array_equal(scores.of(s, a), np.tile(whole[s, a], 50))
-    assert np.flatnonzero(~scores.filled).tolist() == list(range(0, 500_000, 10_000))
-
-
 def test_lambda_is_the_best_of_all() -> None:
     scores = random_scores(1)
     plain, cache = scores.model[1:], scores.cache[0, 2][1:]
@@ -143,24 +124,17 @@ def test_a_cache_that_does_not_help_is_not_used() -> None:
     assert found.loss == pytest.approx(-np.log(scores.model).mean(), abs=1e-4)
 
 
-def test_the_tables_numbers_add_up() -> None:
-    model, corpus = lively_model("gpt2"), tiny_corpus(4, seed=6)
-    scores = read_scores(model, corpus, sizes=SIZES, **HOW)
-    sizes = compare_sizes(choose_all(scores), scores, SIZES)
-    assert [entry["size"] for entry in sizes] == [0, *SIZES]
-    losses = [entry["loss"] for entry in sizes]
-    assert all(loss <= losses[0] + 1e-9 for loss in losses)
-    rows = list(document_rows(corpus, scores, sizes))
-    for entry in sizes:
-        own = [row for row in rows if row["size"] == entry["size"]]
-        assert [row["unit"] for row in own] == list(corpus.names)
-        total = sum(row["value"] for row in own) / sum(row["count"] for row in own)
-        assert total == pytest.approx(entry["loss"])
-
-
-def test_a_corpus_without_documents_has_no_loss() -> None:
-    none = tiny_corpus(2).head(0)
-    scores = read_scores(lively_model("gpt2"), none, sizes=SIZES, **HOW)
-    assert [entry["loss"] for entry in compare_sizes(choose_all(scores), scores, SIZES)] == [
-        None
-    ] * 5
+def test_losses_are_of_theta_and_lambda_chosen_on_other_text_and_add_up() -> None:
+    model = lively_model("gpt2")
+    judged, chosen = (
+        read_scores(model, tiny_corpus(4, seed=seed), sizes=SIZES, **HOW) for seed in (5, 6)
+    )
+    choices = choose_all(chosen)
+    found = list(score_sizes(judged, choices, SIZES))
+    assert [one.size for one in found] == [0, *SIZES]
+    np.testing.assert_array_equal(found[0].nats, -np.log(judged.model))
+    for s, (one, choice) in enumerate(zip(found[1:], choices, strict=True)):
+        assert (one.theta, one.weight) == (THETAS[choice.theta], choice.weight)
+        share = np.where(judged.filled, choice.weight, 0.0)
+        mixed = share * judged.cache[s, choice.theta] + (1 - share) * judged.model
+        np.testing.assert_allclose(one.nats, -np.log(mixed), rtol=1e-12)

@@ -11,9 +11,13 @@ from tiny import lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
-from entity_transformers.encode.watched import Watched
 from entity_transformers.models.pointer.memory import PointerMemory
-from entity_transformers.tasks.mentions import Forgetful, count_entities, keep_latest, read_scores
+from entity_transformers.tasks.mentions import (
+    count_entities,
+    keep_latest,
+    limit_memory,
+    read_scores,
+)
 
 HOW = {"window": 8, "stride": 8}
 KINDS = ("gpt2-pointer", "gpt2e-pointer")
@@ -21,12 +25,13 @@ KINDS = ("gpt2-pointer", "gpt2e-pointer")
 
 def read_memory(kind: str, rows: int, seed: int = 2) -> PointerMemory:
     """What a model remembers of one document at its end."""
-    watched = Watched(Forgetful(lively_model(kind), rows))
+    model = limit_memory(lively_model(kind), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
-    for _ in read_windows(watched, text, batch=1, **HOW):
-        assert int((watched.state.count > 0).sum()) <= rows
-    found: PointerMemory = watched.state
-    return found
+    memories: list[PointerMemory] = []
+    for reading in read_windows(model, text, batch=1, **HOW):
+        memories.append(reading.state)
+        assert int((memories[-1].count > 0).sum()) <= rows
+    return memories[-1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,7 +77,7 @@ def test_with_room_for_all_it_is_the_model_and_without_any_it_knows_nobody(kind:
     text, plain = give(corpus, "gold"), give(corpus, "none")
     most = max(count_entities(text))
     found = {
-        rows: read_scores(Forgetful(model, rows), text, sizes=(3,), **HOW)
+        rows: read_scores(limit_memory(model, rows), text, sizes=(3,), **HOW)
         for rows in (0, 1, most, most + 5)
     }
     whole = read_scores(model, text, sizes=(3,), **HOW)

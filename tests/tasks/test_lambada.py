@@ -6,27 +6,24 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tiny import lively_model
 from tokenizers import Tokenizer
 
-from entity_transformers import artifacts
 from entity_transformers.corpus.alignment import END, learn_tokenizer, load_gpt2_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import (
-    Passage,
     encode_passages,
     passage_rows,
     score_passages,
-    summarise_passages,
 )
 
 
@@ -81,6 +78,15 @@ def model(tokenizer) -> LanguageModel:
     return lively_model("gpt2", tokenizer.get_vocab_size(), window=128)
 
 
+def summarise(scores) -> dict[str, float]:
+    """What `passage_rows` measures of all passages."""
+    return {row["measure"]: row["value"] for row in passage_rows(scores) if "unit" not in row}
+
+
+def list_nats(scores) -> dict[str, float]:
+    return {row["unit"]: row["value"] for row in passage_rows(scores) if "unit" in row}
+
+
 def read_rows(texts: list[str]) -> list[dict]:
     return [{"text": text, "target_start": text.rfind(" ") + 1} for text in texts]
 
@@ -118,8 +124,7 @@ def test_last_word_equals_the_harness_rule(model, tokenizer, texts, window):
     assert (scores.target_misses == 0).tolist() == [greedy for _, greedy, _ in expected]
     assert scores.truncated.tolist() == [cut for _, _, cut in expected]
     assert scores.truncated.any() == (window == 60)
-    summary = summarise_passages(scores)
-    assert summary["last_word"]["perplexity"] == pytest.approx(
+    assert summarise(scores)["last_word_perplexity"] == pytest.approx(
         math.exp(-np.mean([nll for nll, _, _ in expected])), rel=1e-4
     )
 
@@ -162,10 +167,9 @@ def test_the_models_own_next_word_is_right_and_its_second_choice_wrong(model, to
     assert len(ranked) > 5
     for choice, accuracy in ((0, 1.0), (1, 0.0)):
         rows = read_rows([context + words[choice] for context, words in ranked.items()])
-        summary = summarise_passages(
-            score_passages(model, encode_passages(rows, tokenizer), window=64, batch=4)
-        )
-        assert summary["last_word"]["accuracy"] == summary["last_token"]["accuracy"] == accuracy
+        scores = score_passages(model, encode_passages(rows, tokenizer), window=64, batch=4)
+        summary = summarise(scores)
+        assert summary["last_word_accuracy"] == summary["last_token_accuracy"] == accuracy
 
 
 def test_a_target_of_several_tokens_is_right_only_if_all_are(model, tokenizer, texts):
@@ -180,8 +184,8 @@ def test_a_target_of_several_tokens_is_right_only_if_all_are(model, tokenizer, t
             ]
         wrong = logits.argmax(-1).numpy()[passage.target - 1 :] != passage.tokens[passage.target :]
         assert (misses, tokens) == (wrong.sum(), len(wrong))
-    right = replace(scores, target_misses=np.arange(len(passages)) % 3)
-    assert summarise_passages(right)["last_word"]["accuracy"] == pytest.approx(
+    right = scores.assign(target_misses=np.arange(len(passages)) % 3)
+    assert summarise(right)["last_word_accuracy"] == pytest.approx(
         np.mean(np.arange(len(passages)) % 3 == 0)
     )
 
@@ -213,25 +217,23 @@ def starts_word(tokenizer, tokens, j) -> bool:
 def test_batch_size_changes_nothing(model, tokenizer, texts):
     passages = encode_passages(read_rows(texts[:12]), tokenizer)
     alone, together = (score_passages(model, passages, window=60, batch=b) for b in (1, 12))
-    np.testing.assert_allclose(alone.passage_nll, together.passage_nll, rtol=1e-5)
-    assert (alone.target_tokens == together.target_tokens).all()
+    pd.testing.assert_frame_equal(alone, together, rtol=1e-5)
 
 
 def test_summary_adds_up(model, tokenizer, texts):
     scores = score_passages(model, encode_passages(read_rows(texts), tokenizer), window=60, batch=8)
-    summary = summarise_passages(scores)
-    passage = summary["passage"]
+    summary = summarise(scores)
     assert summary["passages"] == 40
     assert summary["truncated"] == scores.truncated.sum() > 0
-    assert summary["last_word"]["nll"] == pytest.approx(math.fsum(scores.target_nll.tolist()))
-    assert passage["perplexity_token"] == pytest.approx(
-        math.exp(scores.passage_nll.sum() / passage["tokens"])
-    )
-    assert passage["perplexity_word"] == pytest.approx(
-        math.exp(scores.word_nll.sum() / passage["words"])
-    )
-    assert summary["last_token"]["perplexity"] == pytest.approx(math.exp(scores.last_nll.mean()))
-    assert [row["value"] for row in passage_rows(scores)] == scores.target_nll.tolist()
+    nats = scores.target_nll.tolist()
+    assert summary["last_word_nll"] == pytest.approx(math.fsum(nats))
+    measures = {"perplexity": ("passage_nll", "passage_tokens")}
+    measures["perplexity_word"] = ("word_nll", "word_count")
+    for measure, (part, count) in measures.items():
+        loss = scores[part].sum() / scores[count].sum()
+        assert summary[measure] == pytest.approx(math.exp(loss))
+    assert summary["last_token_perplexity"] == pytest.approx(math.exp(scores.last_nll.mean()))
+    assert list_nats(scores) == {str(i): value for i, value in enumerate(nats, start=1)}
 
 
 def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):
@@ -246,11 +248,11 @@ def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):
     expected = [score_by_harness_rule(model, tokenizer, text, 128) for text in [texts[0], *words]]
     np.testing.assert_allclose(scores.target_nll, [-nll for nll, _, _ in expected], rtol=1e-4)
     assert (scores.target_misses == 0).tolist() == [greedy for _, greedy, _ in expected]
-    assert scores.without_context.tolist() == [0, 1, 1]
+    assert scores.without_context.tolist() == [False, True, True]
     for column in (scores.passage_nll, scores.word_nll):
         np.testing.assert_allclose(column[1:], scores.target_nll[1:])
     assert scores.word_count[1:].tolist() == [1, 1]
-    summary = summarise_passages(scores)
+    summary = summarise(scores)
     assert (summary["passages"], summary["without_context"]) == (3, 2)
 
 
@@ -264,41 +266,6 @@ def test_white_space_is_no_context(tokenizer, text):
     )
 
 
-def test_passages_of_one_word_alone_are_defined(model, tokenizer, tmp_path):
-    scores = score_passages(
-        model, encode_passages(read_rows(["the", "end"]), tokenizer), window=8, batch=8
-    )
-    artifacts.write_json(tmp_path / "lambada.json", summary := summarise_passages(scores))
-    assert (summary["passages"], summary["passage"]["words"]) == (2, 2)
-    assert summary["last_word"]["perplexity"] == pytest.approx(math.exp(scores.target_nll.mean()))
-
-
-def test_a_passage_of_one_token_has_no_part_in_any_mean(model, tokenizer, texts, tmp_path):
-    token = Passage(np.array([5], np.int32), np.array([0], np.int32), 0)
-    passages = encode_passages(read_rows(texts[:3]), tokenizer)
-    with_it, without = (
-        score_passages(model, rows, window=128, batch=2)
-        for rows in ([passages[0], token, *passages[1:]], passages)
-    )
-    assert summarise_passages(with_it) == summarise_passages(without)
-    assert [row["unit"] for row in passage_rows(with_it)] == ["1", "3", "4"]
-    summary = summarise_passages(score_passages(model, [token], window=128, batch=2))
-    artifacts.write_json(tmp_path / "lambada.json", summary)
-    assert (
-        summary["passages"],
-        summary["last_word"]["accuracy"],
-        summary["passage"]["perplexity_word"],
-    ) == (0, None, None)
-
-
-@pytest.mark.parametrize("text", ["", "  ", "no target "])
-def test_a_passage_without_a_word_to_predict_is_refused_with_its_line(tokenizer, text):
-    with pytest.raises(
-        ValueError, match=r"lambada\.jsonl, line 2: .* has no last word to be predicted: remove it"
-    ):
-        encode_passages(read_rows(["two words", text]), tokenizer)
-
-
 def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
     passages = encode_passages(
         read_rows(["the streets", "short context antidisestablishmentarianism"]), tokenizer
@@ -309,11 +276,3 @@ def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
     ):
         score_passages(model, passages, window=3, batch=1)
     assert score_passages(model, passages, window=tokens, batch=1).target_tokens[1] == tokens
-
-
-def test_no_passages_are_defined(model, tmp_path):
-    summary = summarise_passages(score_passages(model, [], window=8, batch=2))
-    assert summary["passages"] == 0
-    assert summary["last_word"] == {"nll": 0.0, "tokens": 0, "perplexity": None, "accuracy": None}
-    assert not list(passage_rows(score_passages(model, [], window=8, batch=2)))
-    artifacts.write_json(tmp_path / "lambada.json", summary)

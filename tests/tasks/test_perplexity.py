@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from entity_transformers import artifacts
 from entity_transformers.corpus.labels import (
     first_mentions,
     give,
@@ -17,12 +16,11 @@ from entity_transformers.corpus.labels import (
     shuffle_labels,
 )
 from entity_transformers.tasks.perplexity import (
-    document_rows,
     exp_or_none,
     mention_distances,
     score_corpus,
     score_modes,
-    summarise_split,
+    split_rows,
 )
 
 GROUPS = {"nouns": ["NN", "NNS"], "pronouns": ["PRP"]}
@@ -152,76 +150,79 @@ def scores(corpus):
     }
 
 
-def test_summary_equals_sums_by_hand(corpus, scores):
-    summary = summarise_split(corpus, scores, GROUPS)
+@pytest.fixture(scope="module")
+def rows(corpus, scores):
+    return list(split_rows(corpus, scores, GROUPS))
+
+
+def find(rows, mode: str, measure: str, **part: str):
+    """Value and count of the row of a mode and a part, none: of the whole split."""
+    columns = {"class", "group", "distance", "unit"}
+    [row] = [
+        row for row in rows
+        if (row.get("entities"), row["measure"]) == (mode, measure)
+        and {key: row[key] for key in columns & row.keys()} == part
+    ]  # fmt: skip
+    return row["value"], row["count"]
+
+
+def test_summary_equals_sums_by_hand(corpus, scores, rows):
     predicted = [i for i in range(len(corpus.tokens)) if corpus.words[i] >= 0]
     total = math.fsum(float(scores["on"][i]) for i in predicted)
-    words = len(
-        {
-            (int(np.searchsorted(corpus.offsets, i, side="right")), int(corpus.words[i]))
-            for i in predicted
-        }
-    )
-    on = summary["on"]
-    assert (summary["documents"], summary["words"], on["tokens"]) == (8, words, len(predicted))
-    assert summary["bytes"] == sum(int(b) for b in corpus.bytes)
-    assert on["nll"] == pytest.approx(total, rel=1e-12)
-    assert on["loss"] == pytest.approx(total / len(predicted), rel=1e-12)
-    assert on["perplexity"] == pytest.approx(math.exp(total / len(predicted)))
-    assert on["perplexity_word"] == pytest.approx(math.exp(total / words))
-    assert on["bits_per_byte"] == pytest.approx(total / math.log(2) / summary["bytes"])
+    documents = np.searchsorted(corpus.offsets, predicted, side="right").tolist()
+    words = len(set(zip(documents, corpus.words[predicted].tolist(), strict=True)))
+    size = sum(int(b) for b in corpus.bytes)
+    counts = {row["measure"]: row["value"] for row in rows if "entities" not in row}
+    assert counts == {"documents": 8, "words": words, "bytes": size}
+    for measure, value in {
+        "nll": total,
+        "loss": total / len(predicted),
+        "perplexity": math.exp(total / len(predicted)),
+        "perplexity_word": math.exp(total / words),
+        "bits_per_byte": total / math.log(2) / size,
+    }.items():
+        assert find(rows, "on", measure) == (pytest.approx(value, rel=1e-12), len(predicted))
 
 
-def test_classes_groups_and_distances_each_cover_every_token_once(corpus, scores):
-    summary = summarise_split(corpus, scores, GROUPS)
-    for part in ("by_class", "by_group", "by_distance"):
-        whole = summary["by_class"]["later"]["off"] if part == "by_distance" else summary["off"]
-        assert sum(entry["off"]["tokens"] for entry in summary[part].values()) == whole["tokens"]
-        assert sum(entry["off"]["nll"] for entry in summary[part].values()) == pytest.approx(
-            whole["nll"], rel=1e-12
-        )
-    assert set(summary["by_class"]) == {"outside", "first", "later"}
-    assert set(summary["by_group"]) == {"nouns", "pronouns", "other", "unknown"}
+def test_classes_groups_and_distances_each_cover_every_token_once(corpus, scores, rows):
+    names = {}
+    for column in ("class", "group", "distance"):
+        own = [
+            row for row in rows
+            if column in row and (row["entities"], row["measure"]) == ("off", "nll")
+        ]  # fmt: skip
+        names[column] = {row[column] for row in own}
+        part = {"class": "later"} if column == "distance" else {}
+        nll, tokens = find(rows, "off", "nll", **part)
+        assert sum(row["count"] for row in own) == tokens
+        assert sum(row["value"] for row in own) == pytest.approx(nll, rel=1e-12)
+    assert names["class"] == {"outside", "first", "later"}
+    assert names["group"] == {"nouns", "pronouns", "other", "unknown"}
+    first, distances = first_mentions(corpus), mention_distances(corpus)
     nouns = (corpus.tags == corpus.tag_names.index("NN")) & (corpus.words >= 0)
-    assert summary["by_group"]["nouns"]["on"]["nll"] == pytest.approx(
-        scores["on"][nouns].sum(dtype=np.float64), rel=1e-12
-    )
-    first = first_mentions(corpus)
-    assert summary["by_class"]["first"]["on"]["nll"] == pytest.approx(
-        scores["on"][first].sum(dtype=np.float64), rel=1e-12
-    )
-    near = (mention_distances(corpus) >= 1) & (mention_distances(corpus) < 16)
-    assert summary["by_distance"]["1-15"]["on"]["tokens"] == near.sum() > 0
+    near = (distances >= 1) & (distances < 16)
+    for part, where in (
+        ({"group": "nouns"}, nouns), ({"class": "first"}, first), ({"distance": "1-15"}, near)
+    ):  # fmt: skip
+        total = scores["on"][where].sum(dtype=np.float64)
+        assert find(rows, "on", "nll", **part) == (pytest.approx(total, rel=1e-12), where.sum())
 
 
-def test_document_rows_sum_to_the_split(corpus, scores):
-    rows = list(document_rows(corpus, scores))
+def test_document_rows_sum_to_the_split(corpus, scores, rows):
     for mode, nll in scores.items():
-        own = [row for row in rows if row["entities"] == mode]
+        own = [row for row in rows if "unit" in row and row["entities"] == mode]
         assert [row["unit"] for row in own] == list(corpus.names)
-        assert {(row["measure"], row["split"]) for row in own} == {("nll", "dev")}
-        assert (own[2]["count"], own[2]["value"]) == (0, 0.0)
         for d, row in enumerate(own):
             part = corpus.document(d)
             assert row["value"] == pytest.approx(math.fsum(nll[part].tolist()), abs=1e-9)
             assert row["count"] == (corpus.words[part] >= 0).sum()
 
 
-def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus, tmp_path):
+def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus):
     empty = corpus.head(0)
     assert score_corpus(gpt2, empty, window=12, stride=12, batch=2).shape == (0,)
-    nothing = np.zeros(0, np.float32)
-    summary = summarise_split(empty, {"on": nothing, "off": nothing}, GROUPS)
-    assert summary["on"] == {
-        "tokens": 0,
-        "nll": 0.0,
-        "loss": None,
-        "perplexity": None,
-        "perplexity_word": None,
-        "bits_per_byte": None,
-    }
-    assert not list(document_rows(empty, {"on": nothing}))
-    artifacts.write_json(tmp_path / "perplexity.json", summary)
+    found = list(split_rows(empty, {"on": np.zeros(0, np.float32)}, GROUPS))
+    assert find(found, "on", "loss") == (None, 0)
     bare = replace(corpus, gold=np.zeros_like(corpus.gold), given=None)
     assert score_corpus(gpt2, bare, window=12, stride=12, batch=2).any()
 

@@ -18,7 +18,6 @@ from entity_transformers.tasks.perplexity import mention_distances
 from entity_transformers.tasks.pseudo_perplexity import (
     hidden_rows,
     score_hidden,
-    summarise_hidden,
 )
 
 
@@ -94,39 +93,31 @@ def test_a_later_token_is_seen(bert: LanguageModel, corpus: AlignedCorpus) -> No
     assert not moved[WINDOW:].any()  # of another window
 
 
-def test_sums_are_those_of_the_tokens(bert: LanguageModel, corpus: AlignedCorpus) -> None:
+def test_sums_are_those_of_the_tokens(corpus: AlignedCorpus) -> None:
     nll = np.random.default_rng(1).random(len(corpus.tokens)).astype(np.float32)
     nll[corpus.offsets[:-1]] = 0
-    found = summarise_hidden(corpus, nll)
-    count = len(nll) - len(corpus)
-    assert (found["documents"], found["tokens"]) == (len(corpus), count)
-    loss = math.fsum(nll.tolist()) / count
-    assert found["pseudo_loss"] == pytest.approx(loss, rel=1e-12)
-    assert found["pseudo_perplexity"] == pytest.approx(math.exp(loss), rel=1e-12)
+    rows = list(hidden_rows(corpus, {"off": nll}))
+    assert all(row["measure"].startswith("pseudo_") for row in rows)
     distances, text = mention_distances(corpus), corpus.words >= 0
     for name, where in (
+        (None, text),
         ("outside", text & (corpus.mentions < 0)),
         ("first", text & (distances == 0)),
         ("later", text & (distances > 0)),
     ):
-        part = found["by_class"][name]
-        assert part["tokens"] == where.sum() > 0
-        assert part["pseudo_nll"] == pytest.approx(math.fsum(nll[where].tolist()), rel=1e-9)
-    assert sum(part["tokens"] for part in found["by_class"].values()) == count
-    rows = list(hidden_rows(corpus, {"off": nll}))
-    for row, (start, end) in zip(rows, pairwise(corpus.offsets), strict=True):
+        own = [row for row in rows if "unit" not in row and row["class"] == name]
+        found = {row["measure"]: row["value"] for row in own}
+        assert {row["count"] for row in own} == {where.sum()} != {0}
+        loss = math.fsum(nll[where].tolist()) / where.sum()
+        assert found == pytest.approx(
+            {
+                "pseudo_nll": loss * where.sum(),
+                "pseudo_loss": loss,
+                "pseudo_perplexity": math.exp(loss),
+            },
+            rel=1e-9,
+        )
+    units = [row for row in rows if "unit" in row]
+    for row, (start, end) in zip(units, pairwise(corpus.offsets), strict=True):
         assert row["count"] == end - start - 1
         assert row["value"] == pytest.approx(math.fsum(nll[start:end].tolist()), abs=1e-6)
-
-
-def test_no_name_is_one_of_a_causal_score(bert: LanguageModel, corpus: AlignedCorpus) -> None:
-    found = summarise_hidden(corpus, np.zeros(len(corpus.tokens), np.float32))
-    for score in (found, *found["by_class"].values()):
-        assert not score.keys() & {"loss", "nll", "perplexity"}
-
-
-def test_a_model_in_training_is_refused(corpus: AlignedCorpus) -> None:
-    model = lively_model("bert", VOCABULARY, window=WINDOW)
-    model.module.train()
-    with pytest.raises(ValueError, match=r"in training mode: call model\.eval\(\) first"):
-        score_hidden(model, corpus, window=WINDOW, batch=2)

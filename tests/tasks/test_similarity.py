@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-import tracemalloc
 
 import numpy as np
 import pytest
 
-from entity_transformers import artifacts
-from entity_transformers.streamed import ArrayFile
-from entity_transformers.tasks import similarity
-from entity_transformers.tasks.similarity import CHUNK, measure_similarity, summarise_similarity
+from entity_transformers.tasks.similarity import measure_similarity, similarity_rows
 
 
 def cosine(a, b) -> float:
@@ -63,54 +59,6 @@ def test_similarities_equal_loops_over_all_pairs(mentions, entities, seed):
         return
     for name, value in measure_plainly(vectors, entity, memory).items():
         assert measured[name] == pytest.approx(value, abs=1e-9), name
-
-
-def test_chunks_change_nothing(monkeypatch):
-    generator = np.random.default_rng(4)
-    vectors, memory = (
-        generator.normal(size=(300, 8)).astype(np.float16),
-        np.ones((40, 8), np.float16),
-    )
-    entity = generator.integers(0, 40, 300)
-    whole = measure_similarity(vectors, entity, memory)
-    centre = similarity._average(vectors, np.arange(300))
-    np.testing.assert_array_equal(centre, vectors.mean(axis=0, dtype=np.float64))
-    monkeypatch.setattr(similarity, "CHUNK", 7)
-    assert measure_similarity(vectors, entity, memory) == pytest.approx(whole, abs=1e-12)
-    np.testing.assert_array_equal(similarity._average(vectors, np.arange(300)), centre)
-    assert CHUNK > 300
-
-
-def test_a_vector_that_is_not_finite_is_found_in_any_piece(monkeypatch):
-    monkeypatch.setattr(similarity, "CHUNK", 7)
-    for place in (0, 6, 7, 29):
-        vectors = np.ones((30, 4), np.float16)
-        vectors[place, 2] = np.inf
-        with pytest.raises(ValueError, match="not finite"):
-            measure_similarity(vectors, np.zeros(30, np.int32), np.ones((1, 4), np.float16))
-        with pytest.raises(ValueError, match="not finite"):
-            measure_similarity(np.ones((30, 4)), np.arange(30), vectors)
-
-
-def test_memory_does_not_grow_with_the_mentions(tmp_path):
-    """Vectors of 400,000 mentions and their entities are 154 MB in the file; indices of them, a few
-    times 8 bytes each, are what may be held.
-    """
-    mentions, entities, width = 400_000, 100_000, 32
-    entity = np.sort(np.random.default_rng(0).integers(0, entities, mentions)).astype(np.int32)
-    ones = np.ones((mentions, width), np.float16)
-    names = ("word_on", "word_off", "context_on", "context_off")
-    arrays = dict.fromkeys(names, ones)
-    arrays |= dict.fromkeys(("memory_on", "memory_off"), ones[:entities])
-    arrays |= {"entity": entity, "group": np.zeros(mentions, np.uint8)}
-    artifacts.write_arrays(tmp_path / "mentions.safetensors", arrays)
-    del arrays, ones
-    tracemalloc.start()
-    summary = summarise_similarity(ArrayFile(tmp_path / "mentions.safetensors"), {"nouns": ["NN"]})
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert summary["nouns"]["context"]["on"]["mention_similarity"] == pytest.approx(1)
-    assert most < 80 * mentions
 
 
 def test_equal_mentions_are_similar_by_one_and_opposite_ones_by_minus_one():
@@ -165,7 +113,7 @@ def test_a_vector_that_is_not_finite_is_refused():
         )
 
 
-def test_summary_takes_each_group_and_mode_from_its_arrays(tmp_path):
+def test_rows_take_each_group_and_mode_from_its_arrays():
     generator = np.random.default_rng(9)
     names = ("word_on", "word_off", "context_on", "context_off")
     arrays = {name: generator.normal(size=(30, 6)).astype(np.float16) for name in names}
@@ -177,19 +125,18 @@ def test_summary_takes_each_group_and_mode_from_its_arrays(tmp_path):
         "entity": generator.integers(0, 5, 30).astype(np.int32),
         "group": generator.integers(0, 2, 30).astype(np.uint8),
     }
-    summary = summarise_similarity(arrays, {"nouns": ["NN"], "pronouns": ["PRP"], "none": ["FW"]})
+    found = {
+        (row["group"], row["context"], row["entities"], row["measure"]): row["value"]
+        for row in similarity_rows(arrays, ["nouns", "pronouns", "none"])
+    }
     rows = arrays["group"] == 1
-    expected = measure_similarity(
-        arrays["context_off"][rows], arrays["entity"][rows], arrays["memory_off"]
-    )
-    assert summary["pronouns"]["context"]["off"] == expected
-    assert summary["pronouns"]["words"]["on"]["entity_similarity"] == pytest.approx(
-        measure_similarity(arrays["word_on"][rows], arrays["entity"][rows], arrays["memory_on"])[
-            "entity_similarity"
-        ]
-    )
-    assert summary["none"]["words"]["on"]["mentions"] == 0
-    artifacts.write_json(tmp_path / "similarity.json", summary)
+    for prefix, context, mode in (("context", "context", "off"), ("word", "words", "on")):
+        expected = measure_similarity(
+            arrays[f"{prefix}_{mode}"][rows], arrays["entity"][rows], arrays[f"memory_{mode}"]
+        )
+        for name in expected.keys() - {"entities"}:
+            assert found["pronouns", context, mode, name] == expected[name]
+    assert found["none", "words", "on", "mentions"] == 0
 
 
 def test_time_is_linear_in_the_mentions_of_one_entity():

@@ -37,7 +37,6 @@ TINY = {
     },
     "perplexity": {"stride": 32},
     "mentions": {"caches": [4, 8], "tokens": 200},
-    "short_windows": {"sizes": [16, 32], "caches": [8]},
     "capacity": {"memories": [[2, 4]]},
     "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1},

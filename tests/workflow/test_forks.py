@@ -105,7 +105,7 @@ def test_a_fork_that_is_killed_is_a_killed_command(running: Running) -> None:
     assert running.outer.wait(LIMIT) == 128 + signal.SIGKILL
 
 
-@pytest.mark.parametrize("words", [["--version"], ["show-tables", "--tables", "absent"], ["none"]])
+@pytest.mark.parametrize("words", [["--version"], ["show-verdicts", "--model", "x"], ["none"]])
 def test_it_prints_and_ends_as_a_process_of_its_own(
     words: list[str], tmp_path: Path, fork_server: str
 ) -> None:

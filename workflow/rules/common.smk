@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from entity_transformers.step import MANIFEST
-from entity_transformers.study.leftovers import list_leftovers
-from entity_transformers.study.params import STEPS, ParamsError, find_study, load
-from entity_transformers.study.plan import Plan, folder, outputs
+from entity_transformers.study.params import STEPS, ParamsError, load
+from entity_transformers.study.plan import Plan, outputs
 from entity_transformers.study.processor import warn_of_bfloat16
+from entity_transformers.study.values import find_study
 
 # The process that was called, and not those that run its jobs
 FIRST = not (workflow.remote_exec or workflow.subprocess_exec)
@@ -66,10 +66,7 @@ def set_aside(record):
 if FIRST:
     for record in PLAN.stale():
         set_aside(Path(record))
-    for line in [
-        *list_leftovers(Path()),
-        *filter(None, [warn_of_bfloat16(PLAN.params)]),
-    ]:
+    if line := warn_of_bfloat16(PLAN.params):
         print(f"snakemake: {line}", file=sys.stderr)
 
 

@@ -12,10 +12,9 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from textwrap import fill
-from typing import Any
+from typing import Any, NoReturn
 
 from entity_transformers import __version__
 from entity_transformers.cli.flags import add_flags
@@ -29,44 +28,31 @@ EXIT_CODES = (
 )
 
 
-@dataclass(frozen=True)
-class Command:
-    """A subcommand: the module here that has its function, and what it does in a line."""
-
-    module: str
-    help: str
-
-
-GROUPS: dict[str, dict[str, Command]] = {
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "studies": {
-        "run": Command("run", "run one step of a study"),
-        "steps": Command("run", "list the steps, or the values that one of them reads"),
-        "check-study": Command("run", "check a study and print it whole, every value typed"),
-        "init": Command("init", "write a study of your own corpus: what its text can fill"),
-        "report": Command("report", "build a study's tables, figures and page from its results"),
-        "show-tables": Command("report", "print the tables of a study in the terminal"),
-        "verify": Command("report", "compute every checksum of a study's results again"),
-        "compare": Command("compare", "two studies' models on the same test set, with intervals"),
+        "run": ("run", "run one step of a study"),
+        "steps": ("run", "list the steps, or the values that one of them reads"),
+        "check-study": ("run", "check a study and print it whole, every value typed"),
+        "init": ("init", "write a study of your own corpus: what its text can fill"),
+        "report": ("report", "build a study's tables, figures and page from its results"),
+        "show-verdicts": ("report", "print the verdict on each claim of the paper"),
+        "verify": ("report", "compute every checksum of a study's results again"),
     },
     "corpora": {
-        "inspect-corpus": Command(
-            "corpus", "count documents, chains, mentions, tags and named entities of any corpus"
+        "inspect-corpus": (
+            "corpus",
+            "count documents, chains, mentions, tags and named entities of any corpus",
         ),
-        "fetch-data": Command("corpus", "download every pinned data set into one folder"),
-        "fetch-tasks": Command("corpus", "download the files of tasks for transfer"),
-        "annotate": Command("resolve", "find coreference chains in a text, for a study"),
-        "inspect-overlap": Command(
-            "corpus", "compare a training text with evaluation sets; fail where it holds their text"
-        ),
+        "fetch-data": ("corpus", "download every pinned data set into one folder"),
+        "annotate": ("resolve", "find coreference chains in a text, for a study"),
     },
     "trained models": {
-        "demo": Command("demo", "what a model expects of each word, with its memory and without"),
-        "remember": Command(
-            "remember", "read a text with a memory of its entities, and write it on"
-        ),
-        "export-model": Command("export", "a trained model as a folder to share, with its card"),
+        "demo": ("demo", "what a model expects of each word, with its memory and without"),
+        "remember": ("remember", "read a text with a memory of its entities, and write it on"),
+        "export-model": ("export", "a trained model as a folder to share, with its card"),
     },
 }
+"""The subcommands by group: the module here that has the function, and what it does in a line."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
@@ -81,7 +67,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     name = words[0]
     if not name.startswith("-") and name not in COMMANDS:
-        sys.exit(_fail(_suggest(name)))
+        close = get_close_matches(name, COMMANDS, 1)
+        hint = f" did you mean {close[0]}?" if close else ""
+        _fail(f": there is no command {name!r}:{hint} `entity-transformers --help` lists all")
     try:
         arguments = vars(make_parser(words[:1]).parse_args(words))
         name = arguments.pop("command")
@@ -91,35 +79,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
     except KeyboardInterrupt:
-        sys.exit(_fail(f"entity-transformers {name}: interrupted", 130))
+        _fail(f" {name}: interrupted", 130)
     except (ValueError, OSError) as error:
-        sys.exit(_fail(f"entity-transformers {name}: {error}"))
+        _fail(f" {name}: {error}")
     except ModuleNotFoundError as error:
         if not (line := explain(error)):
             raise
-        sys.exit(_fail(f"entity-transformers {name}: {line}"))
-    except SystemExit as stop:
-        sys.exit(_fail(stop.code) if isinstance(stop.code, str) else stop.code)
+        _fail(f" {name}: {line}")
 
 
-def _fail(message: str, code: int = 2) -> int:
-    print(message, file=sys.stderr)
-    return code
-
-
-def _suggest(name: str) -> str:
-    """What to say of a command that is none."""
-    close = get_close_matches(name, COMMANDS, 1)
-    hint = f" did you mean {close[0]}?" if close else ""
-    return (
-        f"entity-transformers: there is no command {name!r}:{hint} `entity-transformers --help`"
-        " lists all"
-    )
+def _fail(message: str, code: int = 2) -> NoReturn:
+    print(f"entity-transformers{message}", file=sys.stderr)
+    sys.exit(code)
 
 
 def find_function(name: str) -> Any:
     """The function of a command, whose module is imported."""
-    module = importlib.import_module(f".{COMMANDS[name].module}", __name__)
+    module = importlib.import_module(f".{COMMANDS[name][0]}", __name__)
     return getattr(module, name.replace("-", "_"))
 
 
@@ -137,8 +113,8 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", help="one of those below; its own --help"
     )
-    for name, command in COMMANDS.items():
-        sub = commands.add_parser(name, description=command.help)
+    for name, (_, help) in COMMANDS.items():
+        sub = commands.add_parser(name, description=help)
         if name in names:
             add_flags(sub, find_function(name))
     return parser
@@ -148,14 +124,6 @@ def _list_commands() -> str:
     """All commands under their headings."""
     column, groups = 2 + max(map(len, COMMANDS)), []
     for group, commands in GROUPS.items():
-        lines = [
-            fill(
-                f"{name:{column}}{command.help}",
-                WIDTH,
-                initial_indent="  ",
-                subsequent_indent=" " * (column + 2),
-            )
-            for name, command in commands.items()
-        ]
+        lines = (f"  {name:{column}}{help}" for name, (_, help) in commands.items())
         groups.append("\n".join((f"{group}:", *lines)))
     return "\n\n".join(groups)

@@ -36,35 +36,26 @@ def demo(
     window: Annotated[
         PositiveInt | None, Flag("tokens read at once; left out: a third of the text")
     ] = None,
-    entities: Annotated[PositiveInt, Flag("entities that the memory has room for")] = 64,
     resolver: Annotated[str, Flag("finds the mentions of a plain text", "NAME")] = RESOLVER,
 ) -> None:
     """Print what a model expects of each word of a text, with its memory and without."""
     logging.disable_progress_bar()
-    check_text(text)
+    if not text.strip() or has_marks(text):
+        read_marked(text)  # before a model is looked for: is it one?
     folder = find_model(model)
     reader = DocumentReader.load(folder, find_tokenizer(folder))
     source = reader.encode(text, resolver)
-    if (found := int(source.entity_ids.max())) > entities:
-        raise ValueError(
-            f"the text has entity {found}, the memory room for {entities}: raise --entities"
-        )
     longest = reader.model.context or len(source.tokens)
-    size = min(longest, window or max(2, -(-len(source.tokens) // 3)))
     if window is not None and window > longest:
         raise ValueError(f"--window is {window}, but the model reads at most {longest} tokens")
+    size = min(longest, window or max(2, -(-len(source.tokens) // 3)))
     reader.window = reader.stride = size
     named = "as marked" if has_marks(text) else f"found by {resolver}; a mark is [1 Anna]"
     about = f"{folder}: {reader.model.kind.label}, windows of {size} tokens; entities {named}"
-    for line in render(compare(reader, source), about, wants_colour(sys.stdout.isatty())):
+    # colours are for terminals that can show them, unless NO_COLOR is set (no-color.org)
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    for line in render(compare(reader, source), about, sys.stdout.isatty() and not plain):
         print(line)
-
-
-def check_text(text: str) -> None:
-    """ValueError for a text without words or with half a mark, before any model is looked for."""
-    before, closed, _ = text.partition("]")
-    if not text.strip() or has_marks(text) or (closed and "[" not in before):
-        read_marked(text)
 
 
 def find_model(folder: Path | None) -> Path:
@@ -86,11 +77,6 @@ def find_tokenizer(folder: Path) -> Path:
     own, above = folder / "tokenizer.json", folder.resolve().parents
     study = above[2] / "text/corpus/tokenizer.json" if len(above) > 2 else own
     return study if not own.is_file() and study.is_file() else own
-
-
-def wants_colour(terminal: bool) -> bool:
-    """Colours are for terminals that can show them, unless NO_COLOR is set (no-color.org)."""
-    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def render(found: Demo, about: str, colour: bool) -> Iterator[str]:

@@ -54,22 +54,24 @@ def export_model(
     else:
         _save_model(run, output)
         training, scores = _read_training(run), _read_scores(run)
-    given = ""
+    words = _read_rows(run, "corpus", "words", split="train")[0]["value"]
+    data = f"{params.corpus.format}: {int(words):,} words"
     if entry.can({"entities"}) or entry.can({"guided"}):
-        given = f", with {describe_labels(entry.labels)}"
-    words = f"{_count_words(run):,} words"
+        data += f", with {describe_labels(entry.labels)}"
     card = render_card(
         entry.kind,
         read_json(output / "config.json"),
         name=f"{model}, seed {seed}",
-        training_data=f"{params.corpus.format}: {words}{given}{_title(params)}.",
+        training_data=f"{data} ({params.report.title}).",
         licence=_find_licence(params),
         training=training,
         scores=scores,
         labels=entry.labels,
     )
     write_text(output / "README.md", card)
-    _open_weights(output)
+    os.umask(mask := os.umask(0))
+    for file in output.glob("*.safetensors"):  # which safetensors writes for the owner alone
+        file.chmod(0o666 & ~mask)
     print(f"{output}: {model}, seed {seed}; README.md there says how it is used")
 
 
@@ -111,37 +113,37 @@ def _read_scores(run: Run) -> Scores:
     """
     found: Scores = {}
     for step, measure, about in SCORES:
-        for row in _read_rows(run, step):
-            if row["measure"] == measure and not any(map(row.get, PARTS)):
-                mode = row.get("entities") or "off"
-                if mode in ("on", "off"):
-                    scores = found.setdefault(about.format(row["split"]), {})
-                    scores[mode] = float(row["value"])
+        for row in _read_rows(run, step, measure):
+            mode = row["entities"] or "off"
+            if mode in ("on", "off") and not any(map(row.get, PARTS)):
+                found.setdefault(about.format(row["split"]), {})[mode] = float(row["value"])
     return found
 
 
 def _read_training(run: Run) -> dict[str, Any]:
     """What a card tells of the training, its losses by what they are of."""
-    rows = _read_rows(run, "lm")
-    plain = {r["measure"]: float(r["value"]) for r in rows if not (r["split"] or r["entities"])}
-    losses = [row for row in rows if row["measure"] in ("loss", "objective_loss")]
+    counts = {
+        name: int(float(_read_rows(run, "lm", name, split="", entities="")[0]["value"]))
+        for name in ("parameters", "steps", "tokens_seen")
+    }
+    losses = _read_rows(run, "lm", "loss") or _read_rows(run, "lm", "objective_loss")
     unit = OBJECTIVES[losses[0].get("objective") or "causal"]
     found = {(row["split"], row["entities"]): float(row["value"]) for row in losses}
-    dev = found.get(("dev", "on"), found.get(("dev", "off"), found.get(("dev", ""))))
+    dev = next(found[key] for mode in ("on", "off", "") if (key := ("dev", mode)) in found)
     named = " with entities" if run.entry.can({"entities"}) else ""
-    return {key: int(plain[key]) for key in ("parameters", "steps", "tokens_seen")} | {
+    return {
+        **counts,
         f"train loss{named}, {unit}": found["train", ""],
         f"dev loss{named}, {unit}": dev,
     }
 
 
-def _read_rows(run: Run, step: str) -> list[dict[str, str]]:
-    """The numbers of a step's run for this model; none where there was no such run."""
+def _read_rows(run: Run, step: str, measure: str, **where: str) -> list[dict[str, str]]:
+    """A measure's numbers of a step's run for this model; none where there was no such run."""
     file = run.home(step) / ROWS
-    if not file.is_file():
-        return []
-    rows = csv.DictReader(read_text(file).splitlines())
-    return [{"entities": "", **row} for row in rows]
+    rows = csv.DictReader(read_text(file).splitlines()) if file.is_file() else []
+    wanted = {"measure": measure, **where}.items()
+    return [row for row in ({"entities": "", **one} for one in rows) if wanted <= row.items()]
 
 
 def save_tokenizer(
@@ -158,13 +160,6 @@ def save_tokenizer(
     return made
 
 
-def _open_weights(folder: Path) -> None:
-    """Give safetensors, which it writes for the owner alone, the rights of any new file."""
-    os.umask(mask := os.umask(0))
-    for file in folder.glob("*.safetensors"):
-        file.chmod(0o666 & ~mask)
-
-
 def _find_licence(params: Params) -> str:
     """That of the corpus, where it is one that the project downloads or holds."""
     reader = find_reader(params.corpus.format)
@@ -173,15 +168,5 @@ def _find_licence(params: Params) -> str:
     if params.corpus.path is None:
         for dataset in reader.data:
             if dataset.source is not None:
-                return dataset.source().licence
+                return dataset.source.licence
     return "their licence is not known here, name it before you share them"
-
-
-def _count_words(run: Run) -> int:
-    """Words of train."""
-    rows = _read_rows(run, "corpus")
-    return int(next(r["value"] for r in rows if (r["split"], r["measure"]) == ("train", "words")))
-
-
-def _title(params: Params) -> str:
-    return f" ({params.report.title})"

@@ -7,16 +7,13 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """Help of a parameter, how its value is named there, and whether it goes without ``--``."""
 
     help: str
@@ -36,64 +33,42 @@ def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> 
     """One flag per parameter of the function."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
-        _add_flag(parser, name, hints[name], parameter.default)
-
-
-def _add_flag(parser: argparse.ArgumentParser, name: str, hint: Any, default: Any) -> None:
-    flag = _find_flag(hint)
-    if flag is None:
-        hint = COMMON[name]
-        flag = _find_flag(hint) or Flag("")
-    required = default is inspect.Parameter.empty
-    options: dict[str, Any] = {"help": flag.help.replace("%", "%%")}
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if plain is bool:
-        options["action"] = "store_true"
-    elif get_origin(plain) is tuple:
-        options |= {"action": "append", "default": [], "metavar": flag.metavar or name.upper()}
-        options["help"] += " (may be repeated)"
-    else:
-        if get_origin(plain) is Literal:
-            options["choices"] = get_args(plain)
+        hint = hints[name] if _find_flags(hints[name]) else COMMON[name]
+        flag, default = _find_flags(hint)[0], parameter.default
+        required = default is inspect.Parameter.empty
+        help, metavar = flag.help.replace("%", "%%"), flag.metavar or name.upper()
+        plain = get_args(hint)[0]
+        options: dict[str, Any]
+        if plain is bool:
+            options = {"action": "store_true", "help": help}
+        elif get_origin(plain) is tuple:
+            options = {"action": "append", "default": [], "metavar": metavar, "required": required}
+            options["help"] = f"{help} (may be repeated)"
         else:
-            options |= {"metavar": flag.metavar or name.upper(), "type": _reader(hint)}
-            options["help"] += _describe_number(hint)
-        if not required:
-            options["default"] = default
-            options["help"] += "" if default is None else " (default: %(default)s)"
-    if flag.positional:
-        options |= {} if required else {"nargs": "?"}
-        parser.add_argument(name, **options)
-    else:
-        options |= {"required": True} if required and "action" not in options else {}
-        parser.add_argument(f"--{name.replace('_', '-')}", **options)
+            adapter: TypeAdapter[Any] = TypeAdapter(hint)
+            schema = adapter.json_schema()
+            if get_origin(plain) is Literal:
+                options = {"choices": get_args(plain)}
+            else:
+                options = {"metavar": metavar, "type": _reader(adapter)}
+            is_number = any(one in str(schema) for one in ("'integer'", "'number'"))
+            limits = f" [{describe(schema)}]" if is_number else ""
+            shown = "" if required or default is None else " (default: %(default)s)"
+            options["help"] = f"{help}{limits}{shown}"
+            if not required:
+                options["default"] = default
+            if not flag.positional:
+                options["required"] = required
+            elif not required:
+                options["nargs"] = "?"
+        parser.add_argument(name if flag.positional else f"--{name.replace('_', '-')}", **options)
 
 
-def _describe_number(hint: Any) -> str:
-    """`` [integer, at least 1]`` of a number's type; nothing of another."""
-    schema = TypeAdapter(hint).json_schema()
-    parts = schema.get("anyOf", [schema])
-    number = next((one for one in parts if one.get("type") in ("integer", "number")), None)
-    if number is None:
-        return ""
-    words = zip(
-        ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"),
-        _LIMITS.values(),
-        strict=True,
-    )
-    limits = [f"{word} {number[key]:g}" for key, word in words if key in number]
-    return f" [{', '.join([number['type'], *limits])}]"
+def _find_flags(hint: Any) -> list[Flag]:
+    return [item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Flag)]
 
 
-def _find_flag(hint: Any) -> Flag | None:
-    return next(
-        (item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Flag)), None
-    )
-
-
-def _reader(hint: Any) -> Callable[[str], Any]:
-    adapter: TypeAdapter[Any] = TypeAdapter(hint)
-
+def _reader(adapter: TypeAdapter[Any]) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             return adapter.validate_python(text)
@@ -108,30 +83,34 @@ def describe_section(section: type[BaseModel], prefix: str) -> Iterator[str]:
     schemas = section.model_json_schema()["properties"]
     for key, field in section.model_fields.items():
         about = " ".join((field.description or "").split())
-        yield f"{prefix}.{key}: {about} [{describe(field, schemas[key])}]"
+        found = [
+            f", {word} {getattr(limit, name):g}"
+            for limit in field.metadata
+            for name, (_, word) in _LIMITS.items()
+            if hasattr(limit, name)
+        ]
+        yield f"{prefix}.{key}: {about} [{describe(schemas[key])}{''.join(found)}]"
 
 
-def describe(field: FieldInfo, schema: dict[str, Any]) -> str:
-    """The values that a key may have, in a few words."""
-    limits = [
-        f"{word} {getattr(limit, name):g}"
-        for limit in field.metadata
-        for name, word in _LIMITS.items()
-        if hasattr(limit, name)
-    ]
-    return ", ".join([_describe(schema), *limits])
+_LIMITS = {
+    "gt": ("exclusiveMinimum", "above"),
+    "ge": ("minimum", "at least"),
+    "lt": ("exclusiveMaximum", "below"),
+    "le": ("maximum", "at most"),
+}
+"""Limits of a number by their names in Python and in JSON schemas, which leave out those of a type
+with a validator of its own, and in words."""
 
 
-_LIMITS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
-
-
-def _describe(schema: dict[str, Any]) -> str:
+def describe(schema: dict[str, Any]) -> str:
+    """The values that a JSON schema allows, in a few words."""
     if "anyOf" in schema:
-        return " or ".join(map(_describe, schema["anyOf"]))
+        return " or ".join(map(describe, schema["anyOf"]))
     if "enum" in schema or "const" in schema:
         return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
     if schema.get("type") == "array":
-        return f"list of {_describe(schema.get('items', {}))}"
+        return f"list of {describe(schema.get('items', {}))}"
     names = {"boolean": "true | false", "string": "text", "object": "mapping"}
     kind = str(schema.get("type", "value"))
-    return names.get(kind, kind)
+    limits = [f"{word} {schema[key]:g}" for key, word in _LIMITS.values() if key in schema]
+    return ", ".join([names.get(kind, kind), *limits])

@@ -1,4 +1,4 @@
-"""Builds a study's report from the results that git holds, and prints its tables."""
+"""Builds a study's report from the results that git holds, and checks it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ def report(study: Path) -> None:
     print(f"{results}/report.html is written")
 
 
-def show_tables(study: Path) -> None:
-    """Print the verdicts and the tables that fit a terminal."""
-    params, results = open_results(study)
-    if not (results / "summary.txt").is_file():
-        from entity_transformers.report.build import build
+def show_verdicts(study: Path) -> None:
+    """Print the verdict on each claim of the paper."""
+    from entity_transformers.report.claims import build_claims
+    from entity_transformers.report.results import read_results
 
-        build(params, results)
-    print((results / "summary.txt").read_text(encoding="utf-8"))
+    claims = build_claims(read_results(*open_results(study)))
+    print("\n".join([claims.title, *(f"  {row[2]:20}  {row[0]}" for row in claims.rows)]))
 
 
 def verify(study: Path) -> None:

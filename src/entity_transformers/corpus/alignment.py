@@ -28,29 +28,6 @@ BORDERS = (END, "<|begin_of_text|>", "<s>", "<bos>", "[CLS]")
 """The token before a document: that of GPT-2 and of the encoders learnt here, and other models'."""
 
 
-class TagNumbers:
-    """Numbers for tags by first appearance, and at the end by their order."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def of(self, document: Document) -> np.ndarray:
-        """The numbers of a document's words."""
-        if document.tags is None:
-            number = self._numbers.setdefault("", len(self._numbers))
-            return np.full(len(document.words), number, np.uint16)
-        numbers = [self._numbers.setdefault(tag, len(self._numbers)) for tag in document.tags]
-        return np.array(numbers, np.uint16)
-
-    def sorted(self) -> tuple[tuple[str, ...], np.ndarray]:
-        """The tags in order, and the place of each number's tag among them."""
-        names = sorted(self._numbers)
-        order = np.zeros(len(names), np.uint16)
-        for place, name in enumerate(names):
-            order[self._numbers[name]] = place
-        return tuple(names), order
-
-
 class WordEncoder:
     """Encodes words, each once: what stands beside a word does not change its tokens."""
 
@@ -159,24 +136,21 @@ def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
 
     Files that can't be read as such raise ValueError.
     """
-    vocabulary = _first_file(folder, "encoder.json", "vocab.json")
-    merges = _first_file(folder, "vocab.bpe", "merges.txt")
+    found = []
+    for names in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
+        there = [folder / name for name in names if (folder / name).is_file()]
+        if not there:
+            raise FileNotFoundError(
+                f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with"
+                " GPT-2's two files"
+            )
+        found.append(str(there[0]))
     try:
-        return _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
+        return _byte_level(models.BPE.from_file(*found))
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(
-            f"{vocabulary}, {merges}: not GPT-2's two files, or cut ({error}): fetch them again"
+            f"{', '.join(found)}: not GPT-2's two files, or cut ({error}): fetch them again"
         ) from error
-
-
-def _first_file(folder: Path, *names: str) -> Path:
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(
-        f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with GPT-2's"
-        " two files"
-    )
 
 
 def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
@@ -366,49 +340,42 @@ def align_split(
     ``running_text`` a document is encoded as a whole (`TextEncoder`), else word by word.
     """
     encoder = TextEncoder(tokenizer) if running_text else WordEncoder(tokenizer)
-    tags, names, columns = TagNumbers(), [], []
+    names, numbers = list[str](), dict[str, int]()
+    columns: dict[str, list[np.ndarray]] = {name: [] for name in TOKEN_ARRAYS}
     for document in documents:
         names.append(document.id)
-        columns.append(_align_document(document, encoder, policy, spacing, tags))
+        tokens, words, sizes = encoder.encode(spaced_words(document, spacing))
+        entity, mention = word_labels(document, policy)
+        tags = document.tags or ("",) * len(document.words)
+        tag = np.array([numbers.setdefault(name, len(numbers)) for name in tags], np.uint16)
+        for name, values, none in (
+            ("gold", entity, 0),
+            ("mentions", mention, -1),
+            ("tags", tag, 0),
+        ):
+            columns[name].append(np.where(words < 0, none, values[words]).astype(values.dtype))
+        columns["tokens"].append(tokens)
+        columns["words"].append(words)
+        columns["bytes"].append(sizes)
+    lengths = [len(tokens) for tokens in columns["tokens"]]
     joined: dict[str, Any] = {
-        name: np.concatenate([c[name] for c in columns]) if columns else np.zeros(0, np.int32)
-        for name in TOKEN_ARRAYS
+        name: np.concatenate(parts) if parts else np.zeros(0, np.int32)
+        for name, parts in columns.items()
     }
-    tag_names, order = tags.sorted()
-    if columns:
+    if names:  # tags are numbered in alphabetical order
+        order = np.argsort(np.argsort(list(numbers))).astype(np.uint16)
         joined["tags"] = np.where(joined["words"] < 0, 0, order[joined["tags"]]).astype(np.uint16)
     joined["bytes"] = joined["bytes"].astype(np.uint16)
-    offsets = np.cumsum([0, *(len(c["tokens"]) for c in columns)], dtype=np.int64)
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    tag_names = tuple(sorted(numbers))
     return AlignedCorpus(split, tuple(names), tag_names, offsets=offsets, **joined)
-
-
-def _align_document(
-    document: Document,
-    encoder: WordEncoder | TextEncoder,
-    policy: Nesting,
-    spacing: str,
-    tags: TagNumbers,
-) -> dict[str, np.ndarray]:
-    tokens, words, sizes = encoder.encode(spaced_words(document, spacing))
-    entity, mention = word_labels(document, policy)
-    return {
-        "tokens": tokens,
-        "gold": np.where(words < 0, 0, entity[words]).astype(np.int32),
-        "mentions": np.where(words < 0, -1, mention[words]).astype(np.int32),
-        "words": words,
-        "tags": np.where(words < 0, 0, tags.of(document)[words]).astype(np.uint16),
-        "bytes": sizes,
-    }
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
     """Entity (1.. by first appearance; 0) and kept mention (-1: none) per word, int32 [words]."""
-    entity, mention = (
-        np.zeros(len(document.words), np.int32),
-        np.full(len(document.words), -1, np.int32),
-    )
-    numbers: dict[int, int] = {}
-    for i, kept in enumerate(flatten(document.mentions, len(document.words), policy)[0]):
+    size, numbers = len(document.words), dict[int, int]()
+    entity, mention = np.zeros(size, np.int32), np.full(size, -1, np.int32)
+    for i, kept in enumerate(flatten(document.mentions, size, policy)[0]):
         entity[kept.start : kept.end] = numbers.setdefault(kept.chain, len(numbers) + 1)
         mention[kept.start : kept.end] = i
     return entity, mention
@@ -438,56 +405,3 @@ def summarise(corpus: AlignedCorpus) -> dict[str, int]:
         "entities": highest(corpus.gold),
         "mentions": highest(corpus.mentions + 1),
     }
-
-
-WORDS = 1_000_000
-"""Of a part, at most, unless one document has more."""
-NO_TAG = 2**16 - 1
-
-
-def split_parts(documents: Iterable[Document], words: int = WORDS) -> Iterator[list[Document]]:
-    """Whole documents of at most ``words`` words together; a longer one is alone."""
-    part: list[Document] = []
-    size = 0
-    for document in documents:
-        if part and size + len(document.words) > words:
-            yield part
-            part, size = [], 0
-        part.append(document)
-        size += len(document.words)
-    yield part
-
-
-@dataclass
-class WholeSplit:
-    """What the parts of a split make together, but for its arrays, which `place` passes on."""
-
-    split: str
-    names: list[str] = field(default_factory=list)
-    tokens: int = 0
-    _tags: dict[str, int] = field(default_factory=dict)
-
-    def place(self, part: AlignedCorpus) -> dict[str, np.ndarray]:
-        """The next part's arrays where they belong in the split's: documents begin after those
-        before, and tags have numbers by first appearance, which `table` puts in order.
-        """
-        arrays = part.arrays()[0]
-        numbers = [self._tags.setdefault(tag, len(self._tags)) for tag in part.tag_names]
-        if len(part):
-            own = np.array(numbers, np.uint16)[part.tags]
-            arrays["tags"] = np.where(part.words < 0, NO_TAG, own).astype(np.uint16)
-        arrays["documents"] = part.offsets[1 if self.names else 0 :] + self.tokens
-        self.names += part.names
-        self.tokens += len(part.tokens)
-        return arrays
-
-    def metadata(self) -> dict[str, Any]:
-        """That of `AlignedCorpus.arrays` for the whole split."""
-        return {"split": self.split, "names": self.names, "tags": sorted(self._tags)}
-
-    def table(self) -> np.ndarray:
-        """The number in the whole split, uint16 [2^16], of each that `place` gave a tag."""
-        table = np.zeros(NO_TAG + 1, np.uint16)
-        for place, tag in enumerate(sorted(self._tags)):
-            table[self._tags[tag]] = place
-        return table

@@ -1,43 +1,29 @@
-"""A book as plain text: what is the author's and what is not, and its paragraphs and chapters.
+"""A book as plain text: its chapters, and the paragraphs and lines of each.
 
-Kept are the headings, the text, THE END and the author's notes. Dropped, and counted in characters,
-are Project Gutenberg's header and licence, title page and contents, captions of illustrations, the
-transcriber's notes, and all white space but one space between words.
+Kept are the headings, the text, THE END and the author's notes. Left out are Project Gutenberg's
+header and licence, captions of illustrations, the transcriber's notes, and all white space but one
+space between words. Chapters begin at headings, which are told by their form, their order and what
+lies between them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from statistics import median
+from typing import Literal, NamedTuple
 
-from entity_transformers.corpus.chapters import (
-    Block,
-    Heading,
-    find_heading,
-    find_headings,
-    is_end,
-    split_blocks,
-    split_sections,
-)
-
-DROPPED = ("gutenberg", "front_matter", "illustrations", "end_matter", "spacing")
-"""What may be left out of a book, as the table of characters names it."""
+Level = Literal["division", "chapter", "titled", "number", "special", "capitals"]
+Chapter = tuple[str, ...]
+"""Its lines (a paragraph, or a line of verse) without a break inside."""
 
 _NEWLINE = re.compile("\r\n|\r|\n")
 _START = re.compile(r"\s*\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
-_SMALL_PRINT = re.compile(r"\s*\*END[* ]+THE SMALL PRINT", re.IGNORECASE)
 _STOP = re.compile(
     r"\s*(\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG|End of (the )?Project Gutenberg)",
-    re.IGNORECASE,
-)
-_CREDITS = re.compile(r"\s*(Produced|Transcribed|Prepared|E-text prepared|Scanned) by\b")
-_CONTENTS = re.compile(r"\W*(table of )?contents\W*", re.IGNORECASE)
-_TITLE_PAGE = re.compile(
-    r"_*(by [A-Z\W]|illustrated\b|with illustrations|copyright\b|all rights reserved|author of\b"
-    r"|dedicat|(first )?published\b|title:|(new york|london|boston)\W|1[5-9]\d\d\W*$"
-    r"|(produced|transcribed|prepared|translated|edited) by)",
     re.IGNORECASE,
 )
 _END_MATTER = re.compile(
@@ -45,164 +31,124 @@ _END_MATTER = re.compile(
     r"|a note on the text|etext editor)",
     re.IGNORECASE,
 )
-_PROSE_END = (".", "!", "?", '"', "”", "'", "’", "-", "—", ":", ";", ",")
 _LATE = 0.9
 """Notes on the edition end a book when they stand in its last tenth."""
+_WRAPPED = 50
+"""Characters from which on a line may have been wrapped."""
+
+_SMALL = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth"
+    " fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"
+).split()
+_WORDS = {word: i for names in (_SMALL, _ORDINALS) for i, word in enumerate(names, 1)}
+_WORDS |= {word: 10 * i for i, word in enumerate(_TENS, 2)}
+_ROMAN = re.compile("M{0,3}(CM|CD|D?C{0,4})(XC|XL|L?X{0,4})(IX|IV|V?I{0,4})")
+_DIGITS = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+
+_DIVISIONS = frozenset("book part volume vol phase act".split())
+_KEYWORD = re.compile(
+    r"(?P<word>(?i:chapter|chap|letter|adventure|stave|canto|episode|book|part|volume|vol|phase"
+    r"|act))\.? +(?P<the>(?i:the +))?(?P<number>[A-Za-z0-9]+(?:-[a-z]+)?(?:-[A-Z]+)?)(?P<rest>.*)"
+)
+_NUMBERED = re.compile(r"(?P<number>[A-Za-z0-9]+(?:-[A-Za-z]+)?)(?P<rest>.*)")
+_SPECIAL = re.compile(
+    r"(?i:(the )?(prologue|epilogue|conclusion|introduction|introductory|preface|finale|prelude"
+    r"|postscript|afterword|foreword|interlude))[.:]?"
+)
+_ORNAMENTS = " \t_*=[]()—–-"
+_LINES, _CHARACTERS = 4, 300
+"""A heading with its title is a block of at most so many lines and characters."""
+_FEWEST_WORDS = 150
+"""Between bare numbers that count as chapters, in the median; stanzas and lists have fewer."""
+_FEWEST_OF_TITLE = 400
+"""The same between titles in capitals without a number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
-    """A chapter: its lines (a paragraph, or a line of verse) without a break inside."""
+class Block:
+    """Lines between blank lines, and how many blank lines are before them."""
 
     lines: tuple[str, ...]
+    gap: int
 
     @property
     def text(self) -> str:
-        """The lines with a space between them."""
+        """The lines as one."""
         return " ".join(self.lines)
 
+    @property
+    def words(self) -> int:
+        """How many, by white space."""
+        return sum(len(line.split()) for line in self.lines)
 
-@dataclass(frozen=True, slots=True)
-class Book:
-    """A book's chapters, the characters of its file by what became of them (``file``, ``kept`` and
-    those of `DROPPED`; all but ``file`` add up to it), and what a reader should look at.
+
+class Heading(NamedTuple):
+    """A block that may begin a chapter: its index, what it is, its number where it has one, and how
+    that is written (digits, roman or words).
     """
 
-    chapters: tuple[Chapter, ...]
-    characters: dict[str, int]
-    remarks: tuple[str, ...]
+    block: int
+    level: Level
+    number: int | None = None
+    style: str = ""
 
 
-def read_book(text: str) -> Book:
-    """The book of a file's whole text, whatever its newlines."""
+def read_book(text: str) -> list[Chapter]:
+    """The chapters of a file's whole text, whatever its newlines."""
     lines = _NEWLINE.split(text.removeprefix("\ufeff"))
-    first, last = _strip_gutenberg(lines)
-    inside = lines[first:last]
-    blocks = split_blocks(inside)
-    start, end = _front(blocks), _back(blocks)
-    captions = [block for block in blocks[start:end] if _is_caption(block)]
-    body = [block for block in blocks[start:end] if not _is_caption(block)]
-    headings = find_headings(body)
-    sections = split_sections(body, headings)
-    indented = _is_indented(body)
-    chapters = tuple(
-        Chapter(tuple(line for block in body[s.start : s.end] for line in _join(block, indented)))
-        for s in sections
-    )
-    remarks = tuple(
-        f"line {first + body[i].first + 1}: a chapter without text: {body[i].text.strip()[:60]!r}"
-        for section in sections
-        for i in section.empty
-    )
-    kept = sum(len(chapter.text) for chapter in chapters)
-    dropped = {
-        "gutenberg": _solid(lines[:first]) + _solid(lines[last:]),
-        "front_matter": _solid_blocks(blocks[:start]),
-        "illustrations": _solid_blocks(captions),
-        "end_matter": _solid_blocks(blocks[end:]),
-    }
-    spaces = sum(chapter.text.count(" ") for chapter in chapters)
-    mark = text.startswith("\ufeff")  # of the byte order, which is no character of the book
-    dropped["spacing"] = len(text) - (_solid([text]) - mark) - spaces
-    if kept + sum(dropped.values()) != len(text):
-        raise AssertionError(f"{kept} + {dropped} characters of {len(text)}: some are lost")
-    return Book(chapters, {"file": len(text), "kept": kept, **dropped}, remarks)
+    first = next((i + 1 for i, line in enumerate(lines) if _START.match(line)), 0)
+    last = next((i for i, line in enumerate(lines) if i > first and _STOP.match(line)), len(lines))
+    blocks = split_blocks(lines[first:last])
+    body = [block for block in blocks[: _find_end(blocks)] if not _is_caption(block)]
+    # where most lines are indented, an indent tells nothing
+    indents = Counter(line[0] in " \t" for block in body for line in block.lines)
+    indented = indents[True] > indents[False]
+    return [
+        tuple(line for block in body[start:end] for line in _join(block, indented))
+        for start, end in split_sections(body, find_headings(body))
+    ]
 
 
-def _solid(lines: Sequence[str]) -> int:
-    """Characters that are no white space."""
-    return sum(len(word) for line in lines for word in line.split())
+def split_blocks(lines: Sequence[str]) -> list[Block]:
+    """The blocks of a text, in order."""
+    blocks: list[Block] = []
+    start, gap = None, 0
+    for i, line in enumerate([*lines, ""]):
+        if line.strip():
+            start = i if start is None else start
+        elif start is None:
+            gap += 1
+        else:
+            blocks.append(Block(tuple(lines[start:i]), gap))
+            start, gap = None, 1
+    return blocks
 
 
-def _solid_blocks(blocks: Sequence[Block]) -> int:
-    return sum(_solid(block.lines) for block in blocks)
-
-
-def _strip_gutenberg(lines: Sequence[str]) -> tuple[int, int]:
-    """The lines ``[first, last)`` between Project Gutenberg's header and licence, if any."""
-    first, last = 0, len(lines)
-    for i, line in enumerate(lines):
-        if "*" in line and (_START.match(line) or _SMALL_PRINT.match(line)):
-            while i + 1 < len(lines) and "***" not in lines[i].lstrip(" *") and lines[i].strip():
-                i += 1  # the marker may go on in the next line
-            first = i + 1
-        elif first <= i and _STOP.match(line) and i > len(lines) // 20:
-            last = i
-            break
-    if first:
-        following = next((i for i in range(first, last) if lines[i].strip()), last)
-        if following < last and _CREDITS.match(lines[following]):
-            blank = (i for i in range(following, last) if not lines[i].strip())
-            first = next(blank, last)
-    return first, last
-
-
-def _front(blocks: Sequence[Block]) -> int:
-    """Where the text begins: after a list of contents, or a title page."""
-    first_prose = next((i for i, block in enumerate(blocks) if _is_prose(block)), len(blocks))
-    early = blocks[: max(20, len(blocks) // 10)]
-    listed = next((i for i, block in enumerate(early) if _CONTENTS.fullmatch(block.lines[0])), None)
-    if listed is not None:
-        return _after_contents(blocks, listed)
-    titles = [i for i, block in enumerate(blocks[: min(first_prose, 30)]) if _is_title_page(block)]
-    if not titles:
-        return 0
-    headings = (i for i in range(first_prose) if find_heading(blocks[i], i))
-    return max(titles[-1] + 1, next((i for i in headings if i > titles[-1]), 0))
-
-
-def _after_contents(blocks: Sequence[Block], listed: int) -> int:
-    prose = next((i for i in range(listed + 1, len(blocks)) if _is_prose(blocks[i])), len(blocks))
-    found = [h for i in range(listed + 1, prose) if (h := find_heading(blocks[i], i))]
-    if not found:
-        return prose if prose < len(blocks) else listed + 1
-    opening = next((h for h in reversed(found) if h.number == 1 or h.level == "special"), found[-1])
-    if opening.level != "division":
-        opening = _with_division(opening, found)
-    return opening.block
-
-
-def _with_division(opening: Heading, found: Sequence[Heading]) -> Heading:
-    """The heading of the division that begins with a chapter, with at most a title between."""
-    above = [h for h in found if h.block < opening.block and opening.block - h.block <= 2]
-    return next((h for h in above if h.level == "division"), opening)
-
-
-def _is_title_page(block: Block) -> bool:
-    return len(block.lines) <= 12 and any(
-        _TITLE_PAGE.match(line.strip()) and len(line.split()) <= 12 for line in block.lines
-    )
-
-
-def _is_prose(block: Block) -> bool:
-    """Lines that run on, and no list, no title."""
-    if len(block.lines) < 2 or block.words < 25 or _is_title_page(block):
-        return False
-    entries = sum(bool(re.search(r"[\d.]$|^\W*(chapter|[ivxlc]+\.)", line.strip(), re.IGNORECASE))
-                  for line in block.lines)  # fmt: skip
-    return 2 * entries < len(block.lines) + 1 and block.text.rstrip(" _)*").endswith(_PROSE_END)
-
-
-def _back(blocks: Sequence[Block]) -> int:
+def _find_end(blocks: Sequence[Block]) -> int:
     """Where the text ends: before the transcriber's notes, and after THE END."""
     late = range(int(len(blocks) * _LATE), len(blocks))
     for i in late:
         if _END_MATTER.match(blocks[i].lines[0]):
             return i
-    ends = [i for i in late if is_end(blocks[i])]
+    ends = [i for i in late if _is_end(blocks[i])]
     # in its last few blocks; THE END of a part is none
     return ends[-1] + 1 if ends and len(blocks) - ends[-1] <= 30 else len(blocks)
+
+
+def _is_end(block: Block) -> bool:
+    """THE END or FINIS, alone in its block."""
+    text = block.text.strip(_ORNAMENTS + ".!")
+    return text.lower() in ("the end", "finis", "end")
 
 
 def _is_caption(block: Block) -> bool:
     text = block.text.strip()
     return text.startswith("[Illustration") and text.endswith("]")
-
-
-def _is_indented(blocks: Sequence[Block]) -> bool:
-    """Whether most lines are, so that an indent tells nothing."""
-    counts = Counter(line[0] in " \t" for block in blocks for line in block.lines)
-    return counts[True] > counts[False]
 
 
 def _join(block: Block, indented: bool) -> Iterator[str]:
@@ -221,14 +167,183 @@ def _join(block: Block, indented: bool) -> Iterator[str]:
     yield joined
 
 
-_WRAPPED = 50
-"""Characters from which on a line may have been wrapped."""
-
-
 def _is_set_by_line(block: Block, indented: bool) -> bool:
-    """All lines but the last are short, or all are indented and some short ones among them."""
-    body = [len(line.strip()) for line in block.lines[:-1]]
-    if max(body) < _WRAPPED and max(len(line.strip()) for line in block.lines) < _WRAPPED:
+    """All lines are short, or all are indented and some short ones are among them."""
+    lengths = [len(line.strip()) for line in block.lines]
+    if max(lengths) < _WRAPPED:
         return True
     inside = not indented and all(line[0] in " \t" for line in block.lines)
-    return inside and min(body) < _WRAPPED
+    return inside and min(lengths[:-1]) < _WRAPPED
+
+
+def numeral(text: str) -> int | None:
+    """The number that a text spells in digits, as a roman numeral (in one case) or in English
+    words (one, forty-seven, first); None where it is none.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 3:
+        return int(text)
+    roman = text.upper()
+    if text in (roman, text.lower()) and roman and _ROMAN.fullmatch(roman):
+        values = [_DIGITS[letter] for letter in roman]
+        pairs = zip(values, [*values[1:], 0], strict=True)
+        return sum(-value if value < after else value for value, after in pairs)
+    tens, _, unit = text.lower().partition("-")
+    if unit:
+        known = tens in _TENS and 1 <= _WORDS.get(unit, 0) <= 9
+        return _WORDS[tens] + _WORDS[unit] if known else None
+    return _WORDS.get(tens)
+
+
+def find_heading(block: Block, index: int) -> Heading | None:
+    """What a block's form says, without its neighbours."""
+    line = block.lines[0].strip(_ORNAMENTS)
+    short = len(block.lines) <= _LINES and sum(map(len, block.lines)) <= _CHARACTERS
+    if _SPECIAL.fullmatch(line) and short:
+        return Heading(index, "special")
+    if keyword := _KEYWORD.fullmatch(line):
+        return _with_keyword(keyword, index, short)
+    match = _NUMBERED.fullmatch(line) if short else None
+    number = numeral(match["number"]) if match else None
+    if not match or not number:
+        return None
+    rest, spelled = match["rest"].strip(_ORNAMENTS + ".:"), match["number"]
+    roman = spelled.isupper() and _ROMAN.fullmatch(spelled)
+    style = "digits" if spelled.isdigit() else "roman" if roman else "words"
+    if not rest:
+        return Heading(index, "number", number, style)
+    separated = re.match(r"[.:]|\s|--|—", match["rest"])
+    if style != "words" and separated and len(block.lines) <= 2 and is_title(rest):
+        return Heading(index, "titled", number)
+    return None
+
+
+def _with_keyword(match: re.Match[str], index: int, short: bool) -> Heading | None:
+    word, number, rest = match["word"], numeral(match["number"]), match["rest"]
+    last = bool(match["the"]) and match["number"].lower() == "last"
+    if not word[0].isupper() or not (number or last):
+        return None
+    level: Level = "division" if word.lower() in _DIVISIONS else "chapter"
+    title = rest.strip(_ORNAMENTS + ".:,")
+    parted = re.match(r"\s*(\.|:|--|—|–|\[|\()", rest)
+    if not title or (short and (parted or (rest[0] == " " and is_title(title)))):
+        return Heading(index, level, number)
+    return None
+
+
+def is_title(text: str) -> bool:
+    """Whether a text has a title's capitals, and ends as no sentence does."""
+    if text.isupper():
+        return True
+    long = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) >= 4]
+    capital = sum(word[0].isupper() for word in long)
+    first = re.search(r"[^\W_]", text)
+    begins = bool(first and not first[0].islower())
+    return begins and 2 * capital >= len(long) and text[-1] not in ",;"
+
+
+def find_headings(blocks: Sequence[Block]) -> list[Heading]:
+    """The blocks that begin a chapter or a division of a book, in order.
+
+    Words such as CHAPTER and BOOK are trusted; bare numbers and numbered titles must count up from
+    one and have a chapter's worth of words between them, and bare numbers are chapters only where
+    nothing else is. Titles in capitals after three blank lines are, where there is no heading of
+    any other kind.
+    """
+    found = [
+        heading for i, block in enumerate(blocks) if (heading := find_heading(block, i)) is not None
+    ]
+    named = [heading for heading in found if heading.level in ("division", "chapter")]
+    chapters = sum(heading.level == "chapter" for heading in named)
+    special = [heading for heading in found if heading.level == "special"]
+    titled = [heading for heading in found if heading.level in ("chapter", "titled")]
+    titled = [h for h in _count_up(titled, restarts=not chapters) if h.level == "titled"]
+    titled = _worthy(titled, named, blocks)
+    kept = sorted({*named, *titled})
+    if chapters + len(titled) < 2:
+        for style in ("digits", "roman", "words"):
+            mine = [h for h in found if h.level == "number" and h.style == style]
+            numbers = _count_up(mine, restarts=True)
+            kept = sorted({*kept, *_worthy(numbers, [*kept, *special], blocks)})
+    if len(kept) < 2:
+        known = {heading.block for heading in (*kept, *special)}
+        kept = sorted({*kept, *(h for h in _capitals(blocks) if h.block not in known)})
+    return sorted({*kept, *special}) if kept else []
+
+
+def _count_up(headings: Sequence[Heading], *, restarts: bool) -> list[Heading]:
+    """Those of numbers that go on from the one before; a misprint or a lost one is forgiven. One
+    begins anew only where two follows.
+    """
+    kept: list[Heading] = []
+    last = 0
+    for heading, after in zip_longest(headings, headings[1:]):
+        number = heading.number or last + 1
+        first = number == 1 and after and after.number == 2 and (restarts or not kept)
+        if heading.level == "chapter" or first or last < number <= last + 3:
+            kept.append(heading)
+            last = number
+    return kept
+
+
+def _worthy(
+    headings: list[Heading], others: Sequence[Heading], blocks: Sequence[Block]
+) -> list[Heading]:
+    """All of them where the text between them is a chapter's, else none."""
+    mine = {heading.block for heading in headings}
+    sizes = _sizes([h.block for h in (*headings, *others)], blocks)
+    own = [size for start, size in sizes.items() if start in mine]
+    counted = max((heading.number or 0 for heading in headings), default=0) >= 2
+    return headings if counted and median(own) >= _FEWEST_WORDS else []
+
+
+def _sizes(starts: Iterable[int], blocks: Sequence[Block]) -> dict[int, int]:
+    """Words from each start to the next one."""
+    order = sorted({*starts, len(blocks)})
+    return {
+        start: sum(block.words for block in blocks[start:end]) for start, end in pairwise(order)
+    }
+
+
+def _capitals(blocks: Sequence[Block]) -> list[Heading]:
+    found = [
+        i
+        for i, block in enumerate(blocks)
+        if len(block.lines) == 1
+        and (block.gap >= 3 or i == 0)
+        and block.text.isupper()
+        and len(block.text.strip()) <= 60
+        and block.text.strip()[-1] not in ",;"
+        and not _is_end(block)
+    ]
+    sizes = _sizes(found, blocks).values()
+    repeated = len({blocks[i].text for i in found}) < len(found)
+    if len(sizes) < 2 or repeated or median(sizes) < _FEWEST_OF_TITLE:
+        return []
+    return [Heading(i, "capitals") for i in found]
+
+
+def split_sections(
+    blocks: Sequence[Block], headings: Sequence[Heading]
+) -> Iterator[tuple[int, int]]:
+    """The chapters in order, as blocks ``[start, end)``; they cover every block. A heading with
+    next to nothing below it (a title, a motto) begins with the chapter after it.
+    """
+    if not blocks:
+        return
+    begins = [(heading.block, heading.level) for heading in headings]
+    if not begins or begins[0][0] > 0:
+        begins = [(0, "division"), *begins]
+    sizes = _sizes([begin for begin, _ in begins], blocks)
+    left, start = sum(sizes.values()), 0
+    for (begin, level), following in zip_longest(begins, begins[1:]):
+        end = following[0] if following else len(blocks)
+        left -= sizes[begin]
+        least = 60 if level in ("division", "special") else 15
+        if sizes[begin] <= least and end < len(blocks) and left > least:
+            continue
+        if left <= 15:  # THE END below a heading of its own, or the like
+            end = len(blocks)
+        yield start, end
+        start = end
+        if start == len(blocks):
+            return

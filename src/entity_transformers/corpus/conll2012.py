@@ -7,44 +7,45 @@ coreference. There are at least 12 and as many more as a sentence has predicates
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
-from entity_transformers.corpus.brackets import (
-    UNKNOWN,
-    match_chains,
-    match_types,
-    restore_tags,
-    restore_words,
-)
 from entity_transformers.corpus.document import (
     CorpusError,
     Document,
     Mention,
     NamedEntity,
     WordError,
+    reading_order,
 )
 from entity_transformers.corpus.files import check_lines, is_html, shown
 from entity_transformers.corpus.ledger import Ledger
 
+ONTONOTES_TYPES = [
+    "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY",
+    "QUANTITY", "ORDINAL", "CARDINAL",
+    "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE",
+]  # fmt: skip
+"""The 18 named-entity types of OntoNotes 5.0, in the order that the hub numbers them."""
+UNKNOWN = frozenset(("-", "_"))
+"""What stands in a column that is not annotated."""
+_BRACKET = re.compile(r"(\()?([0-9]{1,18})(\))?")
+_TYPE = re.compile(r"(?:\(([^()*\s]+))?(\*?\)|\*)")
+_SKELETON = "[WORD]"
+_ORIGINALS = {
+    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
+    "-AMP-": "&", "/.": ".", "/?": "?",
+}  # fmt: skip
+
+Bracket = tuple[bool, int, bool]
+"""Opens here, chain, closes here."""
 FEWEST_COLUMNS = 12
-Cell = TypeVar("Cell")
+Cells = TypeVar("Cells")
 Value = TypeVar("Value")
 _HEADER = re.compile(r"#begin document \((.+)\);(?: part ([0-9]{1,9}))?\s*")
-_SPACES = re.compile(r"[ \t]+")
-_ODD_SPACES = (
-    "\t\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-"""White space to `str.split` that is none to the format, and tabs, which keep empty fields;
-`check_lines` has refused carriage returns.
-"""
-
-
-def _is_blank(line: str) -> bool:
-    return line == "\n" or not line.strip(" \n")
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Block:
 
     def numbers(self) -> Iterator[int]:
         """Number of the line that holds each word."""
-        return (n for n, line in enumerate(self.lines, self.first + 1) if not _is_blank(line))
+        return (n for n, line in enumerate(self.lines, self.first + 1) if line.strip(" \n"))
 
     def fault(self, word: int, message: str, column: int | str) -> CorpusError:
         """The error at a word's row."""
@@ -67,9 +68,7 @@ class Block:
             f"{self.source}, line {[*self.numbers()][word]}, column {column}: {message}"
         )
 
-    def at(
-        self, column: int | str, function: Callable[[Sequence[Cell]], Value], cells: Sequence[Cell]
-    ) -> Value:
+    def at(self, column: int | str, function: Callable[[Cells], Value], cells: Cells) -> Value:
         """``function`` of a column's cells, whose WordError is reported with line and column."""
         try:
             return function(cells)
@@ -105,52 +104,32 @@ def _read_blocks(blocks: Iterable[Block], split: str, ledger: Ledger) -> Iterato
 def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
     """The documents of a file, unread. A line outside any is bad, and a file without one."""
     block: Block | None = None
-    found, strayed = False, False
+    found = strayed = False
     for number, line in enumerate(lines, 1):
-        if block and line[0] != "#":
-            block.lines.append(line)
-        elif line.startswith("#begin document"):
+        if line.startswith("#begin document"):
             if block:
                 yield block
             found, strayed = True, False
             block = Block(source, number, line)
-        elif line.startswith("#end document"):
-            if block:
-                block.ended = True
-                yield block
-                block = None
+        elif block and line.startswith("#end document"):
+            block.ended = True
+            yield block
+            block = None
         elif block:
             block.lines.append(line)
-        elif not strayed and not _is_blank(line):
+        elif not strayed and line.strip(" \n") and not line.startswith("#end document"):
             strayed = True
-            ledger.reject(f"{source}, line {number}", _stray(line, source, number))
+            what = "is a web page" if is_html(line) else "stands outside any document"
+            fault = (
+                f"{source}, line {number}: {shown(line)} {what}, expected #begin document (NAME);"
+                " part N first"
+            )
+            ledger.reject(f"{source}, line {number}", CorpusError(fault))
     if block:
         yield block
     elif not found and not strayed:
-        ledger.reject(
-            source,
-            CorpusError(
-                f"{source}: no document in this file, expected a line #begin document (NAME);"
-                " part N"
-            ),
-        )
-
-
-def _stray(line: str, source: str, number: int) -> CorpusError:
-    try:
-        check_lines([line], source, number)
-    except CorpusError as error:
-        return error
-    where = f"{source}, line {number}"
-    if is_html(line):
-        return CorpusError(
-            f"{where}: a web page ({shown(line)}), expected CoNLL-2012 rows: download the file"
-            " itself"
-        )
-    return CorpusError(
-        f"{where}: {shown(line)} stands outside any document, expected #begin document (NAME); part"
-        " N first"
-    )
+        fault = "no document in this file, expected a line #begin document (NAME); part N"
+        ledger.reject(source, CorpusError(f"{source}: {fault}"))
 
 
 def parse_header(block: Block) -> tuple[str, int]:
@@ -174,16 +153,24 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
             f"{block.source}, line {last}: document {name} has no #end document: the file was cut,"
             " fetch it again"
         )
-    rows, starts = split_rows(block)
+    rows, starts = _split_rows(block)
     if not rows:
         raise CorpusError(
             f"{block.source}, line {block.first}: document {name} has no words: remove it"
         )
-    _check_rows(block, rows, starts)
     words = block.at(4, restore_words, [row[3] for row in rows])
     tags = block.at(5, restore_tags, [row[4] for row in rows])
+    chains = [(word, row[-1]) for word, row in enumerate(rows) if row[-1] not in ("-", "", "_")]
+    column = "coreference (the last)"
+    mentions, unmatched = block.at(column, partial(match_chains, separator="|"), chains)
+    if unmatched:
+        raise block.fault(unmatched[0].word, str(unmatched[0]), column)
     genre = name.partition("/")[0] if "/" in name else ""
-    entities = _named_entities(block, rows, annotated=genre != "pt")
+    cells = [(word, row[10]) for word, row in enumerate(rows) if row[10] != "*"]
+    entities: tuple[NamedEntity, ...] | None = None
+    annotated = len(cells) < len(rows) or not UNKNOWN.issuperset(cell for _, cell in cells)
+    if genre != "pt" and annotated:  # OntoNotes' translated texts have no named entities
+        entities = tuple(block.at(11, match_types, cells))
     return Document(
         name=name,
         part=part,
@@ -191,97 +178,151 @@ def parse_block(block: Block, name: str, part: int, split: str) -> Document:
         genre=genre,
         words=words,
         sentence_starts=tuple(starts),
-        mentions=_mentions(block, rows),
+        mentions=tuple(mentions),
         tags=tags,
         named_entities=None if tags is None and not entities else entities,
     )
 
 
-def split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
-    """The fields of every word, and each sentence's first word. Tabs keep empty fields."""
-    text = "".join(block.lines)
-    split = _split_row if any(space in text for space in _ODD_SPACES) else str.split
+def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
+    """The fields of every word, and each sentence's first word. Enough columns, as many in each row
+    of a sentence, one document, one part, numbered words: else CorpusError.
+    """
     rows: list[list[str]] = []
     starts: list[int] = []
     fresh = True
     for line in block.lines:
-        if fields := split(line):
-            if fresh:
-                starts.append(len(rows))
-                fresh = False
-            rows.append(fields)
-        else:
+        text = line.strip(" \n")
+        if not text:
             fresh = True
+            continue
+        # tabs keep empty fields
+        row = line.rstrip("\n").split("\t") if "\t" in line else [*filter(None, text.split(" "))]
+        if fresh:
+            starts.append(len(rows))
+            fresh = False
+        rows.append(row)
+        word, columns = len(rows) - 1, len(row)
+        if columns < FEWEST_COLUMNS or columns != len(rows[starts[-1]]):
+            message = (
+                f"a row of {columns} columns ({shown(text)}), expected at least {FEWEST_COLUMNS},"
+                " as many as in the sentence's first row: was the row cut?"
+            )
+            raise block.fault(word, message, columns)
+        if row[:2] != rows[0][:2]:
+            message = (
+                f"{shown(' '.join(row[:2]))} after {shown(' '.join(rows[0][:2]))}, expected one"
+                " document and part between #begin and #end"
+            )
+            raise block.fault(word, message, 1)
+        if not row[2].isdigit():
+            message = f"word number {shown(row[2])}, expected digits: has the row lost a column?"
+            raise block.fault(word, message, 3)
     return rows, starts
 
 
-def _split_row(line: str) -> list[str]:
-    if _is_blank(line):
-        return []
-    if "\t" in line:
-        return line.rstrip("\n").split("\t")
-    return (line.split() if line.isascii() else []) or _SPACES.split(line.strip(" \n"))
-
-
-def _check_rows(block: Block, rows: Sequence[Sequence[str]], starts: Sequence[int]) -> None:
-    """Enough columns, as many in each row of a sentence, one document, one part, numbered words."""
-    widths = [len(row) for row in rows]
-    if min(widths) < FEWEST_COLUMNS:
-        word = next(i for i, width in enumerate(widths) if width < FEWEST_COLUMNS)
-        message = (
-            f"a row of {widths[word]} columns ({shown(' '.join(rows[word]))}), expected at least"
-            f" {FEWEST_COLUMNS}: was the row cut?"
+@lru_cache(1 << 16)
+def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
+    """The brackets of one word in the order they are written; ``separator`` None: none between them
+    (OntoGUM). ValueError where anything is left over.
+    """
+    pieces = cell.split(separator) if separator else [m[0] for m in _BRACKET.finditer(cell)]
+    found = [match for piece in pieces if (match := _BRACKET.fullmatch(piece))]
+    whole = (separator or "").join(match[0] for match in found)
+    if whole != cell or not all(match[1] or match[3] for match in found):
+        raise ValueError(
+            f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by"
+            f" {separator or 'nothing'}"
         )
-        raise block.fault(word, message, widths[word])
-    if len(set(widths)) > 1:
-        _check_widths(block, widths, starts)
-    for column in (0, 1):
-        values = [row[column] for row in rows]
-        if values.count(values[0]) != len(values):
-            word = next(i for i, value in enumerate(values) if value != values[0])
-            message = (
-                f"{shown(values[word])} after {shown(values[0])}, expected one document and part"
-                " between #begin and #end"
+    return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
+
+
+def match_chains(
+    cells: Iterable[tuple[int, str]], separator: str | None
+) -> tuple[list[Mention], list[WordError]]:
+    """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
+
+    One stack per chain, so chains may cross and a chain may nest in itself (the inner span closes
+    first). A cell that is no bracket expression raises WordError.
+    """
+    stacks: dict[int, list[int]] = defaultdict(list)
+    mentions: list[Mention] = []
+    unmatched: list[WordError] = []
+    for word, cell in cells:
+        try:
+            brackets = parse_chain_cell(cell, separator)
+        except ValueError as error:
+            raise WordError(word, str(error)) from None
+        for opens, chain, closes in brackets:
+            if opens:
+                stacks[chain].append(word)
+            if closes and stacks[chain]:
+                mentions.append(Mention(stacks[chain].pop(), word + 1, chain))
+            elif closes:
+                message = f"{chain}) closes a mention of chain {chain} that was never opened"
+                unmatched.append(WordError(word, f"{message} in this document"))
+    for chain, words in stacks.items():
+        message = f"({chain} opens a mention of chain {chain} that is never closed"
+        unmatched += [WordError(word, f"{message} in this document") for word in words]
+    return sorted(mentions, key=reading_order), sorted(unmatched, key=lambda error: error.word)
+
+
+def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
+    """Flat typed spans of the (word, cell) pairs; another shape or nesting raises WordError."""
+    entities: list[NamedEntity] = []
+    opened: tuple[int, str] | None = None
+    for word, cell in cells:
+        match = _TYPE.fullmatch(cell)
+        if not match or (match[1] or "ORG") not in ONTONOTES_TYPES:
+            raise WordError(
+                word,
+                f"named entity {shown(cell)}: expected such as (ORG*, *), (ORG) or *, of types"
+                f" {', '.join(ONTONOTES_TYPES)}",
             )
-            raise block.fault(word, message, column + 1)
-    numbers = [row[2] for row in rows]
-    if not all(numbers) or not "".join(numbers).isdigit():
-        word = next(i for i, number in enumerate(numbers) if not number.isdigit())
-        raise block.fault(
-            word,
-            f"word number {shown(numbers[word])}, expected digits: has the row lost a column?",
-            3,
+        if match[1]:
+            if opened:
+                inside = f"({opened[1]} of word {opened[0] + 1}"
+                raise WordError(word, f"({match[1]} opens inside {inside}: expected flat spans")
+            opened = (word, match[1])
+        if match[2].endswith(")"):
+            if not opened:
+                raise WordError(word, f"{shown(cell)} closes a named entity that was never opened")
+            entities.append(NamedEntity(opened[0], word + 1, opened[1]))
+            opened = None
+    if opened:
+        message = f"({opened[1]} opens a named entity that is never closed in this document"
+        raise WordError(opened[0], message)
+    return entities
+
+
+def restore_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for.
+
+    WordError for one with white space inside and for a skeleton's ``[WORD]``.
+    """
+    if _SKELETON in words:
+        raise WordError(
+            words.index(_SKELETON),
+            f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
+            " OntoNotes release first",
         )
+    _refuse_spaces(words, "word")
+    return tuple(_ORIGINALS.get(word, word) for word in words)
 
 
-def _check_widths(block: Block, widths: Sequence[int], starts: Sequence[int]) -> None:
-    for start, end in zip(starts, (*starts[1:], len(widths)), strict=True):
-        for word in range(start + 1, end):
-            if widths[word] != widths[start]:
-                message = (
-                    f"a row of {widths[word]} columns, expected {widths[start]} as in the"
-                    " sentence's first row"
-                )
-                raise block.fault(word, message, widths[word])
+def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
+    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are.
 
-
-def _mentions(block: Block, rows: Sequence[Sequence[str]]) -> tuple[Mention, ...]:
-    cells = [
-        (word, cell) for word, row in enumerate(rows) if (cell := row[-1]) not in {"-", "", "_"}
-    ]
-    column = "coreference (the last)"
-    mentions, unmatched = block.at(column, partial(match_chains, separator="|"), cells)
-    if unmatched:
-        raise block.fault(unmatched[0].word, str(unmatched[0]), column)
-    return tuple(mentions)
-
-
-def _named_entities(
-    block: Block, rows: Sequence[Sequence[str]], *, annotated: bool
-) -> tuple[NamedEntity, ...] | None:
-    if not annotated:
+    WordError for one with white space inside.
+    """
+    if UNKNOWN.issuperset(tags):
         return None
-    cells = [(word, cell) for word, row in enumerate(rows) if (cell := row[10]) != "*"]
-    if len(cells) == len(rows) and all(cell in UNKNOWN for _, cell in cells):
-        return None
-    return tuple(block.at(11, match_types, cells))
+    _refuse_spaces(tags, "tag")
+    return tuple("XX" if tag in UNKNOWN else tag for tag in tags)
+
+
+def _refuse_spaces(values: Sequence[str], what: str) -> None:
+    if " ".join(values).split() != [*values]:
+        word = next(i for i, value in enumerate(values) if value.split() != [value])
+        message = f"the {what} is {shown(values[word])}, expected one without white space"
+        raise WordError(word, message)

@@ -8,10 +8,15 @@ chain ids are local to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import groupby
-from typing import Any, Literal, get_args
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any, Literal, get_args, overload
+
+from entity_transformers.artifacts import check
 
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -94,41 +99,69 @@ KEYS = tuple(field.name for field in fields(Document))
 
 
 def to_row(document: Document) -> dict[str, Any]:
-    """The JSON object of a document; `from_row` gives it back."""
-    entities = document.named_entities
-    return {
-        "name": document.name,
-        "part": document.part,
-        "split": document.split,
-        "genre": document.genre,
-        "words": list(document.words),
-        "sentence_starts": list(document.sentence_starts),
-        "mentions": [[m.start, m.end, m.chain] for m in document.mentions],
-        "tags": None if document.tags is None else list(document.tags),
-        "space_after": (
-            None if document.space_after is None else [int(space) for space in document.space_after]
-        ),
-        "named_entities": (
-            None if entities is None else [[e.start, e.end, e.label] for e in entities]
-        ),
-    }
+    """The JSON object of a document; `from_row` restores it."""
+    row = {key: getattr(document, key) for key in KEYS}
+    row["mentions"] = [[m.start, m.end, m.chain] for m in document.mentions]
+    if document.space_after is not None:
+        row["space_after"] = [int(space) for space in document.space_after]
+    if document.named_entities is not None:
+        row["named_entities"] = [[e.start, e.end, e.label] for e in document.named_entities]
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
 
 
 def from_row(row: Mapping[str, Any]) -> Document:
     """The document of `to_row`'s object, unchecked: KeyError, TypeError or ValueError if cut."""
-    tags, spaces, entities = row["tags"], row["space_after"], row["named_entities"]
-    return Document(
-        name=row["name"],
-        part=row["part"],
-        split=row["split"],
-        genre=row["genre"],
-        words=tuple(row["words"]),
-        sentence_starts=tuple(row["sentence_starts"]),
-        mentions=tuple(Mention(*span) for span in row["mentions"]),
-        tags=None if tags is None else tuple(tags),
-        space_after=None if spaces is None else tuple(map(bool, spaces)),
-        named_entities=None if entities is None else tuple(NamedEntity(*span) for span in entities),
-    )
+    values = {key: row[key] for key in KEYS}
+    values = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
+    values["mentions"] = tuple(Mention(*span) for span in row["mentions"])
+    if row["space_after"] is not None:
+        values["space_after"] = tuple(map(bool, row["space_after"]))
+    if row["named_entities"] is not None:
+        values["named_entities"] = tuple(NamedEntity(*span) for span in row["named_entities"])
+    return Document(**values)
+
+
+class Documents(Sequence[Document]):
+    """The documents of a file that step corpus wrote. Each is read when it is asked for and then
+    forgotten but for the last, so that a split may be larger than the memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = check(path)
+        with path.open("rb") as file:
+            self._ends = array("q", accumulate(map(len, file)))  # the byte after each line
+        self._last: tuple[int, Document] | None = None
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> Document: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Document]: ...
+
+    def __getitem__(self, index: int | slice) -> Document | list[Document]:
+        """One document, or a list of some."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index]
+        if self._last is None or self._last[0] != place:
+            self._last = place, self._read(place)
+        return self._last[1]
+
+    def _read(self, place: int) -> Document:
+        with self._path.open("rb") as file:
+            file.seek(self._ends[place - 1] if place else 0)
+            line = file.readline()
+        try:
+            return from_row(json.loads(line))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorpusError(
+                f"{self._path}, line {place + 1}: no document as step corpus writes them"
+                f" ({type(error).__name__}: {error}): run the step again"
+            ) from None
 
 
 def slice_document(document: Document, start: int, end: int, copy: int = 0) -> Document:

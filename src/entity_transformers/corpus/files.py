@@ -1,11 +1,14 @@
-"""Files of a corpus that nobody vouches for: which of a folder, the split that a path names, and
-lines that are checked before anything is made of them.
+"""Files of a corpus that nobody vouches for: which of a folder, the split that a path names, lines
+that are checked before they are parsed, and archives.
 """
 
 from __future__ import annotations
 
 import gzip
+import lzma
 import re
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
@@ -17,6 +20,12 @@ SPLIT_NAMES: dict[str, Split] = {
     "train": "train", "training": "train", "dev": "dev", "development": "dev", "valid": "dev",
     "validation": "dev", "test": "test",
 }  # fmt: skip
+LONGEST_LINE = 1_000_000
+"""Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand.
+"""
+_REFUSED = re.compile("[\0\r\ud800-\udfff]")
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
+            ValueError, NotImplementedError, RuntimeError)  # fmt: skip
 
 
 def split_from_path(path: PurePath) -> Split:
@@ -42,8 +51,15 @@ def find_root(folder: Path) -> Path:
 
 
 def find_packed(folder: Path, ending: str) -> dict[str, Path]:
-    """Files right in a folder with an ending, ``.gz`` or not, by what stands before it, sorted."""
+    """Files right in a folder with an ending, ``.gz`` or not, by what stands before it, sorted;
+    CorpusError where there is none.
+    """
     files = sorted(file for end in ("", ".gz") for file in folder.glob(f"*{ending}{end}"))
+    if not files:
+        raise CorpusError(
+            f"{folder}: no file matches *{ending} or *{ending}.gz: give the folder of a release"
+            " (corpus.path)"
+        )
     return {file.name.partition(ending)[0]: file for file in files}
 
 
@@ -52,11 +68,30 @@ def find_files(root: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted({path for pattern in patterns for path in root.rglob(pattern) if path.is_file()})
 
 
-LONGEST_LINE = 1_000_000
-"""Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand.
-"""
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip or a tar archive, compressed or not."""
+    try:
+        return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    except _DAMAGED:
+        return False
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+
+def extract(archive: Path, folder: Path) -> None:
+    """Unpack a zip or tar archive. No member leaves the folder, is a device or keeps its owner."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(folder)
+        else:
+            with tarfile.open(archive) as tape:
+                tape.extractall(folder, filter="data")
+                if tape.fileobj:  # to the end, where the checksum of a compressed archive stands
+                    tape.fileobj.read(1 << 20)
+    except _DAMAGED as error:
+        raise CorpusError(
+            f"{archive}: can't be unpacked ({shown(str(error))}): fetch it again, or unpack it"
+            " yourself and give the folder"
+        ) from None
 
 
 def open_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
@@ -78,11 +113,6 @@ def open_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
         raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
 
 
-def first_line(path: Path) -> str:
-    """The first line of a file that is not blank; "" where there is none."""
-    return next((line for line in open_lines(path) if line.strip()), "")
-
-
 def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
     while line := file.readline(most):
         yield line
@@ -91,50 +121,40 @@ def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
                 line = file.readline(most)
 
 
-def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LONGEST_LINE) -> None:
-    """Refuse what no corpus file may hold; ``first`` is the number of the first line.
+def first_line(path: Path) -> str:
+    """The first line of a file that is not blank; "" where there is none."""
+    return next((line for line in open_lines(path) if line.strip()), "")
 
-    CorpusError for bytes that are not UTF-8, NUL, a carriage return, or a line of more than
-    ``longest`` characters.
+
+def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LONGEST_LINE) -> None:
+    """`check_text` of lines, of which ``first`` is the number of the first; only where their joint
+    text is suspicious is each looked at.
     """
     text = "".join(lines)
-    clean = (
-        "\0" not in text and "\r" not in text and (text.isascii() or not _SURROGATE.search(text))
-    )
-    if clean and (len(text) <= longest or max(map(len, lines)) <= longest):
+    if len(text) > longest or _REFUSED.search(text):
+        for number, line in enumerate(lines, first):
+            check_text(line, f"{source}, line {number}", longest)
+
+
+def check_text(text: str, where: str, longest: int = LONGEST_LINE) -> None:
+    """CorpusError at the place ``where`` for what no corpus file may hold: bytes that are not
+    UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.
+    """
+    if len(text) > longest:
+        at, fault = longest, f"a line of more than {longest} characters: not a corpus?"
+    elif match := _REFUSED.search(text):
+        at, code = match.start(), ord(match[0])
+        if code == 0:
+            fault = "a NUL byte, expected UTF-8 text: the file is damaged or UTF-16"
+        elif match[0] == "\r":
+            fault = "a carriage return, expected LF line ends: convert the file (dos2unix)"
+        else:
+            escaped = 0xDC80 <= code <= 0xDCFF
+            value = f"byte 0x{code - 0xDC00:02x}" if escaped else f"surrogate U+{code:04X}"
+            fault = f"{value} is not UTF-8: convert the file (iconv -t UTF-8)"
+    else:
         return
-    for number, line in enumerate(lines, first):
-        check_text(line, f"{source}, line {number}", longest)
-
-
-def check_text(line: str, where: str, longest: int) -> None:
-    """`check_lines` of one text at the place ``where``."""
-    if len(line) > longest:
-        raise CorpusError(
-            f"{where}, character {longest + 1}: a line of more than {longest} characters: not a"
-            " corpus?"
-        )
-    if (column := line.find("\0")) >= 0:
-        raise CorpusError(
-            f"{where}, character {column + 1}: a NUL byte, expected UTF-8 text: the file is damaged"
-            " or UTF-16"
-        )
-    if match := _SURROGATE.search(line):
-        code = ord(match[0])
-        shown = (
-            f"byte 0x{code - 0xDC00:02x} is"
-            if 0xDC80 <= code <= 0xDCFF
-            else f"surrogate U+{code:04X} is"
-        )
-        raise CorpusError(
-            f"{where}, character {match.start() + 1}: {shown} not UTF-8: convert the file (iconv -t"
-            " UTF-8)"
-        )
-    if (column := line.find("\r")) >= 0:
-        raise CorpusError(
-            f"{where}, character {column + 1}: a carriage return, expected LF line ends: convert"
-            " the file (dos2unix)"
-        )
+    raise CorpusError(f"{where}, character {at + 1}: {fault}")
 
 
 def is_html(text: str) -> bool:
@@ -144,9 +164,5 @@ def is_html(text: str) -> bool:
 
 def shown(value: object, longest: int = 60) -> str:
     """A value as an error message quotes it: never longer than ``longest`` characters."""
-    text = (
-        value
-        if isinstance(value, str) and len(value) < 10 * longest
-        else str(value)[: 10 * longest]
-    )
+    text = value[: longest + 1] if isinstance(value, str) else str(value)
     return ascii(text) if len(text) <= longest else ascii(text[:longest]) + "..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,23 +36,23 @@ def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Do
 
 def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
     """Whole documents; parts of a name stay together."""
-    names = sorted({one.name for one in train}, key=_digest)
+
+    def digest(name: str) -> bytes:
+        return hashlib.sha256(name.encode(errors="replace")).digest()
+
+    names = sorted({one.name for one in train}, key=digest)
     if len(names) <= len(missing):
         raise CorpusError(
             f"train has {len(names)} document(s), expected more than {len(missing)}, of which"
             f" {' and '.join(missing)} could take one each: give more, or a key split to each row"
         )
     share = max(1, round(len(names) / SHARE))
-    if share < FEWEST and 2 * FEWEST * len(missing) < len(names):
-        share = FEWEST
-    homes: dict[str, Split] = {}
+    if 2 * FEWEST * len(missing) < len(names):
+        share = max(share, FEWEST)
+    splits: dict[str, Split] = {}
     for index, split in enumerate(missing):
-        homes |= dict.fromkeys(names[share * index : share * (index + 1)], split)
-    return [replace(one, split=homes.get(one.name, "train")) for one in train]
-
-
-def _digest(name: str) -> bytes:
-    return hashlib.sha256(name.encode(errors="replace")).digest()
+        splits |= dict.fromkeys(names[share * index : share * (index + 1)], split)
+    return [replace(one, split=splits.get(one.name, "train")) for one in train]
 
 
 def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
@@ -93,18 +93,13 @@ def _divide(text: list[Document]) -> list[Document]:
 def _split_at(text: Sequence[Document], wanted: int) -> tuple[list[Document], list[Document]]:
     """The text before and after the last start of a sentence among its first ``wanted`` words."""
     before, after = list[Document](), list[Document]()
-    place = wanted
     for document in text:
-        size = len(document.words)
-        if place >= size:
-            before.append(document)
-        elif place <= 0:
-            after.append(document)
-        else:
-            starts = document.sentence_starts
-            cut = starts[max(0, bisect_left(starts, place + 1) - 1)]
-            if cut:
-                before.append(slice_document(document, 0, cut))
+        size, starts = len(document.words), document.sentence_starts
+        cut = size if wanted >= size else starts[bisect_right(starts, wanted) - 1]
+        cut = 0 if wanted <= 0 else cut
+        if cut:
+            before.append(slice_document(document, 0, cut))
+        if cut < size:
             after.append(slice_document(document, cut, size))
-        place -= size
+        wanted -= size
     return before, after

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.layers import RESOLVER, split_layer
+from entity_transformers.corpus.layers import LABELS, RESOLVER, split_layer
 
 LAG = 2
 """Words after a mention's last one, of which the last must have begun before the mention counts as
@@ -25,16 +23,34 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
     A resolver that has not annotated this split raises ValueError, and so do nouns where the corpus
     has no parts of speech.
     """
-    if layer in LAYERS:
-        return replace(corpus, given=LAYERS[layer](corpus, seed), layer=layer)
     change, base = split_layer(layer)
-    if base not in corpus.layers:
-        found = ", ".join((*LAYERS, *corpus.layers))
+    labels: np.ndarray | None
+    if base == "none":
+        labels = None
+    elif base == "gold":
+        labels = corpus.gold
+    elif base == "first-only":  # so that no label announces a return
+        labels = np.where(first_mentions(corpus), 0, corpus.gold)
+    elif base == "nouns":
+        labels = label_nouns(corpus)
+    elif base in corpus.layers:
+        labels = corpus.layers[base]
+    else:
+        found = ", ".join((*LABELS, *corpus.layers))
         raise ValueError(f"split {corpus.split!r} has no labels {layer!r}, it has {found}")
-    given = corpus.layers[base]
-    if change is not None:
-        given = CHANGED[change](corpus, given, seed, find_spans(corpus, base))
-    return replace(corpus, given=given, layer=layer)
+    if change is not None and labels is not None:
+        spans = find_spans(corpus, base)
+        if change == "shuffled":
+            labels = shuffle_labels(corpus, labels, seed, spans)
+        elif change == "lagged":
+            labels = lag(corpus, labels, spans)
+        elif change == "surface":
+            labels = name_by_spelling(corpus, spans)
+        elif change == "next":
+            labels = shift_labels(corpus, labels)
+        else:
+            labels = draw_labels(corpus, spans, seed)
+    return replace(corpus, given=labels, layer=layer)
 
 
 def find_spans(corpus: AlignedCorpus, layer: str) -> np.ndarray:
@@ -81,19 +97,13 @@ def shuffle_labels(
     shuffled = np.zeros_like(labels)
     for d in range(len(corpus)):
         part = corpus.document(d)
-        shuffled[part] = _permute(labels[part], spans[part], np.random.default_rng([seed, d]))
+        own, inside = spans[part], spans[part] >= 0
+        if inside.any():
+            label_of = np.zeros(own.max() + 1, labels.dtype)
+            label_of[own[inside]] = labels[part][inside]
+            permuted = np.random.default_rng([seed, d]).permutation(label_of)
+            shuffled[part] = np.where(inside, permuted[np.maximum(own, 0)], 0)
     return shuffled
-
-
-def _permute(
-    entities: np.ndarray, mentions: np.ndarray, generator: np.random.Generator
-) -> np.ndarray:
-    inside = mentions >= 0
-    if not inside.any():
-        return np.zeros_like(entities)
-    entity_of = np.zeros(mentions.max() + 1, entities.dtype)
-    entity_of[mentions[inside]] = entities[inside]
-    return np.where(inside, generator.permutation(entity_of)[np.maximum(mentions, 0)], 0)
 
 
 def name_by_spelling(corpus: AlignedCorpus, spans: np.ndarray) -> np.ndarray:
@@ -139,7 +149,7 @@ def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
     """Each token's label on the token before it, int32 [N]: what is to be predicted is told, as a
     positive control of what a model can do with labels.
     """
-    shifted = np.append(labels[1:], labels[:0].dtype.type(0))
+    shifted = np.append(labels[1:], np.zeros(1, labels.dtype))[: len(labels)]
     shifted[corpus.offsets[1:] - 1] = 0
     return shifted
 
@@ -168,32 +178,3 @@ def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
         np.minimum.at(earliest, entities, np.where(mentions < 0, np.iinfo(np.int32).max, mentions))
         first[part] = (mentions >= 0) & (mentions == earliest[entities])
     return first
-
-
-CHANGED: dict[str, Callable[[AlignedCorpus, np.ndarray, int, np.ndarray], np.ndarray]] = {
-    "shuffled": shuffle_labels,
-    "lagged": lambda corpus, labels, seed, spans: lag(corpus, labels, spans),
-    "surface": lambda corpus, labels, seed, spans: name_by_spelling(corpus, spans),
-    "random": lambda corpus, labels, seed, spans: draw_labels(corpus, spans, seed),
-    "next": lambda corpus, labels, seed, spans: shift_labels(corpus, labels),
-}
-"""The labels int32 [N] of each of `layers.CHANGES`, by corpus, labels, seed and spans."""
-
-
-def _change_gold(change: str, corpus: AlignedCorpus, seed: int) -> np.ndarray:
-    return CHANGED[change](corpus, corpus.gold, seed, corpus.mentions)
-
-
-LAYERS: dict[str, Callable[[AlignedCorpus, int], np.ndarray | None]] = {
-    "gold": lambda corpus, seed: corpus.gold,
-    "none": lambda corpus, seed: None,
-    "shuffled": partial(_change_gold, "shuffled"),
-    # no label on the first mention of each entity, so that no label announces a return
-    "first-only": lambda corpus, seed: np.where(first_mentions(corpus), 0, corpus.gold),
-    "lagged": partial(_change_gold, "lagged"),
-    "surface": partial(_change_gold, "surface"),
-    "random": partial(_change_gold, "random"),
-    "next": partial(_change_gold, "next"),
-    "nouns": lambda corpus, seed: label_nouns(corpus),
-}
-"""The labels int32 [N] of each layer that needs no resolver, by corpus and seed."""

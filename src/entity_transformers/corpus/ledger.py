@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from entity_transformers.corpus.document import CorpusError, Document
 
@@ -26,9 +26,6 @@ class Ledger:
     unmatched exclude patterns that matched nothing, known once `check_exclude` was called
     counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``,
               ``files_in_other_languages``, ...)
-    books     of running text, by name: ``split``, ``chapters``, and the characters of its file by
-              what became of them; ``file`` is the sum of the others
-    remarks   what was kept and should be looked at, each with file and line
     """
 
     policy: Policy = "strict"
@@ -37,25 +34,16 @@ class Ledger:
     bad: dict[str, str] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    books: dict[str, dict[str, Any]] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
     _sources: dict[str, str] = field(default_factory=dict)
     _matched: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        if self.policy not in get_args(Policy):
-            raise CorpusError(
-                f"bad_documents is {self.policy!r}, expected one of {', '.join(get_args(Policy))}"
-            )
 
     def admits(self, name: str, part: int | None = None) -> bool:
         """Whether no exclude pattern matches the document's name; one that does is written down."""
         matched = [pattern for pattern in self.exclude if fnmatchcase(name, pattern)]
-        if not matched:
-            return True
         self._matched.update(matched)
-        self.excluded.append(name if part is None else f"{name}#{part}")
-        return False
+        if matched:
+            self.excluded.append(name if part is None else f"{name}#{part}")
+        return not matched
 
     def reject(self, document: str, error: CorpusError) -> None:
         """Stop at a bad document (strict) or write it down (skip)."""
@@ -89,32 +77,22 @@ class Ledger:
         """The documents of a source without repeated ones; a fault of the source counts as one."""
         try:
             for document in documents:
-                if document.id in self._sources:
-                    self.reject(document.id, self._repeated(document, source))
+                if earlier := self._sources.get(document.id):
+                    where = "twice in this file" if earlier == source else f"also in {earlier}"
+                    message = f"{source}: document {document.id} stands {where}: keep one copy"
+                    self.reject(document.id, CorpusError(message))
                 else:
                     self._sources[document.id] = source
                     yield document
         except CorpusError as error:
             self.reject(source, error)
 
-    def _repeated(self, document: Document, source: str) -> CorpusError:
-        earlier = self._sources[document.id]
-        where = "twice in this file" if earlier == source else f"also in {earlier}"
-        return CorpusError(
-            f"{source}: document {document.id} stands {where}: keep one copy, or give the folder of"
-            " one release"
-        )
-
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a manifest: ``documents_read``, ``excluded``, ``bad``, ``unmatched`` and
-        the counts by kind; ``books`` and ``remarks`` where there are any.
-        """
-        of_books = {"books": self.books, "remarks": self.remarks}
+        """Plain values for a manifest."""
         return {
             "documents_read": len(self._sources),
             "excluded": list(self.excluded),
             "bad": dict(self.bad),
             "unmatched": list(self.unmatched),
             "counts": dict(sorted(self.counts.items())),
-            **{key: value for key, value in of_books.items() if value},
         }

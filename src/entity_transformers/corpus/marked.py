@@ -30,11 +30,13 @@ def read_marked(text: str, name: str = "text") -> Document:
     one, what is nearly a mark, a mark without words, or a text without any.
     """
     plain, spans = _strip(text)
-    found = list(_WORD.finditer(plain))
-    if not found:
-        raise CorpusError(f"{name}: no words in it")
     edges = {at for start, end, _ in spans for at in (start, end)}
-    places = [place for match in found for place in _cut(match.start(), match.end(), edges)]
+    places: list[tuple[int, int]] = []  # of words, cut where a mention begins or ends
+    for word in _WORD.finditer(plain):
+        low, high = word.span()
+        places += pairwise([low, *sorted(at for at in edges if low < at < high), high])
+    if not places:
+        raise CorpusError(f"{name}: no words in it")
     mentions = []
     for start, end, chain in spans:
         inside = [i for i, (low, high) in enumerate(places) if start <= low and high <= end]
@@ -56,60 +58,43 @@ def read_marked(text: str, name: str = "text") -> Document:
     )
 
 
-def _cut(start: int, end: int, edges: set[int]) -> list[tuple[int, int]]:
-    """A word in the parts between the edges of mentions."""
-    cuts = [start, *sorted(at for at in edges if start < at < end), end]
-    return list(pairwise(cuts))
-
-
 def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
     """The text without marks, and (start, end, number) of each in it."""
-    parts: list[str] = []
+    plain = ""
     spans: list[tuple[int, int, int]] = []
     opened: list[tuple[int, int, int | None]] = []  # in the text, in the plain text, number
     odd: list[int] = []  # brackets before a number that is no mark's
-    length = 0
     for match in _PIECE.finditer(text):
-        piece = match.group()
+        piece, at = match.group(), match.start()
+        number: int | None = None
         if piece == "]":
             if not opened:
-                raise CorpusError(
-                    f"{_place(text, match.start())} closes no mention: open one as in"
-                    r" [1 Anna], or write \] for the bracket itself"
-                )
+                raise _fault(text, at, "closes no mention: open one as in [1 Anna]")
             _, start, number = opened.pop()
             if number is not None:
-                spans.append((start, length, number))
-                continue
+                spans.append((start, len(plain), number))
         elif piece.startswith("["):
             number = int(match[1]) if match[1] else None
-            if number is None and _NUMBER.match(text, match.start()):
-                odd.append(match.start())
+            if number is None and _NUMBER.match(text, at):
+                odd.append(at)
             if number is not None and not 1 <= number <= MOST:
-                raise CorpusError(
-                    f"{_place(text, match.start())} has the number {number}, expected an entity"
-                    rf" from 1 to {MOST:,}, or \[ for the bracket itself"
-                )
-            opened.append((match.start(), length, number))
-            if number is not None:
-                continue
-        elif len(piece) == 2 and piece[0] == "\\":
-            piece = piece[1]
-        parts.append(piece)
-        length += len(piece)
+                expected = f"expected an entity from 1 to {MOST:,}"
+                raise _fault(text, at, f"has the number {number}, {expected}")
+            opened.append((at, len(plain), number))
+        if number is None:
+            plain += piece[1:] if len(piece) == 2 and piece[0] == "\\" else piece
     if opened:
-        raise CorpusError(
-            f"{_place(text, opened[-1][0])} is never closed: close it with ], or"
-            r" write \[ for the bracket itself"
-        )
+        raise _fault(text, opened[-1][0], "is never closed: close it with ]")
     if spans and odd:
-        raise CorpusError(
-            f"{_place(text, odd[0])} opens no mention: expected a number from 1 on, a space and"
-            r" words, as in [1 Anna], or \[ for the bracket itself"
-        )
-    return "".join(parts), spans
+        expected = "expected a number from 1 on, a space and words, as in [1 Anna]"
+        raise _fault(text, odd[0], f"opens no mention: {expected}")
+    return plain, spans
 
 
-def _place(text: str, at: int) -> str:
+def _fault(text: str, at: int, message: str) -> CorpusError:
     near = text[max(0, at - 10) : at + 15].replace("\n", " ")
-    return f"character {at + 1}, near {near!r}: the bracket {text[at]}"
+    bracket = text[at]
+    return CorpusError(
+        f"character {at + 1}, near {near!r}: the bracket {bracket} {message}, or write \\{bracket}"
+        " for the bracket itself"
+    )

@@ -6,10 +6,9 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
 
 Nesting = Literal["outermost", "innermost", "drop"]
 
@@ -22,16 +21,12 @@ def flatten(
     Chains that hold the same span are one entity: they are merged under the smallest of their ids.
     Then, by policy, ``outermost``: a mention that overlaps an earlier, or longer, kept one is lost;
     ``innermost``: one that overlaps a mention that ends earlier, or is shorter; ``drop``: every
-    mention that overlaps another one. Cost: a sort.
+    mention that overlaps another one.
 
     The counter has ``mentions``, ``chains`` (those left without a mention), ``words`` (left without
     an entity), ``merged_spans`` and ``merged_chains``. CorpusError for a span outside the
-    ``n_words`` words or another policy.
+    ``n_words`` words.
     """
-    if policy not in get_args(Nesting):
-        raise CorpusError(
-            f"nested_mentions is {policy!r}, expected one of {', '.join(get_args(Nesting))}"
-        )
     for mention in mentions:
         if not 0 <= mention.start < mention.end <= n_words:
             raise CorpusError(
@@ -39,7 +34,13 @@ def flatten(
                 " file"
             )
     merged, merged_chains = merge_chains(mentions)
-    kept = _KEEP[policy](merged)
+    if policy == "drop":
+        depth = _count_words(merged)
+        kept = [m for m in merged if all(depth[word] == 1 for word in range(m.start, m.end))]
+    elif policy == "innermost":
+        kept = _first_of_overlapping(sorted(merged, key=lambda m: (m.end, -m.start)))
+    else:
+        kept = _first_of_overlapping(merged)
     lost = Counter(
         mentions=len(merged) - len(kept),
         chains=len({m.chain for m in merged}) - len({m.chain for m in kept}),
@@ -57,7 +58,7 @@ def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
     for start, end, chain in ((m.start, m.end, m.chain) for m in mentions):
         _join(parents, chain, spans.setdefault((start, end), chain))
     merged = [Mention(start, end, _root(parents, chain)) for (start, end), chain in spans.items()]
-    merged.sort(key=_outer_first)
+    merged.sort(key=reading_order)
     return merged, sum(chain != parent for chain, parent in parents.items())
 
 
@@ -73,11 +74,7 @@ def _join(parents: dict[int, int], first: int, second: int) -> None:
     parents[max(one, other)] = min(one, other)
 
 
-def _outer_first(mention: Mention) -> tuple[int, int]:
-    return (mention.start, -mention.end)
-
-
-def _outermost(mentions: Iterable[Mention]) -> list[Mention]:
+def _first_of_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
     kept: list[Mention] = []
     for mention in mentions:
         if not kept or mention.start >= kept[-1].end:
@@ -85,32 +82,15 @@ def _outermost(mentions: Iterable[Mention]) -> list[Mention]:
     return kept
 
 
-def _innermost(mentions: Iterable[Mention]) -> list[Mention]:
-    return _outermost(sorted(mentions, key=lambda m: (m.end, -m.start)))
-
-
-def _disjoint(mentions: Sequence[Mention]) -> list[Mention]:
-    """Mentions that share no word with any other."""
-    kept, furthest = [], 0
-    for mention, following in zip(mentions, [*(m.start for m in mentions[1:]), None], strict=False):
-        if mention.start >= furthest and (following is None or mention.end <= following):
-            kept.append(mention)
-        furthest = max(furthest, mention.end)
-    return kept
-
-
-_KEEP = {"outermost": _outermost, "innermost": _innermost, "drop": _disjoint}
+def _count_words(mentions: Iterable[Mention]) -> Counter[int]:
+    """In how many mentions each word is."""
+    return Counter(word for m in mentions for word in range(m.start, m.end))
 
 
 def count_covered(mentions: Iterable[Mention]) -> tuple[int, int]:
     """Words in at least one mention, and words in at least two."""
-    edges = sorted(edge for m in mentions for edge in ((m.start, 1), (m.end, -1)))
-    once = twice = depth = 0
-    for (at, step), (following, _) in pairwise(edges):
-        depth += step
-        once += (following - at) * (depth >= 1)
-        twice += (following - at) * (depth >= 2)
-    return once, twice
+    depth = _count_words(mentions)
+    return len(depth), sum(number > 1 for number in depth.values())
 
 
 def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:

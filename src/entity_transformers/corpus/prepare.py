@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,48 +10,45 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from entity_transformers.artifacts import json_lines_writer, read_tokenizer
+from entity_transformers.artifacts import json_lines_writer, read_tokenizer, write_arrays
 from entity_transformers.corpus.alignment import (
-    WholeSplit,
     align_split,
     learn_tokenizer,
     load_gpt2_tokenizer,
-    split_parts,
     summarise,
 )
-from entity_transformers.corpus.document import SPLITS, CorpusError, Document, join_parts, to_row
+from entity_transformers.corpus.document import (
+    SPLITS,
+    CorpusError,
+    Document,
+    Documents,
+    join_parts,
+    to_row,
+)
 from entity_transformers.corpus.download import (
-    find_evaluated,
-    find_listed,
+    Manifest,
     locate,
+    read_evaluated,
     user_path,
     write_sample,
 )
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.overlap import Overlap, leave_out
 from entity_transformers.corpus.readers import find_reader, read_corpus
-from entity_transformers.corpus.statistics import (
-    compare_with_conll2012,
-    describe,
-    format_comparison,
-    format_table,
-)
-from entity_transformers.corpus.stored import Documents
-from entity_transformers.resolve.layers import Summary, add_layer
+from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
+from entity_transformers.resolve.layers import add_layer, show_counts
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.streamed import arrays_writer
 from entity_transformers.study.origin import find_path
 
 log = logging.getLogger(__name__)
 
 
-def list_corpus(section: Any, cache: Path) -> dict[str, Any]:
+def list_corpus(section: Any, cache: Path) -> Manifest:
     """The files of the corpus, and of what it must not hold text of, each with its checksum."""
     reader = find_reader(section.format)
     if reader.provide:
-        listed = write_sample(
-            reader.provide(section.sample_words), cache, str(section.sample_words)
-        )
+        words = section.sample_words
+        listed = write_sample(reader.provide(words), cache, str(words))
     else:
         path = user_path(section.path)
         listed = locate(section.format, path, cache, revision=section.revision)
@@ -62,33 +58,32 @@ def list_corpus(section: Any, cache: Path) -> dict[str, Any]:
 
 
 def write_documents(
-    params: Any, source: Path, cache: Path, output: Path
+    params: Any, listed: Manifest, output: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Every split's documents as JSON lines, their statistics, and what was left out and why."""
-    section, listed = params.corpus, find_listed(source, cache)
+    section, root = params.corpus, Path(listed["root"])
     corpus = read_corpus(
-        section.format, listed, exclude=section.exclude, bad_documents=section.bad_documents
+        section.format, root, exclude=section.exclude, bad_documents=section.bad_documents
     )
-    overlap = Overlap.of(find_evaluated(source, cache))
+    overlap = Overlap(read_evaluated(listed.get("evaluated", {})))
     documents = join_parts(corpus) if section.unit == "book" else iter(corpus)
     if not section.singletons:
         documents = map(drop_singletons, documents)
-    documents = leave_out(documents, overlap, corpus.ledger)
+    documents = leave_out(documents, overlap)
     with ExitStack() as files:
         write: dict[str, Callable[[Mapping[str, Any]], None]] = {
             split: files.enter_context(json_lines_writer(output / f"{split}.jsonl"))
             for split in SPLITS
         }
         statistics = describe(_written(documents, write), section.nested_mentions)
-        _check_splits(params, listed, statistics["splits"])
+        _check_splits(params, root, statistics["splits"])
         overlap.check()
-    left_out = {"counts": {}, "excluded": [], "bad": {}, "documents_read": 0}
-    left_out |= corpus.ledger.as_dict()
+    left_out = corpus.ledger.as_dict()
     if section.evaluated:
         left_out["overlap"] = overlap.summary()
     log.info("%s", format_table({**statistics, "left_out": left_out}))
     if section.format == "ontonotes":
-        log.info("%s", format_comparison(compare_with_conll2012(statistics)))
+        log.info("%s", compare_with_conll2012(statistics))
     return statistics, left_out
 
 
@@ -101,17 +96,16 @@ def _written(
         yield document
 
 
-def _check_splits(params: Any, listed: Path, found: Collection[str]) -> None:
+def _check_splits(params: Any, root: Path, found: Collection[str]) -> None:
     for split in ("train", "dev", "test"):
         if split not in found:
             raise CorpusError(
-                f"{listed}: no document of split {split!r}: train, dev and test are all needed"
+                f"{root}: no document of split {split!r}: train, dev and test are all needed"
             )
     for name in filter(params.runs_step, ("perplexity", "embeddings")):
-        wanted = getattr(params, name).splits
-        if empty := [split for split in wanted if split not in found]:
+        if empty := [split for split in getattr(params, name).splits if split not in found]:
             raise CorpusError(
-                f"{name}.splits names {', '.join(empty)}, of which {listed} has no document: leave"
+                f"{name}.splits names {', '.join(empty)}, of which {root} has no document: leave"
                 " it out"
             )
 
@@ -138,29 +132,23 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
 
 
 def align(params: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str, dict[str, int]]]:
-    """Write every split's tokens with entity ids, part by part; each split and its counts."""
-    section = params.corpus
+    """Write every split's tokens with entity ids and the layers of resolvers; each split and its
+    counts.
+    """
+    section, policy = params.corpus, params.corpus.nested_mentions
+    running_text = params.tokenizer.kind == "pretrained"
     for split in SPLITS:
-        whole = WholeSplit(split)
-        resolvers = {name: make_resolver(name) for name in section.resolvers}
-        found = {name: Summary() for name in resolvers}
-        counts: Counter[str] = Counter()
-        with arrays_writer(folder / f"{split}.safetensors") as writer:
-            for documents in split_parts(Documents(folder / f"{split}.jsonl")):
-                part = align_split(
-                    documents,
-                    tokenizer,
-                    split=split,
-                    policy=section.nested_mentions,
-                    spacing=section.spacing,
-                    running_text=params.tokenizer.kind == "pretrained",
-                )
-                for name, resolver in resolvers.items():
-                    part, own = add_layer(part, documents, resolver, section.nested_mentions)
-                    found[name].add(own)
-                writer.append(whole.place(part))
-                counts.update(summarise(part))
-            writer.metadata, writer.tables["tags"] = whole.metadata(), whole.table()
-        for name, summary in found.items():
-            log.info("%s, %s: %s", split, name, "\n".join(summary.lines()))
-        yield split, dict(counts)
+        documents = Documents(folder / f"{split}.jsonl")
+        corpus = align_split(
+            documents,
+            tokenizer,
+            split=split,
+            policy=policy,
+            spacing=section.spacing,
+            running_text=running_text,
+        )
+        for name in section.resolvers:
+            corpus, counts = add_layer(corpus, documents, make_resolver(name), policy)
+            log.info("%s, %s: %s", split, name, show_counts(counts))
+        write_arrays(folder / f"{split}.safetensors", *corpus.arrays())
+        yield split, summarise(corpus)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from entity_transformers.corpus.document import SPLITS, Document
 from entity_transformers.corpus.mentions import Nesting, count_covered, count_overlaps, flatten
-from entity_transformers.corpus.overlap import format_overlap
 
 _GROUPS = {
     **dict.fromkeys(("NN", "NNS"), "nouns"),
@@ -32,50 +31,27 @@ CONLL2012 = {
 """
 POLICIES: tuple[Nesting, ...] = get_args(Nesting)
 LOSSES = ("mentions", "chains", "words")
+Counts = Counter[tuple[str, ...]]
 
 
-def count_document(document: Document, policy: Nesting) -> Counter[tuple[str, ...]]:
+def count_document(document: Document, policy: Nesting) -> Counts:
     """Counts of one document by their keys in `describe`; those of several add up."""
-    overlaps = count_overlaps(document.mentions)
-    covered, several = count_covered(document.mentions)
-    flat = {name: flatten(document.mentions, len(document.words), name) for name in POLICIES}
-    kept = flatten(document.mentions, len(document.words), policy)[0]
-    values = {
-        "documents": 1,
-        "sentences": len(document.sentence_starts),
-        "words": len(document.words),
-        "chains": len({m.chain for m in document.mentions}),
-        "mentions": len(document.mentions),
-        "nested_mentions": overlaps["nested"],
-        "crossing_mentions": overlaps["crossing"],
-        "merged_spans": overlaps["same_span"],
-        "words_in_mentions": covered,
-        "words_in_several_mentions": several,
-        "documents_without_named_entities": int(document.named_entities is None),
-        "kept_mentions": len(kept),
-        "kept_chains": len({m.chain for m in kept}),
-        "kept_words_in_mentions": sum(m.end - m.start for m in kept),
-    }
-    counts: Counter[tuple[str, ...]] = Counter({(key,): number for key, number in values.items()})
+    mentions, words = document.mentions, len(document.words)
+    overlaps = count_overlaps(mentions)
+    covered, several = count_covered(mentions)
+    flat = {name: flatten(mentions, words, name) for name in POLICIES}
+    kept = flat[policy][0]
+    values = (
+        1, len(document.sentence_starts), words, len({m.chain for m in mentions}), len(mentions),
+        overlaps["nested"], overlaps["crossing"], overlaps["same_span"], covered, several,
+        int(document.named_entities is None), len(kept), len({m.chain for m in kept}),
+        sum(m.end - m.start for m in kept),
+    )  # fmt: skip
+    counts: Counts = Counter({(key,): n for key, n in zip(COUNTS, values, strict=True)})
     counts.update(("ne_spans", entity.label) for entity in document.named_entities or ())
-    for tag, number in Counter(document.tags or ("",) * len(document.words)).items():
-        counts["pos", find_group(tag)] += number
-    losses = {("lost", name, loss): flat[name][1][loss] for name in POLICIES for loss in LOSSES}
-    counts.update(losses)
+    counts.update(("pos", find_group(tag)) for tag in document.tags or ("",) * words)
+    counts.update({("lost", n, loss): flat[n][1][loss] for n in POLICIES for loss in LOSSES})
     return counts
-
-
-def _nest(counts: Counter[tuple[str, ...]]) -> dict[str, Any]:
-    """The counts as `describe` gives them: `COUNTS`, ``ne_spans``, ``pos`` and ``lost``."""
-    labels = sorted(key[1] for key in counts if key[0] == "ne_spans")
-    return {
-        **{key: counts[key,] for key in COUNTS},
-        "ne_spans": {label: counts["ne_spans", label] for label in labels},
-        "pos": {group: counts["pos", group] for group in POS_GROUPS},
-        "lost": {
-            policy: {loss: counts["lost", policy, loss] for loss in LOSSES} for policy in POLICIES
-        },
-    }
 
 
 def find_group(tag: str) -> str:
@@ -92,105 +68,56 @@ def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
     leaves for the entity ids. ``lost`` is, for each policy, what it would cost: mentions, chains
     left without any, and words left without an entity.
     """
-    found: dict[str, Counter[tuple[str, ...]]] = {}
+    found: dict[str, Counts] = defaultdict(Counter)
     for document in documents:
-        found.setdefault(document.split, Counter()).update(count_document(document, policy))
-    splits = [*(split for split in SPLITS if split in found), *sorted({*found} - {*SPLITS})]
+        found[document.split].update(count_document(document, policy))
     return {
         "total": _nest(sum(found.values(), Counter())),
-        "splits": {split: _nest(found[split]) for split in splits},
+        "splits": {split: _nest(found[split]) for split in SPLITS if split in found},
         "nesting": policy,
     }
 
 
-def compare_with_conll2012(statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row per split and size; ``found`` is None where the split is absent."""
-    return [
-        {"split": split, "size": size, "known": known, "found": found, "same": found == known}
+def _nest(counts: Counts) -> dict[str, Any]:
+    labels = sorted(key[1] for key in counts if key[0] == "ne_spans")
+    return {
+        **{key: counts[key,] for key in COUNTS},
+        "ne_spans": {label: counts["ne_spans", label] for label in labels},
+        "pos": {group: counts["pos", group] for group in POS_GROUPS},
+        "lost": {name: {loss: counts["lost", name, loss] for loss in LOSSES} for name in POLICIES},
+    }
+
+
+def compare_with_conll2012(statistics: Mapping[str, Any]) -> str:
+    """The sizes that differ from the known ones, or that none does."""
+    wrong = [
+        f"{split} {size}: {found}, known {known}"
         for split, sizes in CONLL2012.items()
         for size, known in sizes.items()
-        for found in [statistics["splits"].get(split, {}).get(size)]
+        if (found := statistics["splits"].get(split, {}).get(size, 0)) != known
     ]
-
-
-def format_comparison(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The comparison as text: the sizes that differ, or that none does."""
-    wrong = [row for row in rows if not row["same"]]
     if not wrong:
-        return f"All {len(rows)} sizes equal those known of CoNLL-2012."
-    lines = [f"{len(wrong)} of {len(rows)} sizes differ from those known of CoNLL-2012:"]
-    for row in wrong:
-        found = "absent" if row["found"] is None else f"{row['found']:,}"
-        lines.append(f"  {row['split']} {row['size']}: {found}, known {row['known']:,}")
-    return "\n".join(lines)
+        return "All sizes equal those known of CoNLL-2012."
+    return "Sizes that differ from those known of CoNLL-2012: " + "; ".join(wrong)
 
 
 def format_table(statistics: Mapping[str, Any]) -> str:
-    """A readable table: a column per split, shares of the words in percent, what was left out."""
-    columns: dict[str, Any] = dict(statistics["splits"])
-    if len(columns) != 1:
-        columns["total"] = statistics["total"]
-    every = list(columns.values())
-    types = sorted({label for one in every for label in one["ne_spans"]})
-    rows = [["", *columns]]
-    rows += [[key.replace("_", " "), *(f"{one[key]:,}" for one in every)] for key in COUNTS]
-    rows += [
-        [f"{group.replace('_', ' ')} (% of words)", *(_share(one, group) for one in every)]
-        for group in POS_GROUPS
-    ]
-    rows += [
-        [f"lost by {policy}: {loss}", *(f"{one['lost'][policy][loss]:,}" for one in every)]
-        for policy in POLICIES
-        for loss in LOSSES
-    ]
-    rows += [
-        [f"named entities {label}", *(f"{one['ne_spans'].get(label, 0):,}" for one in every)]
-        for label in types
-    ]
-    left_out = statistics.get("left_out", {})
-    books, overlap = left_out.get("books", {}), statistics.get("overlap", {})
-    parts = (_align(rows), _left_out(left_out), format_books(books), format_overlap(overlap))
-    return "\n".join(line for part in parts for line in part)
+    """A readable table: a column per split; and what was left out."""
+    import pandas as pd
 
-
-def _share(stats: Mapping[str, Any], group: str) -> str:
-    number, words = stats["pos"][group], stats["words"]
-    tagged = words - stats["pos"]["unknown"]
-    return f"{number:,} ({number / words:.1%})" if tagged or (words and group == "unknown") else "-"
-
-
-def _align(rows: list[list[str]]) -> list[str]:
-    """The first cell of each row to the left, the others to the right."""
-    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in rows]
-
-
-def format_books(books: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What became of each book's characters, a line a book, and of all of them."""
-    if not books:
-        return []
-    keys = list(dict.fromkeys(key for row in books.values() for key in row if key != "split"))
-    cells = [[f"{row.get(key, 0):,}" for key in keys] for row in books.values()]
-    total = [f"{sum(row.get(key, 0) for row in books.values()):,}" for key in keys]
-    named = [[name, str(row["split"])] for name, row in books.items()]
-    return _align(
-        [
-            ["characters of books", "split", *(key.replace("_", " ") for key in keys)],
-            *([*first, *rest] for first, rest in zip(named, cells, strict=True)),
-            ["all", "", *total],
-        ]
-    )
+    columns = {**statistics["splits"], "total": statistics["total"]}
+    table = pd.json_normalize(list(columns.values()), sep=": ").T.set_axis(list(columns), axis=1)
+    text = table.fillna(0).astype(int).to_string(formatters=["{:,}".format] * len(columns))
+    return "\n".join([text, *_left_out(statistics.get("left_out", {}))])
 
 
 def _left_out(left_out: Mapping[str, Any]) -> Iterator[str]:
-    if left_out.get("excluded"):
-        yield f"excluded by pattern: {len(left_out['excluded'])}"
+    if excluded := left_out.get("excluded"):
+        yield f"excluded by pattern: {len(excluded)}"
     for name, reason in left_out.get("bad", {}).items():
         yield f"left out, bad: {name}: {reason}"
     for pattern in left_out.get("unmatched", []):
         yield f"exclude pattern that matches no document: {pattern}"
-    for remark in left_out.get("remarks", []):
-        yield f"look at {remark}"
     for kind, number in left_out.get("counts", {}).items():
         if number:
             yield f"{kind.replace('_', ' ')}: {number:,}"

@@ -30,7 +30,6 @@ EPOCHS = 8
 SEED = 1
 _QUOTES = {"``": '"', "''": '"', "“": '"', "”": '"', "‘": "'", "’": "'"}
 _WORD = re.compile(r"\w+(?=n['’]t\b)|n['’]t\b|['’]\w+|``|''|\w+(?:-\w+)*|[^\w\s]")
-
 Window = tuple[str, ...]
 
 
@@ -42,6 +41,12 @@ class Tagger:
     known: frozenset[str]
     lower_case: bool
 
+    def tag(self, windows: Sequence[Window]) -> list[str]:
+        """The group of each window's last word."""
+        if not windows:
+            return []
+        return list(map(str, self.model.predict(encode_windows(windows, self.known))))
+
 
 def split_words(text: str) -> list[str]:
     """Words and marks of running text, about as the Treebank splits them: do n't, she 's."""
@@ -50,18 +55,18 @@ def split_words(text: str) -> list[str]:
 
 def make_windows(words: Sequence[str], lower_case: bool) -> list[Window]:
     """Each word after the `CONTEXT` words before it, quotes and digits made alike."""
-    padded = ["", "", "", *(_normalise(word, lower_case) for word in words)]
+    padded = [""] * CONTEXT
+    for word in words:
+        plain = re.sub(r"\d", "0", _QUOTES.get(word, word).replace("’", "'"))
+        padded.append(plain.lower() if lower_case else plain)
     return [tuple(padded[i : i + CONTEXT + 1]) for i in range(len(words))]
-
-
-def _normalise(word: str, lower_case: bool) -> str:
-    plain = re.sub(r"\d", "0", _QUOTES.get(word, word).replace("’", "'"))
-    return plain.lower() if lower_case else plain
 
 
 def list_features(window: Window, known: bool) -> list[str]:
     """Names of the features of a window's last word, of itself only if it is ``known``."""
     third, second, first, word = window
+    letters = re.sub(r"[^\W\d_]", lambda letter: "X" if letter[0].isupper() else "x", word)
+    shape = re.sub(r"(.)\1+", r"\1", letters)
     features = [
         f"1 {first}",
         f"2 {second}",
@@ -69,27 +74,14 @@ def list_features(window: Window, known: bool) -> list[str]:
         f"2+1 {second} {first}",
         f"1 ends {first[-3:]}",
         f"starts {word[:2]}",
-    ]
-    features += [
-        f"shape {_shape(word)}",
-        f"1+shape {first} {_shape(word)}",
+        f"shape {shape}",
+        f"1+shape {first} {shape}",
         f"1+ends {first[-2:]} {word[-2:]}",
+        *(f"ends {word[-length:]}" for length in (1, 2, 3, 4)),
     ]
-    features += [f"ends {word[-length:]}" for length in (1, 2, 3, 4)]
-    own = (
-        [f"word {word}", f"1+word {first} {word}"]
-        if known
-        else [f"rare {feature}" for feature in ("", *features)]
-    )
-    return features + own
-
-
-def _shape(word: str) -> str:
-    return re.sub(
-        r"(.)\1+",
-        r"\1",
-        re.sub(r"[^\W\d_]", lambda letter: "X" if letter[0].isupper() else "x", word),
-    )
+    if known:
+        return [*features, f"word {word}", f"1+word {first} {word}"]
+    return [*features, *(f"rare {feature}" for feature in ("", *features))]
 
 
 def encode_windows(windows: Iterable[Window], known: frozenset[str]) -> csr_matrix:
@@ -104,34 +96,29 @@ def learn_tagger(documents: Iterable[Document], lower_case: bool) -> Tagger | No
     """The tagger of the documents' words; None where fewer than two groups are tagged."""
     from sklearn.linear_model import SGDClassifier
 
-    examples = [
-        example for document in documents for example in _list_examples(document, lower_case)
-    ]
-    groups = [group for _, group, _ in examples]
+    examples = list(_list_examples(documents, lower_case))
+    windows, groups = [one[0] for one in examples], [one[1] for one in examples]
     if len(set(groups)) < 2:
         return None
-    times = Counter(window[-1] for window, _, _ in examples)
+    times = Counter(window[-1] for window in windows)
     known = frozenset(word for word, number in times.items() if number > 1)
     model = SGDClassifier(
         loss="log_loss", alpha=1e-6, max_iter=EPOCHS, tol=None, average=True, random_state=SEED
     )
-    return Tagger(
-        model.fit(encode_windows((window for window, _, _ in examples), known), groups),
-        known,
-        lower_case,
-    )
+    return Tagger(model.fit(encode_windows(windows, known), groups), known, lower_case)
 
 
-def _list_examples(document: Document, lower_case: bool) -> Iterator[tuple[Window, str, bool]]:
+def _list_examples(
+    documents: Iterable[Document], lower_case: bool
+) -> Iterator[tuple[Window, str, bool]]:
     """Window, group and "is its sentence's last" of each word with a known part of speech."""
-    if document.tags is None:
-        return
-    last = set(find_last_words(document))
-    for i, (window, tag) in enumerate(
-        zip(make_windows(document.words, lower_case), document.tags, strict=True)
-    ):
-        if (group := find_group(tag)) in GROUPS:
-            yield window, group, i in last
+    for document in documents:
+        if document.tags is not None:
+            last = set(find_last_words(document))
+            windows = make_windows(document.words, lower_case)
+            for i, (window, tag) in enumerate(zip(windows, document.tags, strict=True)):
+                if (group := find_group(tag)) in GROUPS:
+                    yield window, group, i in last
 
 
 def find_last_words(document: Document) -> list[int]:
@@ -143,21 +130,10 @@ def find_last_words(document: Document) -> list[int]:
     return [i for last in found for i in last]
 
 
-def tag_windows(tagger: Tagger, windows: Sequence[Window]) -> list[str]:
-    """The group of each window's last word."""
-    return (
-        [str(group) for group in tagger.model.predict(encode_windows(windows, tagger.known))]
-        if windows
-        else []
-    )
-
-
 def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any]:
     """`score_groups` of all words ("words") and of only the sentences' last ones ("last_words")."""
-    examples = [
-        example for document in documents for example in _list_examples(document, tagger.lower_case)
-    ]
-    found = tag_windows(tagger, [window for window, _, _ in examples])
+    examples = list(_list_examples(documents, tagger.lower_case))
+    found = tagger.tag([window for window, _, _ in examples])
     rows = [(gold, group, last) for (_, gold, last), group in zip(examples, found, strict=True)]
     return {
         "words": score_groups((gold, group) for gold, group, _ in rows),
@@ -168,24 +144,18 @@ def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any
 def score_groups(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Accuracy of (gold, found) groups, and n, recall and precision of each; None for 0/0."""
     counts = Counter(pairs)
-    gold, found = Counter[str](), Counter[str]()
-    for (true, guess), number in counts.items():
-        gold[true] += number
-        found[guess] += number
-    right = {group: counts[group, group] for group in GROUPS}
-    groups = {
-        g: {
-            "n": gold[g],
-            "recall": _ratio(right[g], gold[g]),
-            "precision": _ratio(right[g], found[g]),
+    groups = {}
+    for group in GROUPS:
+        gold = sum(n for (true, _), n in counts.items() if true == group)
+        found = sum(n for (_, guess), n in counts.items() if guess == group)
+        right = counts[group, group]
+        groups[group] = {
+            "n": gold,
+            "recall": _ratio(right, gold),
+            "precision": _ratio(right, found),
         }
-        for g in GROUPS
-    }
-    return {
-        "n": gold.total(),
-        "accuracy": _ratio(sum(right.values()), gold.total()),
-        "groups": groups,
-    }
+    right = sum(counts[group, group] for group in GROUPS)
+    return {"n": counts.total(), "accuracy": _ratio(right, counts.total()), "groups": groups}
 
 
 def _ratio(part: int, whole: int) -> float | None:
@@ -197,22 +167,17 @@ def tag_targets(
 ) -> dict[str, Any]:
     """Groups of the passages' target words: {"n", "lower_case", "shares", "dev"}.
 
-    ``passages`` are rows of `lambada.read_passages`. Capitals are not seen where most passages have
-    none. ``shares`` are the groups' fractions of the targets and ``dev`` is `score_tagger`'s; both
-    are None where train has no tags to learn from.
+    ``passages`` are rows of `lambada.parse_passages`. Capitals are not seen where most passages
+    have none. ``shares`` are the groups' fractions of the targets and ``dev`` is `score_tagger`'s;
+    both are None where train has no tags to learn from.
     """
     lower_case = 2 * sum(row["text"] != row["text"].lower() for row in passages) <= len(passages)
-    tagger = learn_tagger(train, lower_case)
+    tagger, n = learn_tagger(train, lower_case), len(passages)
     if tagger is None:
-        return {"n": len(passages), "lower_case": lower_case, "shares": None, "dev": None}
-    found = Counter(tag_windows(tagger, [target_window(row, lower_case) for row in passages]))
-    shares = {group: _ratio(found[group], len(passages)) for group in GROUPS}
-    return {
-        "n": len(passages),
-        "lower_case": lower_case,
-        "shares": shares,
-        "dev": score_tagger(tagger, dev),
-    }
+        return {"n": n, "lower_case": lower_case, "shares": None, "dev": None}
+    found = Counter(tagger.tag([target_window(row, lower_case) for row in passages]))
+    shares = {group: _ratio(found[group], n) for group in GROUPS}
+    return {"n": n, "lower_case": lower_case, "shares": shares, "dev": score_tagger(tagger, dev)}
 
 
 def target_window(row: Mapping[str, Any], lower_case: bool) -> Window:

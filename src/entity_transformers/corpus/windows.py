@@ -10,7 +10,7 @@ memory that no other document of the window uses.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,9 +80,8 @@ class WindowPlan:
             raise ValueError(
                 f"split {corpus.split!r} holds no document with words: nothing to train on"
             )
-        given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
-        self.given = given
-        entities = [int(given[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
+        self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
+        entities = [int(self.given[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
         self.entities = np.array(entities, np.int64)
         self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.streams = plan_streams(
@@ -105,26 +104,21 @@ class WindowPlan:
     def __getitem__(self, index: int) -> Window:
         streams = [self._stream_window(stream, index * self.window) for stream in self.streams]
         stacked: dict[str, Any] = {
-            name: np.stack([stream[name] for stream in streams])
-            for name in streams[0]
-            if name != "documents"
+            name: np.stack([arrays[name] for arrays, _ in streams]) for name in streams[0][0]
         }
-        return Window(
-            **stacked, documents=tuple(name for stream in streams for name in stream["documents"])
-        )
+        return Window(**stacked, documents=tuple(name for _, names in streams for name in names))
 
-    def _stream_window(self, stream: Stream, start: int) -> dict:
+    def _stream_window(
+        self, stream: Stream, start: int
+    ) -> tuple[dict[str, np.ndarray], Sequence[str]]:
         end, corpus = start + self.window, self.corpus
         first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
         spans, entity_ids, positions = [], [], []
         begins = np.zeros(self.window, bool)
         starting, ending = np.zeros((2, self.rows + 1), np.int64)
         for k in range(first, last + 1):
-            document, row, begin = (
-                int(stream.documents[k]),
-                int(stream.rows[k]),
-                int(stream.starts[k]),
-            )
+            document, row = int(stream.documents[k]), int(stream.rows[k])
+            begin = int(stream.starts[k])
             low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
             source = int(corpus.offsets[document]) + low - begin
             spans.append(np.arange(source, source + high - low))
@@ -140,7 +134,7 @@ class WindowPlan:
                 ending[np.isin(ending, chains)] = 0
                 ending[rows] = chains
         where = np.concatenate(spans)
-        return {
+        arrays = {
             "tokens": corpus.tokens[where].astype(np.int64),
             "targets": corpus.tokens[where + 1].astype(np.int64),
             "entity_ids": np.concatenate(entity_ids),
@@ -148,8 +142,8 @@ class WindowPlan:
             "begins": begins,
             "starting": starting,
             "ending": ending,
-            "documents": [corpus.names[d] for d in stream.documents[first : last + 1]],
         }
+        return arrays, [corpus.names[d] for d in stream.documents[first : last + 1]]
 
 
 def plan_streams(

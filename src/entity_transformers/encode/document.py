@@ -7,7 +7,7 @@ Dimensions: N tokens of the document, its first one ``<|endoftext|>``; W width; 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,24 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from entity_transformers.artifacts import read_json, read_tokenizer
-from entity_transformers.corpus.alignment import AlignedCorpus, align_split
+from entity_transformers.corpus.alignment import align_split
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
-from entity_transformers.encode.reader import compute_token_losses, plan_windows, read_windows
-from entity_transformers.encode.watched import Watched
+from entity_transformers.encode.reader import (
+    Reading,
+    compute_token_losses,
+    plan_windows,
+    read_windows,
+)
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2e.adapted import KEY
 from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEntities
 from entity_transformers.models.registry import load_model
 from entity_transformers.models.wrapped import wrap
-from entity_transformers.resolve.base import Resolver, require, resolve
+from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.resolve.registry import make_resolver
 
 POLICY: Nesting = "outermost"
@@ -78,7 +82,7 @@ class DocumentReader:
 
     ``window`` tokens are read at once, by default as many as the model can, and the memory is
     written each ``stride`` tokens (by default ``window``, as in training): the model of a short
-    text sees its memory only with a smaller one. ``entities``: the most that a document may have.
+    text sees its memory only with a smaller one.
     """
 
     def __init__(
@@ -88,22 +92,17 @@ class DocumentReader:
         *,
         window: int | None = None,
         stride: int | None = None,
-        entities: int | None = None,
     ) -> None:
         self.model: LanguageModel = wrap(model).eval()
         self.tokenizer: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", tokenizer)
         longest = self.model.context
         self.window = (longest or 1024) if window is None else window
         self.stride = self.window if stride is None else stride
-        self.entities = entities
-        if self.window < 1:
-            raise ValueError(f"window is {self.window}, expected 1 or more tokens")
-        if longest is not None and self.window > longest:
+        if not 1 <= self.stride <= self.window <= (longest or self.window):
+            most = "" if longest is None else f" <= {longest} tokens, what the model reads at once"
             raise ValueError(
-                f"window is {self.window}, but the model reads at most {longest} tokens at once"
+                f"window {self.window}, stride {self.stride}: expected 1 <= stride <= window{most}"
             )
-        if not 1 <= self.stride <= self.window:
-            raise ValueError(f"stride is {self.stride}, expected 1 to {self.window}, the window")
 
     def __repr__(self) -> str:
         kind = self.model.kind.label
@@ -136,7 +135,7 @@ class DocumentReader:
         document = text if isinstance(text, Document) else _read_text(text, resolver)
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver
-            document = resolve(found, document).document
+            document = resolve(found, document)
         if self.tokenizer is None:
             raise ValueError(
                 "no tokenizer: give tokens and their entities, with encode_tokens, or a tokenizer"
@@ -148,14 +147,14 @@ class DocumentReader:
         if isinstance(text, str) and has_marks(text):
             entities = _number_as_marked(document)[entities]
         tokens, words = corpus.tokens.astype(np.int64), corpus.words.astype(np.int64)
-        return self._check(Source(tokens, entities, words, document))
+        return Source(tokens, entities, words, document)
 
     def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
         """The same of tokens, the first of which is not predicted, and the entity of each."""
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
         join_sources([(tokens, ids)])  # which looks at them
         words = np.arange(-1, len(tokens) - 1)
-        return self._check(Source(np.array(tokens, np.int64), ids, words))
+        return Source(np.array(tokens, np.int64), ids, words)
 
     @torch.no_grad()
     def read(
@@ -174,10 +173,10 @@ class DocumentReader:
         if memory is not None:
             _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        watched = Watched(self.model, memory)
         states, losses = [], np.zeros(len(source.tokens), np.float32)
-        for reading in self._windows(watched, source.corpus(entities)):
+        for reading in self._windows(source, entities, memory):
             states.append(reading.hidden[0][:, : self.model.width])
+            memory = reading.state
             where = reading.where[0] + 1
             scored = where < len(losses)
             losses[where[scored]] = compute_token_losses(
@@ -185,7 +184,7 @@ class DocumentReader:
                 reading.hidden[0][torch.from_numpy(scored).to(self.model.device)],
                 source.tokens[where[scored]],
             )
-        return ReadDocument(source, losses, torch.cat(states), watched.state)
+        return ReadDocument(source, losses, torch.cat(states), memory)
 
     @torch.no_grad()
     def generate(
@@ -207,18 +206,18 @@ class DocumentReader:
             raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
-        watched = Watched(self.model)
+        state: Any = self.model.start(1)
         if new:
-            for _ in self._windows(watched, _cut(source, new).corpus(entities)):
-                pass
+            before = Source(source.tokens[:new], source.entity_ids[:new], source.words[:new])
+            for reading in self._windows(before, entities):
+                state = reading.state
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
         reads = entities and self.model.can("entities")
-        state: Any = watched.state if new else self.model.start(1)
         end = tokens.shape[1] + max_new_tokens
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
-        most = max(most, self.entities or 0, 0 if callable(new_entities) else new_entities)
+        most = max(most, 0 if callable(new_entities) else new_entities)
         while tokens.shape[1] < end:
             state = state.grow(most) if reads else state
             if (full := start + self.window) < tokens.shape[1]:
@@ -255,17 +254,9 @@ class DocumentReader:
             raise ValueError("no tokenizer to write tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
 
-    def _windows(self, model: LanguageModel, corpus: AlignedCorpus) -> Any:
-        return read_windows(model, corpus, window=self.window, stride=self.stride, batch=1)
-
-    def _check(self, source: Source) -> Source:
-        found = int(source.entity_ids.max(initial=0))
-        if self.entities is not None and found > self.entities:
-            raise ValueError(
-                f"the document has entity {found}, the memory room for {self.entities}: raise"
-                " entities, or read a part of it"
-            )
-        return source
+    def _windows(self, source: Source, entities: bool, memory: Any = None) -> Iterator[Reading]:
+        how: dict[str, Any] = {"window": self.window, "stride": self.stride, "batch": 1}
+        return read_windows(self.model, source.corpus(entities), **how, memory=memory)
 
 
 def _load_model(folder: Path) -> Any:
@@ -289,7 +280,6 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
     if has_marks(text) or resolver is None or not text.strip():
         return read_marked(text)  # which says that it has no words
     # resolvers were made for words as spaCy splits them
-    require("spacy", "annotate")
     from entity_transformers.corpus.splitting import WordSplitter
 
     lines = [" ".join(line.split()) for line in text.splitlines()]
@@ -318,10 +308,6 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
             " numbers, and a document's or resolver's begin at 1: mark them as in [1 Anna], give"
             " tokens with encode_tokens, or read both texts as one"
         )
-
-
-def _cut(source: Source, end: int) -> Source:
-    return Source(source.tokens[:end], source.entity_ids[:end], source.words[:end])
 
 
 def _see_all(rule: NewEntities, tokens: Tensor, ids: Tensor) -> NewEntities:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,8 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.pooling import Pooling, SlotSums, pool_slots
 from entity_transformers.encode.reader import gather, read_windows
-from entity_transformers.encode.words import check_same, embed_words
+from entity_transformers.encode.words import LastTokens, check_same, embed_words
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 
@@ -70,35 +68,24 @@ def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> He
     """
     group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
     members, base = frozenset(group_of), entity_offsets(corpus)
-    rows = array("q")  # a list of tuples takes several times as much
+    rows = []
     for d in range(len(corpus)):
         part = corpus.document(d)
-        for places in _mention_words(corpus.words[part], corpus.mentions[part]):
+        words, mentions = corpus.words[part], corpus.mentions[part]
+        # first tokens of the words of mentions, cut where another mention begins
+        first = np.flatnonzero((mentions >= 0) & (np.diff(words, prepend=-1) != 0))
+        for places in np.split(first, np.flatnonzero(np.diff(mentions[first])) + 1):
             tags = [corpus.tag_names[tag] for tag in corpus.tags[part][places]]
             if (head := find_head(tags, members)) is not None:
-                place = places[head]
+                place = int(places[head])
                 number = int(base[d]) + int(corpus.gold[part][place]) - 1
-                at = int(corpus.words[part][place])
-                rows.extend((d, at, number, group_of[tags[head]], part.start + int(place)))
-    table = np.array(rows, np.int64).reshape(-1, 5)
-    document, word, entities, group, first = table.T
-    return Heads(document, word, entities, group, _mark_words(corpus.words, first))
-
-
-def _mention_words(words: np.ndarray, mentions: np.ndarray) -> list[np.ndarray]:
-    """First tokens of the words of each mention of one document."""
-    first = np.flatnonzero((mentions >= 0) & (words != np.concatenate([[-1], words[:-1]])))
-    return np.split(first, np.flatnonzero(np.diff(mentions[first])) + 1) if len(first) else []
-
-
-def _mark_words(words: np.ndarray, firsts: np.ndarray) -> np.ndarray:
-    """int64 [N]: i on every token of the word that starts at token ``firsts[i]``, else -1."""
-    ends = np.append(np.flatnonzero(np.diff(words)) + 1, len(words))
-    lengths = ends[np.searchsorted(ends, firsts, side="right")] - firsts
-    slots = np.full(len(words), -1, np.int64)
-    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    slots[np.repeat(firsts, lengths) + steps] = np.repeat(np.arange(len(firsts)), lengths)
-    return slots
+                rows.append((d, words[place], number, group_of[tags[head]], part.start + place))
+    document, word, entities, group, heads = np.array(rows, np.int64).reshape(-1, 5).T
+    # the number of each token's word, over all documents
+    ids = np.cumsum(np.diff(corpus.words, prepend=-2) != 0)
+    slots = np.full(len(ids) + 1, -1, np.int64)
+    slots[ids[heads]] = np.arange(len(heads))
+    return Heads(document, word, entities, group, slots[ids])
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
@@ -117,7 +104,6 @@ def embed_mentions(
     groups: Mapping[str, Sequence[str]],
     *,
     window: int,
-    pooling: Pooling,
     batch: int,
 ) -> dict[str, np.ndarray]:
     """mentions.safetensors of a split or of some of its documents: vectors of the head words of M
@@ -137,17 +123,13 @@ def embed_mentions(
     words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
     given = give(corpus, "gold")
     unread = give(corpus, "none")
-    context_off, memory_off = _read_mentions(model, unread, heads, **how, pooling=pooling)
+    context_off, memory_off = _read_mentions(model, unread, heads, **how)
     context_on, memory_on = context_off, memory_off
-    word_off = _embed_distinct(
-        model, words, np.zeros(len(words), np.int64), tokenizer, **how, pooling=pooling
-    )
+    word_off = _embed_distinct(model, words, np.zeros(len(words), np.int64), tokenizer, **how)
     word_on = word_off
     if model.can("entities"):
-        context_on, memory_on = _read_mentions(model, given, heads, **how, pooling=pooling)
-        word_on = _embed_distinct(
-            model, words, heads.entity, tokenizer, **how, pooling=pooling, vectors=memory_on
-        )
+        context_on, memory_on = _read_mentions(model, given, heads, **how)
+        word_on = _embed_distinct(model, words, heads.entity, tokenizer, **how, vectors=memory_on)
     vectors = (word_on, word_off, context_on, context_off, memory_on, memory_off)
     arrays = (*vectors, heads.entity.astype(np.int32), heads.group.astype(np.uint8))
     return dict(zip(MENTION_ARRAYS, arrays, strict=True))
@@ -161,7 +143,6 @@ def _read_mentions(
     *,
     window: int,
     batch: int,
-    pooling: Pooling,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Head words in context [M, width] and the entities' vectors after their documents [E, width],
     float16.
@@ -170,11 +151,11 @@ def _read_mentions(
     has the same in its own memory.
     """
     base = entity_offsets(corpus)
-    sums = SlotSums(model, pool_slots(heads.slots, pooling), len(heads.word))
+    found = LastTokens(model, heads.slots, len(heads.word))
     vectors = np.ones((int(base[-1]), model.width), np.float16)
     memory = EntityMemory(1, 0, model.width)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):
-        sums.add(reading.hidden, reading.where, reading.valid)
+        found.add(reading.hidden, reading.where, reading.valid)
         documents = reading.documents
         if reading.where[0, 0] == corpus.offsets[documents[0]]:  # a new batch of documents
             most = int(np.diff(base)[documents].max(initial=0))
@@ -185,7 +166,7 @@ def _read_mentions(
         for row in np.flatnonzero(reading.ended):
             start, end = base[documents[row]], base[documents[row] + 1]
             vectors[start:end] = memory.states[row, 1 : end - start + 1].cpu().numpy()
-    return sums.mean(), vectors
+    return found.vectors, vectors
 
 
 def _embed_distinct(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ class Reading:
     valid      bool [B, T]       False where a document has ended (padding)
     hidden     [B, T, width]     final hidden states
     ended      bool [B]          was this the document's last window
+    state      what the model has kept at the window's end
     """
 
     documents: np.ndarray
@@ -37,6 +39,7 @@ class Reading:
     valid: np.ndarray
     hidden: Tensor
     ended: np.ndarray
+    state: Any
 
 
 def batch_by_length(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
@@ -96,10 +99,16 @@ def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, i
 
 
 def read_windows(
-    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    *,
+    window: int,
+    stride: int,
+    batch: int,
+    memory: Any = None,
 ) -> Iterator[Reading]:
     """Read every document from its start with a state of its own, ``batch`` documents of similar
-    length side by side.
+    length side by side. ``memory``: the state that the one document of the split begins with.
 
     Each window reads the state as earlier windows left it, and the labels that the split gives
     (`labels.give`); at its end the hidden states of its new tokens are written (section 3.2). A
@@ -116,15 +125,25 @@ def read_windows(
     stride = window if model.context is None else stride
     batches = batch_by_length(np.diff(corpus.offsets), batch)
     for documents in log_progress(batches, f"{corpus.split}: batches of documents"):
-        yield from _read_batch(model, corpus, documents, window, stride)
+        yield from _read_batch(model, corpus, documents, window, stride, memory)
 
 
 def _read_batch(
-    model: LanguageModel, corpus: AlignedCorpus, documents: np.ndarray, window: int, stride: int
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    documents: np.ndarray,
+    window: int,
+    stride: int,
+    memory: Any,
 ) -> Iterator[Reading]:
     starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
     given = corpus.given if model.can("entities") else None
-    state = model.start(len(documents), _count_entities(corpus, given, documents))
+    most = 0  # entities of a document
+    if given is not None:
+        most = max(int(given[corpus.document(int(d))].max(initial=0)) for d in documents)
+    state = model.start(len(documents), most) if memory is None else memory
+    if memory is not None and model.can("entities"):
+        state = memory.grow(most)
     for start, new, end in plan_windows(int(lengths[0]), window, stride):
         # longest first, so the documents that go on are the first ones
         active = int((lengths > new).sum())
@@ -138,11 +157,5 @@ def _read_batch(
         hidden, state = model.encode(batch, state.select(slice(active)))
         fresh = slice(new - start, None)
         ended = lengths[:active] <= end
-        yield Reading(documents[:active], where[:, fresh], valid[:, fresh], hidden[:, fresh], ended)
-
-
-def _count_entities(corpus: AlignedCorpus, given: np.ndarray | None, documents: np.ndarray) -> int:
-    """The most entities of one of the documents."""
-    if given is None:
-        return 0
-    return max(int(given[corpus.document(int(d))].max(initial=0)) for d in documents)
+        new_tokens = where[:, fresh], valid[:, fresh], hidden[:, fresh]
+        yield Reading(documents[:active], *new_tokens, ended, state)

@@ -7,7 +7,6 @@ of its states.
 from __future__ import annotations
 
 import copy
-import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entity_transformers.artifacts import atomic
+from entity_transformers.artifacts import atomic, write_json
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.digests import file_digest
 from entity_transformers.encode.reader import read_windows
@@ -74,7 +73,7 @@ def keep_states(
                 made[where] = states
             made.flush()
             facts = {"weights": str(weights), "block": block, "window": window}
-            path.with_suffix(".json").write_text(json.dumps(facts))
+            write_json(path.with_suffix(".json"), facts)
         log.info("%s: %d states below block %d", corpus.split, len(corpus.tokens), block)
     return np.load(path, mmap_mode="r")
 

@@ -1,25 +1,92 @@
-"""Vectors of words: alone, which is the paper's "words without context", or in their sentence or
-document.
+"""Vectors of words (section 4.1): the final hidden state of a word's last token, as the float16 it
+is stored in; of words alone, the paper's "words without context", or in their sentence or document.
+
+Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of the longest.
 """
 
 from __future__ import annotations
 
 import itertools
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus, spelled_out
 from entity_transformers.corpus.document import Document
-from entity_transformers.encode.pooling import CHUNK, Pooling, cut_long, embed_sequences, pool_slots
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.encode.reader import batch_by_length, gather, lay_out
+from entity_transformers.logs import log_progress
+from entity_transformers.models.base import Batch, LanguageModel
 
 Context = Literal["word", "sentence", "document"]
 PART = 1 << 18
 """Tokens of a text, or distinct words, whose vectors are made before they are written."""
+
+
+class LastTokens:
+    """The vector of each word, the hidden state of its last token, filled window by window.
+
+    slots    int64 [N]: the word's number on its last token, else -1
+    vectors  float16 [words, width]; zeros where nothing was read
+    """
+
+    def __init__(self, model: LanguageModel, words: np.ndarray, count: int) -> None:
+        """``words`` [N]: the number of each token's word, -1: none."""
+        self.slots = np.where(words != np.append(words[1:], -1), words, -1)
+        self.vectors = np.zeros((count, model.width), np.float16)
+
+    def add(self, hidden: Tensor, where: np.ndarray, valid: np.ndarray) -> None:
+        """Hidden states [B, T, width] of tokens ``where`` [B, T]."""
+        slots = np.where(valid, self.slots[where], -1)
+        used = slots >= 0
+        states = hidden[torch.from_numpy(used).to(hidden.device)]
+        self.vectors[slots[used]] = states.float().cpu().numpy()
+
+
+@torch.inference_mode()
+def embed_sequences(
+    model: LanguageModel,
+    tokens: np.ndarray,
+    bounds: np.ndarray,
+    words: np.ndarray,
+    count: int,
+    *,
+    batch: int,
+    given: np.ndarray | None = None,
+) -> np.ndarray:
+    """The vector of each word, float16 [count, width], of sequences ``tokens[bounds[s]:bounds[s +
+    1]]`` read alone, by length; ``words`` [N]: the number of each token's word.
+
+    ``given`` [S, width]: the entity's memory vector that every token of sequence s reads; None: no
+    entities.
+    """
+    found, lengths = LastTokens(model, words, count), np.diff(bounds)
+    for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
+        where, valid = lay_out(bounds[rows], lengths[rows])
+        ids = gather(tokens, where, valid, model.device)
+        state = model.start(len(rows), 0 if given is None else 1)
+        labels = None
+        if given is not None:
+            vectors = torch.from_numpy(given[rows]).to(model.device)
+            first = torch.arange(len(rows), device=model.device)
+            state = state.put(first, torch.ones_like(first), vectors.float())
+            labels = torch.ones_like(ids)
+        known = torch.from_numpy(lengths[rows]).to(model.device)
+        found.add(model.encode(Batch(ids, labels, lengths=known), state)[0], where, valid)
+    return found.vectors
+
+
+def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
+    """Bounds of sequences with those longer than ``window`` cut into consecutive parts of at most
+    ``window``.
+    """
+    if np.diff(bounds).max(initial=0) <= window:
+        return bounds
+    parts = [np.arange(start, end, window) for start, end in itertools.pairwise(bounds)]
+    return np.concatenate([*parts, bounds[-1:]])
 
 
 def index_words(
@@ -61,7 +128,6 @@ def embed_words(
     tokenizer: Tokenizer,
     *,
     window: int,
-    pooling: Pooling,
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -71,26 +137,15 @@ def embed_words(
     A space precedes it, and the Penn Treebank's quotes are encoded as in running text. A word of
     more tokens than the window is read in several parts.
     """
-    flat, lengths = _encode_words(words, tokenizer)
+    with spelled_out(tokenizer):
+        texts = [" " + QUOTES.get(word, word) for word in words]
+        ids = [one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    flat, lengths = np.array(list(itertools.chain(*ids)), np.int32), list(map(len, ids))
     slots = np.repeat(np.arange(len(words)), lengths)
-    bounds = cut_long(np.concatenate([[0], np.cumsum(lengths)]), window)
+    bounds = cut_long(np.cumsum([0, *lengths]), window)
     if given is not None:
         given = given[slots[bounds[:-1]]]
-    return embed_sequences(
-        model, flat, bounds, pool_slots(slots, pooling), len(words), batch=batch, given=given
-    )
-
-
-def _encode_words(words: Sequence[str], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens int32 [N] of the words, one after another, and how many each has, int64 [words]."""
-    tokens, lengths = array("i"), array("q")
-    with spelled_out(tokenizer):
-        for start in range(0, len(words), CHUNK):
-            texts = [" " + QUOTES.get(word, word) for word in words[start : start + CHUNK]]
-            for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
-                tokens.extend(encoding.ids)
-                lengths.append(len(encoding))
-    return np.array(tokens, np.int32), np.array(lengths, np.int64)
+    return embed_sequences(model, flat, bounds, slots, len(words), batch=batch, given=given)
 
 
 def embed_words_in_context(
@@ -100,7 +155,6 @@ def embed_words_in_context(
     *,
     context: Literal["sentence", "document"],
     window: int,
-    pooling: Pooling,
     batch: int,
 ) -> np.ndarray:
     """Every word in its sentence or document, without entities: float16 [words of the documents,
@@ -115,17 +169,9 @@ def embed_words_in_context(
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
     slots = np.where(corpus.words >= 0, corpus.words + base, -1)
     bounds = corpus.offsets if context == "document" else _sentence_bounds(documents, corpus)
-    count = int(sizes.sum())
-    vectors = embed_sequences(
-        model,
-        corpus.tokens,
-        cut_long(bounds, window),
-        pool_slots(slots, pooling),
-        count,
-        batch=batch,
-    )
-    sharing = np.setdiff1d(np.arange(count), slots)
-    for word in sharing:
+    parts, count = cut_long(bounds, window), int(sizes.sum())
+    vectors = embed_sequences(model, corpus.tokens, parts, slots, count, batch=batch)
+    for word in np.setdiff1d(np.arange(count), slots):
         vectors[word] = vectors[word - 1]
     return vectors
 
@@ -134,13 +180,10 @@ def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np
     """First tokens of all sentences (and of each ``<|endoftext|>``, a sequence of its own that no
     slot reads), int64 [S + 1].
     """
-    bounds = [
-        int(corpus.offsets[d])
-        + np.concatenate(
-            [[0], np.searchsorted(corpus.words[corpus.document(d)], document.sentence_starts)]
-        )
-        for d, document in enumerate(documents)
-    ]
+    bounds = []
+    for d, document in enumerate(documents):
+        words, start = corpus.words[corpus.document(d)], int(corpus.offsets[d])
+        bounds += [[start], start + np.searchsorted(words, document.sentence_starts)]
     return np.concatenate([*bounds, corpus.offsets[-1:]]).astype(np.int64)
 
 
@@ -151,7 +194,6 @@ def embed_splits(
     *,
     context: Context,
     window: int,
-    pooling: Pooling,
     batch: int,
     tokens: int = PART,
 ) -> Iterator[dict[str, np.ndarray]]:
@@ -162,7 +204,7 @@ def embed_splits(
     word of the text. ``tokens`` are read in one part: documents of so many together, or as many
     distinct words.
     """
-    how: dict[str, Any] = {"window": window, "pooling": pooling, "batch": batch}
+    how: dict[str, Any] = {"window": window, "batch": batch}
     if context == "word":
         vocabulary: dict[str, int] = {}
         texts = {split: documents for split, (documents, _) in splits.items()}
@@ -181,14 +223,8 @@ def embed_splits(
 
 def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:
     """ValueError unless the aligned split holds exactly these documents, in this order."""
-    for d, (document, name) in enumerate(zip(documents, corpus.names, strict=False)):
-        if document.id != name:
-            raise ValueError(
-                f"split {corpus.split!r}, document {d}: {document.id!r} is aligned as {name!r}:"
-                " align the corpus again"
-            )
-    if len(documents) != len(corpus):
+    if [document.id for document in documents] != list(corpus.names):
         raise ValueError(
-            f"split {corpus.split!r}: {len(documents)} documents, but {len(corpus)} are aligned:"
-            " align the corpus again"
+            f"split {corpus.split!r}: the {len(corpus)} documents that are aligned are not these"
+            f" {len(documents)}: align the corpus again"
         )

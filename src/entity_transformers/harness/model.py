@@ -23,7 +23,7 @@ from entity_transformers.corpus.alignment import spelled_out
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.resolve.registry import check_causal, make_resolver
-from entity_transformers.tasks.transfer.chains import find_chains
+from entity_transformers.tasks.transfer.inputs import find_entities
 
 NAME = "entity-transformers"
 MODES = ("on", "off", "shuffled")
@@ -211,8 +211,8 @@ class EntityTransformer(TemplateLM):
         with spelled_out(self._encoder):
             encoded = self._encoder.encode_batch(asked, add_special_tokens=False)
         ends = [[end for _, end in one.offsets] for one in encoded]
-        chains = find_chains(self.resolver, self.entities == "shuffled", SEED)
-        return dict(zip(asked, chains(asked, ends), strict=True))
+        found = find_entities(self.resolver, self.entities == "shuffled", SEED, asked, ends)
+        return dict(zip(asked, found, strict=True))
 
 
 def _stop_at(stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> Callable[..., Tensor]:

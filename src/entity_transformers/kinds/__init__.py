@@ -6,10 +6,9 @@ builds and loads a kind's models is named, not imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 from entity_transformers.corpus.layers import EXPECTED, is_layer, split_layer
 from entity_transformers.kinds import params as p
 from entity_transformers.kinds.params import LmParams as LmParams
+from entity_transformers.study.libraries import find_missing
 from entity_transformers.study.sections import Section
 
 Role = Literal["baseline", "proposed", "control", "other"]
@@ -41,23 +41,6 @@ CAPABILITIES = {
 
 
 @dataclass(frozen=True)
-class Library:
-    """A module that only some kinds or steps need, and the extra that installs it."""
-
-    name: str
-    extra: str
-
-    def explain(self, who: str, what: str) -> str:
-        """That ``who`` needs it or ``what`` may be left out; "" where it is installed."""
-        if find_spec(self.name) is not None:
-            return ""
-        return (
-            f"{who} needs {self.name}, which is not installed: pip install"
-            f" 'entity-transformers[{self.extra}]', or leave {what} out"
-        )
-
-
-@dataclass(frozen=True)
 class Kind:
     """One kind of model: what it is called, what it can, and where it is built."""
 
@@ -70,10 +53,8 @@ class Kind:
     home: str  # module with build(entry, vocabulary, end, seed), of a static kind train; and load
     also: frozenset[str] = frozenset()  # other kinds whose weights it can start from
     cuts: bool = False  # can it start from weights of a longer window, by its first positions?
-    start: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """By step, the module of the step's command for this kind, where it is not the step's own."""
     reads: tuple[str, ...] = ()  # files of step corpus that its training reads beside step lm's
-    library: Library | None = None  # what these commands import beyond the requirements
+    library: str = ""  # what these commands import beyond the requirements
     predicts: str = ""  # which part of it its nats per token are of, as tables say it; "": all
 
     def module(self) -> Any:
@@ -83,9 +64,7 @@ class Kind:
     @property
     def missing(self) -> str:
         """What to install before it can be trained, in a line; "" if nothing is missing."""
-        if self.library is None:
-            return ""
-        return self.library.explain(f"kind {self.name}", "the models of this kind")
+        return find_missing(f"kind {self.name}", *filter(None, [self.library]))
 
 
 MODELS = "entity_transformers.models"
@@ -95,11 +74,9 @@ CARRIES = CAUSAL | {"state"}
 ATTENDS = CAUSAL | {"attend"}
 REMEMBERS = ATTENDS | {"entities", "state"}
 GPT2 = frozenset({"gpt2"})
-GENSIM = Library("gensim", "vectors")
 STATIC: dict[str, Any] = {
     "era": "static vectors",
     "can": frozenset({"encode", "static"}),
-    "start": {"lm": "cli.static.lm", "embeddings": "cli.static.embeddings"},
     "reads": ("train.jsonl",),
 }
 
@@ -113,7 +90,7 @@ KINDS = {kind.name: kind for kind in (
     Kind("elmo", "ELMo", 2018, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.elmo",
          predicts="forward half"),
     Kind("fasttext", "fastText", 2017, params=p.FastTextParams, home=f"{MODELS}.static.fasttext",
-         library=GENSIM, **STATIC),
+         library="gensim", **STATIC),
     Kind("glove", "GloVe", 2014, params=p.GloVeParams, home=f"{MODELS}.static.glove", **STATIC),
     Kind("gpt1", "GPT1", 2018, "transformer", p.GPT1Params, ATTENDS, f"{MODELS}.gpt1", cuts=True),
     Kind("gpt2", "GPT2", 2019, "transformer", p.GPT2Params, ATTENDS, f"{MODELS}.gpt2", cuts=True),
@@ -142,7 +119,7 @@ KINDS = {kind.name: kind for kind in (
     Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,
          ATTENDS | {"state"}, f"{MODELS}.transformer_xl"),
     Kind("word2vec", "word2vec", 2013, params=p.Word2VecParams, home=f"{MODELS}.static.word2vec",
-         library=GENSIM, **STATIC),
+         library="gensim", **STATIC),
     Kind("xlnet", "XLNet", 2019, "transformer", p.XLNetParams, CARRIES, f"{MODELS}.xlnet",
          predicts="from left to right"),
 )}
@@ -177,13 +154,32 @@ class ModelEntry:
         """Does the model itself hold labels back until their mentions have ended?"""
         return hasattr(self.lm, "entity_lag")
 
-    def can(self, needs: frozenset[str] | set[str]) -> bool:
+    def can(self, needs: Iterable[str]) -> bool:
         """Does its kind have all these capabilities?"""
         return self.kind.can.issuperset(needs)
+
+    def require(self, needs: Iterable[str], step: str, key: str) -> ModelEntry:
+        """The entry, which stands at ``key``; KindError if it can't do what ``step`` needs."""
+        if not self.can(needs):
+            raise KindError(
+                f"{key}: kind {self.kind.name} can {', '.join(sorted(self.kind.can))}, but step"
+                f" {step} needs {explain_needs({*needs} - self.kind.can)}"
+            )
+        return self
 
 
 class KindError(ValueError):
     """An entry of ``models`` that can't be: the message names entry, key and value."""
+
+
+def explain_needs(needs: Iterable[str]) -> str:
+    """The capabilities in words."""
+    return " and ".join(f"{need} ({CAPABILITIES[need]})" for need in sorted(needs))
+
+
+def list_abilities(entries: Iterable[ModelEntry]) -> str:
+    """What each entry can, in a line."""
+    return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
 
 
 def resolve(
@@ -260,16 +256,3 @@ def _explain(
             why = f"{key} is missing: give it in lm, in kinds.{kind.name} or here"
         lines.append(f"{place}: {why}")
     return "\n  ".join(lines)
-
-
-def param_keys(
-    name: str, models: Mapping[str, Mapping[str, Any]], kinds: Mapping[str, Any]
-) -> list[str]:
-    """The keys of params.yaml that decide entry ``name``: lm, its kind's, its own; matched ones."""
-    keys = ["lm"]
-    for one in (name, str(models[name].get("matched_to"))):
-        if one in models:
-            kind = models[one].get("kind")
-            keys += [f"kinds.{kind}"] if kind in kinds else []
-            keys += [f"models.{one}"]
-    return list(dict.fromkeys(keys))

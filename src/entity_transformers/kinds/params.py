@@ -5,9 +5,10 @@ The text below a parameter describes it in the documentation and on the command 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from entity_transformers.study.origin import check_weights
 from entity_transformers.study.sections import (
@@ -86,40 +87,39 @@ class LmParams(Section):
     train_documents: Annotated[tuple[Pattern, ...] | None, Field(min_length=1)]
     """glob patterns of the documents of train that are learnt from; null: all"""
 
-    @model_validator(mode="after")
-    def _possible(self) -> LmParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
+            yield f"width {self.width} is not divisible by heads {self.heads}"
         if self.documents_per_step % self.accumulation:
-            raise ValueError(
+            yield (
                 f"documents_per_step {self.documents_per_step} is not divisible by accumulation"
                 f" {self.accumulation}"
             )
         graphs = self.compile == "reduce-overhead"
         if graphs and self.accumulation > 1:
-            raise ValueError(
+            yield (
                 "compile reduce-overhead loses gradients with accumulation"
                 f" {self.accumulation}: set it to default, or accumulation to 1"
             )
         if graphs and self.gradient_checkpointing and self.memory_gradient_windows:
-            raise ValueError(
+            yield (
                 "compile reduce-overhead loses gradients where windows are recomputed"
                 " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
                 " gradient_checkpointing to false"
             )
         if self.attention != "sdpa" and self.sdpa_alone:
-            raise ValueError(
+            yield (
                 f"attention {self.attention} is not to be had with {self.sdpa_alone}: set it to"
                 " sdpa"
             )
         if self.attention == "flex" and self.dropout > 0:
-            raise ValueError(
+            yield (
                 f"attention flex has no dropout of weights, but dropout is {self.dropout}: set it"
                 " to 0, or attention to sdpa"
             )
         if self.warmup_steps > self.steps:
-            raise ValueError(f"warmup_steps {self.warmup_steps} is more than steps {self.steps}")
-        return self
+            yield f"warmup_steps {self.warmup_steps} is more than steps {self.steps}"
 
     def count_extra(self) -> int:
         """Numbers per layer beyond GPT-2's: what a parameter-matched GPT-2 gets."""
@@ -149,15 +149,14 @@ class GPT2AntecedentParams(LmParams):
     antecedent_head: PositiveInt = 1
     """the head in its layer, from 1"""
 
-    @model_validator(mode="after")
-    def _has_the_head(self) -> GPT2AntecedentParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for name, one, most in (
             ("layer", self.antecedent_layer or 1, self.layers),
             ("head", self.antecedent_head, self.heads),
         ):
             if one > most:
-                raise ValueError(f"antecedent_{name} {one} is more than {name}s {most}")
-        return self
+                yield f"antecedent_{name} {one} is more than {name}s {most}"
 
 
 class GPT2EParams(LmParams):
@@ -178,13 +177,10 @@ class GPT2EParams(LmParams):
     entity_rate: Positive = 1.0
     """how much faster entity attention learns than learning_rate says"""
 
-    @model_validator(mode="after")
-    def _learns(self) -> GPT2EParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.entity_gate == "zero" and not self.entity_residual:
-            raise ValueError(
-                "entity_gate zero without entity_residual would give a constant output"
-            )
-        return self
+            yield "entity_gate zero without entity_residual would give a constant output"
 
     def count_extra(self) -> int:
         """4 projections of width² + width numbers, 5 if values come from hidden states and
@@ -214,14 +210,13 @@ class PointerParams(LmParams):
     pointer_alone: StrictBool = False
     """the pointer alone learns; the model under it stays as it is"""
 
-    @model_validator(mode="after")
-    def _has_learnt(self) -> PointerParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.pointer_alone and (self.entity_output == "none" or self.initial_weights is None):
-            raise ValueError(
+            yield (
                 "pointer_alone wants a pointer (entity_output: pointer) and a model under it that"
                 " has learnt (initial_weights)"
             )
-        return self
 
     def count_extra(self) -> int:
         """Numbers of the pointer, over all layers, rounded up."""
@@ -236,11 +231,10 @@ class GPT2EPointerParams(PointerParams, GPT2EParams):
     entity_input: Literal["lagged", "given"] = "lagged"
     """labels that entity attention reads: lagged as the pointer's, or as given (the paper's)"""
 
-    @model_validator(mode="after")
-    def _forgets(self) -> GPT2EPointerParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.memory_life == "epochs" and self.entity_output == "pointer":
-            raise ValueError("memory_life epochs keeps no forms to copy: set it to document")
-        return self
+            yield "memory_life epochs keeps no forms to copy: set it to document"
 
 
 class MaskedParams(LmParams):
@@ -260,14 +254,13 @@ class BertParams(MaskedParams):
     random_share: Fraction = 0.1
     """and how many a random token; the others are left as they are"""
 
-    @model_validator(mode="after")
-    def _has_shares(self) -> BertParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.mask_share + self.random_share > 1 + 1e-9:
-            raise ValueError(
+            yield (
                 f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1"
                 " together"
             )
-        return self
 
 
 class BertEParams(BertParams):
@@ -291,15 +284,14 @@ class ElectraParams(MaskedParams):
     discriminator_weight: NonNegative = 50.0
     """lambda: of the discriminator's loss beside the generator's"""
 
-    @model_validator(mode="after")
-    def _has_a_quarter(self) -> ElectraParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         width, heads = self.width // self.quarter, max(1, self.heads // self.quarter)
         if self.width % self.quarter or width % heads:
-            raise ValueError(
+            yield (
                 f"width {self.width} and heads {self.heads}: a generator a quarter as wide, of"
                 f" {heads} heads, is not possible: give a width that {self.quarter * heads} divides"
             )
-        return self
 
 
 class TransformerXLParams(LmParams):
@@ -310,11 +302,10 @@ class TransformerXLParams(LmParams):
     memory_tokens: Count | None = None
     """earlier tokens of the document that are attended to; null: as many as the window"""
 
-    @model_validator(mode="after")
-    def _has_places(self) -> TransformerXLParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.width % 2:
-            raise ValueError(f"width {self.width} is odd, but distances are sines and cosines")
-        return self
+            yield f"width {self.width} is odd, but distances are sines and cosines"
 
 
 class XLNetParams(TransformerXLParams):
@@ -350,23 +341,22 @@ class LSTMParams(LmParams):
     nonmonotone_interval: Count = 5
     """latest validations that asgd leaves out of comparison"""
 
-    @model_validator(mode="after")
-    def _has_places(self) -> LSTMParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         for name in ("input_dropout", "hidden_dropout", "output_dropout"):
             if self.dropout > 0 and (rate := getattr(self, name)) > 0:
-                raise ValueError(
+                yield (
                     f"{name} {rate} falls where dropout {self.dropout} does: set one of them to 0"
                 )
         if self.layers == 1 and self.hidden not in (None, self.width):
-            raise ValueError(
+            yield (
                 f"hidden {self.hidden} is of all layers but the last, and layers is 1: leave it out"
             )
         if self.layers == 1 and self.hidden_dropout > 0:
-            raise ValueError(
+            yield (
                 f"hidden_dropout {self.hidden_dropout} falls between layers, and layers is 1: set"
                 " it to 0"
             )
-        return self
 
 
 class ELMoParams(LmParams):
@@ -377,14 +367,13 @@ class ELMoParams(LmParams):
     residual: StrictBool = True
     """from the second layer on a layer's inputs are added to its outputs"""
 
-    @model_validator(mode="after")
-    def _projects_down(self) -> ELMoParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.hidden is not None and self.hidden <= self.width:
-            raise ValueError(
+            yield (
                 f"hidden {self.hidden} is projected to width {self.width}, which must be smaller:"
                 " raise hidden, or leave it out"
             )
-        return self
 
 
 class NGramParams(Section):
@@ -488,11 +477,10 @@ class FastTextParams(Word2VecParams):
     buckets: PositiveInt
     """vectors that all n-grams share, by their hash"""
 
-    @model_validator(mode="after")
-    def _in_order(self) -> FastTextParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.shortest > self.longest:
-            raise ValueError(f"shortest {self.shortest} is more than longest {self.longest}")
-        return self
+            yield f"shortest {self.shortest} is more than longest {self.longest}"
 
 
 class GloVeParams(StaticParams):

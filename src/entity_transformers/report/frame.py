@@ -14,8 +14,7 @@ number is of, in the order in which all models and seeds have scored them: inter
 these (`intervals.UNITS`). Its measures are nats (``nll``, their count is tokens; a passage of
 LAMBADA has its last word's, with count 1), spans (``correct``, ``predicted`` and ``gold``, no
 count) and right answers (``correct`` and those of the baselines, their count is questions).
-curves.csv has ``curve``, ``model``, ``seed`` and what
-was measured along the training.
+curves.csv has ``curve``, ``model``, ``seed`` and what was measured along the training.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,12 +35,8 @@ import pandas as pd
 from entity_transformers.artifacts import read_text
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
-NUMBERS = {"value": float, "count": int, "seed": int}
-CURVES = ("curve", "model", "seed")
-
-
-class FrameError(ValueError):
-    """A file of results that is damaged."""
+CURVE_TEXTS = ("curve", "model")
+NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,55 +73,49 @@ class Scores(NamedTuple):
     counts: np.ndarray
 
 
-def make(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def make(rows: Iterable[Mapping[str, Any]], first: tuple[str, ...] = FIRST) -> pd.DataFrame:
     """Rows as a frame whose columns stand in the order of the file, numbers as numbers and texts
     without missing values.
     """
     data = pd.DataFrame(list(rows), dtype=object)  # so that a whole number stays one
-    for name in FIRST:
-        if name not in data:
-            data[name] = None
-    further = sorted(name for name in data.columns if name not in (*FIRST, "unit"))
-    order = [*FIRST, *(["unit"] if "unit" in data else []), *further]
-    data = data[order]
-    texts = {name: _text(data[name]) for name in order if name not in NUMBERS}
-    return data.assign(
-        value=pd.to_numeric(data["value"]).astype("float64"),
-        count=pd.to_numeric(data["count"]).astype("Int64"),
-        seed=pd.to_numeric(data["seed"]).astype("Int64"),
-        **texts,
-    )
+    further = sorted(name for name in data.columns if name not in first)
+    data = data.reindex(columns=[*first, *further])
+    numbers = {name: pd.to_numeric(data[name]).astype(kind) for name, kind in NUMBERS.items()}
+    texts = {
+        name: data[name].where(data[name].notna(), "").astype(str).astype("category")
+        for name in data.columns
+        if name not in NUMBERS
+    }
+    return data.assign(**numbers, **texts)
 
 
-def _text(column: pd.Series) -> pd.Series:
-    return column.astype(object).where(column.notna(), "").astype(str).astype("category")
+def make_units(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Such rows with a column ``unit``, maybe none."""
+    return make(rows, (*FIRST, "unit"))
 
 
 class Frame:
     """measures.csv, looked up by what its rows measure."""
 
     def __init__(self, data: pd.DataFrame | None = None, source: str = "measures.csv") -> None:
-        """Two rows that differ in nothing but their number raise FrameError."""
+        """Two rows that differ in nothing but their number raise ValueError."""
         self.data = make(()) if data is None else data
-        self.source = source
-        rows = sum(map(len, self._index.values()))
-        if rows < len(self.data):
-            about = [name for name in self.data.columns if name not in ("value", "count")]
-            twice = self.data[self.data.duplicated(about)].iloc[0]
-            told = " ".join(f"{name}={twice[name]}" for name in about if twice[name] != "")
-            raise FrameError(f"{source}: the same number twice: {told}")
+        about = [name for name in self.data.columns if name not in ("value", "count")]
+        twice = self.data[self.data.duplicated(about)]
+        if len(twice):
+            row = " ".join(f"{name}={value}" for name, value in twice.iloc[0][about].items())
+            raise ValueError(f"{source}: the same number twice: {row}")
 
     @cached_property
     def _index(self) -> dict[Key, dict[tuple[str, int | None], Cell]]:
-        index: dict[Key, dict[tuple[str, int | None], Cell]] = {}
+        index: dict[Key, dict[tuple[str, int | None], Cell]] = defaultdict(dict)
         further = [name for name in self.data.columns if name not in FIRST]
         columns = (self.data[name].tolist() for name in (*FIRST, *further))
         for step, model, seed, split, measure, value, count, *about in zip(*columns, strict=True):
-            pairs = frozenset(pair for pair in zip(further, about, strict=True) if pair[1])
-            run = model, None if seed is pd.NA else seed
+            key = at(step, measure, split, **dict(zip(further, about, strict=True)))
             cell = Cell(None if math.isnan(value) else value, None if count is pd.NA else count)
-            index.setdefault(Key(step, measure, split, pairs), {})[run] = cell
-        return index
+            index[key][model, None if seed is pd.NA else seed] = cell
+        return dict(index)
 
     @cached_property
     def steps(self) -> dict[str, pd.DataFrame]:
@@ -154,29 +144,27 @@ class Frame:
         """The number of each (model, seed) for what ``key`` names; empty where it is missing."""
         return self._index.get(key, {})
 
-    def get(self, key: Key, model: str = "", seed: int | None = None) -> Cell | None:
-        """The number of one run, None where there is none."""
-        return self.runs(key).get((model, seed))
-
 
 class Units:
     """units.parquet: what each document or passage has of a number."""
 
     def __init__(self, data: pd.DataFrame | None = None) -> None:
         """``data``: with a column ``unit``."""
-        self.data = make([{"unit": ""}]).iloc[:0] if data is None else data
-        self._found: dict[tuple[str, Key], dict[int | None, Scores]] = {}
+        self.data = make_units(()) if data is None else data
 
     @cached_property
-    def _parts(self) -> dict[tuple[Any, ...], tuple[pd.DataFrame, list[str]]]:
-        """By step, measure, split and model the rows, and the further columns that they use."""
-        parts = {}
-        names = ["step", "measure", "split", "model"]
+    def _index(self) -> dict[tuple[str, Key], dict[int, Scores]]:
+        index: dict[tuple[str, Key], dict[int, Scores]] = defaultdict(dict)
         further = [name for name in self.data.columns if name not in (*FIRST, "unit")]
-        for place, part in self.data.groupby(names, observed=True, sort=False):
-            used = [name for name in further if (part[name] != "").any()]
-            parts[place] = part, used
-        return parts
+        names = ["seed", "model", "step", "measure", "split", *further]
+        data = self.data.sort_values("seed", kind="stable")
+        for (seed, model, step, measure, split, *about), part in data.groupby(
+            names, observed=True, sort=False
+        ):
+            key = at(step, measure, split, **dict(zip(further, about, strict=True)))
+            units, values = tuple(part["unit"]), part["value"].to_numpy()
+            index[model, key][int(seed)] = Scores(units, values, part["count"].to_numpy(float))
+        return dict(index)
 
     @property
     def models(self) -> set[str]:
@@ -185,100 +173,61 @@ class Units:
 
     def splits(self, step: str, measure: str) -> set[str]:
         """The splits that have such a number."""
-        return {place[2] for place in self._parts if place[:2] == (step, measure)}
+        return {key.split for _, key in self._index if (key.step, key.measure) == (step, measure)}
 
-    def find(self, model: str, key: Key) -> dict[int | None, Scores]:
+    def find(self, model: str, key: Key) -> dict[int, Scores]:
         """Names, values and counts of all units for each seed, in the order of the file."""
-        if (model, key) not in self._found:
-            self._found[model, key] = self._find(model, key)
-        return self._found[model, key]
-
-    def _find(self, model: str, key: Key) -> dict[int | None, Scores]:
-        rows, used = self._parts.get((key.step, key.measure, key.split, model), (None, []))
-        about = dict(key.about)
-        if rows is None or not about.keys() <= {*used}:
-            return {}
-        for name in used:
-            rows = rows[rows[name] == about.get(name, "")]
-        return {
-            None if pd.isna(seed) else int(seed): Scores(
-                tuple(part["unit"]), part["value"].to_numpy(), part["count"].to_numpy(float)
-            )
-            for seed, part in rows.groupby("seed", dropna=False, sort=True)
-        }
+        return self._index.get((model, key), {})
 
 
 def render(data: pd.DataFrame) -> str:
-    """measures.csv or curves.csv."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(data.columns)
-    for row in zip(*(data[name].tolist() for name in data.columns), strict=True):
-        writer.writerow(["" if pd.isna(cell) else _write(cell) for cell in row])
-    return file.getvalue()
-
-
-def _write(cell: Any) -> str:
-    """A number so that it reads back to the same one; whole numbers without a point."""
-    if isinstance(cell, str):
-        return cell
-    number = float(cell)
-    whole = number.is_integer() and abs(number) < 2**53 and str(number) != "-0.0"
-    return repr(int(number)) if whole else repr(number)
+    """measures.csv: numbers read back to the same ones, whole ones have no point."""
+    values = data["value"].map(
+        lambda value: "" if math.isnan(value) else repr(value).removesuffix(".0")
+    )
+    return data.assign(value=values).to_csv(index=False, lineterminator="\n")
 
 
 def read_measures(path: Path) -> Frame:
-    """measures.csv; what is wrong with it is a FrameError that names the line."""
-    rows = _read(path, FIRST, NUMBERS)
-    return Frame(make(rows), str(path))
+    """measures.csv; a damaged one raises ValueError."""
+    data = _read_csv(path, FIRST, texts=lambda name: name not in NUMBERS)
+    return Frame(data.astype({"count": "Int64", "seed": "Int64"}), str(path))
+
+
+def read_curves(path: Path) -> pd.DataFrame:
+    """curves.csv: empty cells are NaN."""
+    return _read_csv(path, ("curve", "model", "seed"), texts=lambda name: name in CURVE_TEXTS)
+
+
+AGAIN = "run the study's steps again"
+
+
+def _read_csv(path: Path, first: tuple[str, ...], texts: Callable[[str], bool]) -> pd.DataFrame:
+    """A CSV file that begins with these columns; all but texts are numbers, read bit for bit."""
+    header, *rows = [*csv.reader(io.StringIO(read_text(path)))] or [[]]
+    if tuple(header[: len(first)]) != first:
+        there = ",".join(header[: len(first)])
+        raise ValueError(f"{path}: the first columns are {there}, expected {','.join(first)}")
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {number}: {len(row)} values, expected {len(header)}")
+    data = pd.DataFrame(rows, columns=header, dtype="category")
+    try:
+        for name in (name for name in header if not texts(name)):
+            data[name] = [float(text) if text else math.nan for text in data[name]]
+    except ValueError as error:
+        raise ValueError(f"{path}: {name}: {error}: {AGAIN}") from None
+    return data
 
 
 def read_units(path: Path) -> Units:
-    """units.parquet; a damaged one raises FrameError."""
+    """units.parquet; a damaged one raises ValueError."""
     try:
-        data = pd.read_parquet(path)
+        return Units(pd.read_parquet(path))
     except (OSError, ValueError) as error:
-        raise FrameError(f"{path}: cannot be read: {error}: run the study's steps again") from None
-    if missing := [name for name in (*FIRST, "unit") if name not in data]:
-        raise FrameError(f"{path}: no column {', '.join(missing)}: run the study's steps again")
-    return Units(data)
+        raise ValueError(f"{path}: cannot be read: {error}: {AGAIN}") from None
 
 
 def write_units(data: pd.DataFrame, path: Path) -> None:
     """units.parquet, compressed."""
     data.to_parquet(path, compression="zstd", index=False)
-
-
-def read_curves(path: Path) -> pd.DataFrame:
-    """curves.csv: empty cells are NaN."""
-    rows = _read(path, CURVES, None)
-    data = pd.DataFrame(rows).replace("", None)
-    for name in (name for name in data.columns if name not in ("curve", "model")):
-        data[name] = pd.to_numeric(data[name])
-    return data
-
-
-def _read(
-    path: Path, first: Sequence[str], kinds: Mapping[str, Any] | None
-) -> list[dict[str, Any]]:
-    """The lines of a CSV file that begins with these columns."""
-    lines = csv.reader(io.StringIO(read_text(path)))
-    header = next(lines, [])
-    if tuple(header[: len(first)]) != tuple(first):
-        raise FrameError(
-            f"{path}: the first columns are {','.join(header[: len(first)])}, expected"
-            f" {','.join(first)}: collect the results again"
-        )
-    rows = []
-    for line in lines:
-        where = f"{path}, line {lines.line_num}"
-        if len(line) != len(header):
-            raise FrameError(f"{where}: {len(line)} values, expected {len(header)}")
-        row: dict[str, Any] = dict(zip(header, line, strict=True))
-        for name, kind in (kinds or {}).items():
-            try:
-                row[name] = kind(row[name]) if row[name] else None
-            except ValueError:
-                raise FrameError(f"{where}: {name} {row[name]!r}, expected a number") from None
-        rows.append(row)
-    return rows

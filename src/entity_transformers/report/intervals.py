@@ -5,17 +5,18 @@ seeds; and the words for what they allow to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.frame import Key, Scores, at
+from entity_transformers.report.frame import Key, at
 from entity_transformers.report.results import Results, Transform, has_entities
-from entity_transformers.report.table import MISSING, Cell, Number
+from entity_transformers.report.table import Number
 
 Interval = tuple[float, float]
 Columns = tuple[np.ndarray, ...]
@@ -58,150 +59,88 @@ class Estimate:
     def scale(self, factor: float) -> Estimate:
         """In another unit of measurement."""
         interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
-        units, seeds = (error and factor * error for error in self.errors)
-        return replace(self, value=factor * self.value, interval=interval, errors=(units, seeds))
+        return replace(self, value=factor * self.value, interval=interval, errors=(None, None))
 
     def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
         """As a cell with its interval."""
-        cell = write_interval(self.value, self.interval, digits, percent, signed)
-        return replace(cell, units=self.units)
+        low, high = self.interval or (None, None)
+        return Number(self.value, digits, None, low, high, percent, signed, self.units)
 
 
-def write_interval(
-    value: float,
-    interval: Interval | None,
-    digits: int = 4,
-    percent: bool = False,
-    signed: bool = True,
-) -> Number:
-    """A number, or a difference, with its interval as a cell."""
-    low, high = interval or (None, None)
-    return Number(value, digits, low=low, high=high, percent=percent, signed=signed)
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """What a number is of its units' ``measures``: ``of`` them, ``gap`` between two sides of each.
-    Both take arrays [..., units] and an axis.
-    """
-
-    measures: tuple[str, ...]
-    of: Callable[..., np.ndarray]
-    gap: Callable[..., np.ndarray]
-
-
-def _ratio(value: np.ndarray, count: np.ndarray, axis: int = -1) -> np.ndarray:
-    return value.sum(axis) / count.sum(axis)
-
-
-def _ratio_gap(
-    value: np.ndarray, count: np.ndarray, other: np.ndarray, _: np.ndarray, axis: int = -1
-) -> np.ndarray:
-    return (value - other).sum(axis) / count.sum(axis)
-
-
-def _f1(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-    correct, predicted, gold = columns
-    both = predicted.sum(axis) + gold.sum(axis)
-    return 2 * correct.sum(axis) / np.where(both > 0, both, 1)
-
-
-def _f1_gap(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-    return _f1(*columns[:3], axis=axis) - _f1(*columns[3:], axis=axis)
-
-
-def ratio(measure: str) -> Statistic:
-    """The sum of a measure over units by that of its counts: nats per token, right answers per
-    question.
-    """
-    return Statistic((measure,), _ratio, _ratio_gap)
-
-
-F1 = Statistic(("correct", "predicted", "gold"), _f1, _f1_gap)
+F1 = "f1"
 UNITS = {
-    "loss": ratio("nll"),
-    "last_word_perplexity": ratio("nll"),
+    "loss": "nll",
+    "last_word_perplexity": "nll",
     "span_f1": F1,
-    "accuracy": ratio("correct"),
+    "accuracy": "correct",
 }
-"""By the name of a measure what it is of its units."""
+"""By the name of a measure what of its units it is: the sum of their values by that of their counts
+(nats per token, right answers per question), or `F1`, which is such a ratio, too.
+"""
 
 
-def read_units(results: Results, side: Side, statistic: Statistic) -> dict[int, list[Scores]]:
-    """For each seed the scores of every measure of the statistic; none without a model."""
+def divide(value: np.ndarray, *counts: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The sum of the values over units by that of the counts."""
+    whole = np.asarray(sum(count.sum(axis) for count in counts))
+    return value.sum(axis) / np.where(whole > 0, whole, 1)
+
+
+def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
+    """`divide` of the first half of the columns minus that of the other half."""
+    half = len(columns) // 2
+    if half == 2:  # the counts are the same
+        return divide(columns[0] - columns[2], columns[1], axis=axis)
+    return divide(*columns[:half], axis=axis) - divide(*columns[half:], axis=axis)
+
+
+def _read_units(results: Results, side: Side, measure: str) -> dict[int, tuple[Any, Columns]]:
+    """The names of the units and the columns to `divide`, of each seed; none without a model."""
     model, key = side
     if model is None:
         return {}
-    about = dict(key.about)
-    if statistic is F1:  # over all types
-        about.pop("average", None)
-    keys = [at(key.step, name, key.split, **about) for name in statistic.measures]
-    found = [results.units.find(model.name, one) for one in keys]
-    return {
-        seed: [one[seed] for one in found]
-        for seed in results.seeds
-        if all(seed in one for one in found)
-    }
+    about, names = dict(key.about), [measure]
+    if measure == F1:
+        about.pop("average", None)  # over all types
+        names = ["correct", "predicted", "gold"]
+    keys = (at(key.step, name, key.split, **about) for name in names)
+    found = [results.units.find(model.name, key) for key in keys]
+    read = {}
+    for seed in (seed for seed in results.seeds if all(seed in one for one in found)):
+        first, *others = (one[seed] for one in found)
+        if measure == F1:
+            read[seed] = first.units, (2 * first.values, *(other.values for other in others))
+        else:
+            read[seed] = first.units, (first.values, first.counts)
+    return read
 
 
-def describe(results: Results, side: Side, statistic: Statistic | None = None) -> Estimate | None:
+def describe(results: Results, side: Side, measure: str = "") -> Estimate | None:
     """A model's number with its interval; None where it has no units."""
-    statistic = statistic or UNITS[side[1].measure]
-    found = read_units(results, side, statistic)
-    columns = [_columns(scores, statistic) for scores in found.values()]
-    return estimate(statistic.of, columns, results.bootstrap_samples)
+    measure = measure or UNITS[side[1].measure]
+    seeds = [columns for _, columns in _read_units(results, side, measure).values()]
+    return estimate(divide, seeds, results.bootstrap_samples)
 
 
 def compare(
-    results: Results,
-    ours: Side,
-    theirs: Side,
-    statistic: Statistic | None = None,
-    other: Statistic | None = None,
+    results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
 ) -> Estimate | None:
     """The first side's number minus the second's (of ``other`` units, if they are named), paired by
     unit and by the seeds that both have; None where one was not measured.
     """
-    one = statistic or UNITS[ours[1].measure]
-    return _pair_up(results, results, ours, theirs, one, other or one)
-
-
-def compare_studies(ours: tuple[Results, Side], theirs: tuple[Results, Side]) -> Estimate | None:
-    """`compare` of sides from two studies that scored the same units."""
-    statistic = UNITS[ours[1][1].measure]
-    return _pair_up(ours[0], theirs[0], ours[1], theirs[1], statistic, statistic)
-
-
-def _pair_up(
-    our_results: Results,
-    their_results: Results,
-    ours: Side,
-    theirs: Side,
-    statistic: Statistic,
-    other: Statistic,
-) -> Estimate | None:
-    first = read_units(our_results, ours, statistic)
-    second = read_units(their_results, theirs, other)
+    measure = measure or UNITS[ours[1].measure]
+    first = _read_units(results, ours, measure)
+    second = _read_units(results, theirs, other or measure)
     pairs = []
     for seed in (seed for seed in first if seed in second):
-        _check_same(ours, theirs, first[seed][0], second[seed][0])
-        pairs.append((*_columns(first[seed], statistic), *_columns(second[seed], statistic)))
-    return estimate(statistic.gap, pairs, our_results.bootstrap_samples)
-
-
-def _columns(scores: Sequence[Scores], statistic: Statistic) -> Columns:
-    values = tuple(one.values for one in scores)
-    return values if statistic is F1 else (*values, scores[0].counts)
-
-
-def _check_same(ours: Side, theirs: Side, one: Scores, other: Scores) -> None:
-    same_counts = np.array_equal(one.counts, other.counts, equal_nan=True)
-    if one.units != other.units or not same_counts:
-        names = [model.name for model, _ in (ours, theirs) if model is not None]
-        raise ValueError(
-            f"units.parquet: {' and '.join(dict.fromkeys(names))} scored different units or tokens"
-            f" of {ours[1].split or ours[1].step} (step {ours[1].step}): score them again"
-        )
+        (units, columns), (their_units, their_columns) = first[seed], second[seed]
+        if units != their_units or not np.array_equal(columns[-1], their_columns[-1]):
+            names = dict.fromkeys(model.name for model, _ in (ours, theirs) if model is not None)
+            raise ValueError(
+                f"units.parquet: {' and '.join(names)} scored different units or tokens"
+                f" of {ours[1].split or ours[1].step} (step {ours[1].step}): score them again"
+            )
+        pairs.append((*columns, *their_columns))
+    return estimate(subtract_ratios, pairs, results.bootstrap_samples)
 
 
 def estimate(
@@ -209,7 +148,8 @@ def estimate(
 ) -> Estimate | None:
     """A statistic of the columns [units] of each seed, with an interval: of their means over seeds.
     Its variance over units is that of a bootstrap, or of a jackknife where they are fewer than
-    `BOOTSTRAPPED`; that over seeds is added. None for no seed or no unit.
+    `BOOTSTRAPPED`; that over seeds is added. Of a ratio, units
+    without a count are left out. None for no seed or no unit.
 
     NaN or infinity in a column raises ValueError.
     """
@@ -218,54 +158,48 @@ def estimate(
     if len({len(column) for columns in seeds for column in columns}) > 1:
         raise ValueError("units.parquet: the seeds of a model scored different units")
     means = tuple(np.mean(column, axis=0) for column in zip(*seeds, strict=True))
-    _check_finite(means)
-    kept = means[-1] > 0 if statistic in (_ratio, _ratio_gap) else np.ones(len(means[0]), bool)
+    broken = np.flatnonzero(~np.isfinite(np.stack(means)).all(axis=0))
+    if len(broken):
+        raise ValueError(
+            f"{len(broken)} of {len(means[0])} units have a score that is NaN or infinite, the"
+            f" first is number {broken[0]}"
+        )
+    ratio = len(means) in (2, 4)  # but not an F1
+    kept = means[-1] > 0 if ratio else np.ones(len(means[0]), bool)
     columns = tuple(column[kept] for column in means)
     units = len(columns[0])
     if units == 0:
         return None
     value = float(statistic(*columns, axis=-1))
-    by_seed = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
     if units < 2:
         return Estimate(value, None, None, units, len(seeds))
-    if units >= BOOTSTRAPPED:
-        over_units = Variance(bootstrap(statistic, columns, samples) ** 2, units - 1)
-    else:
-        over_units = Variance(jackknife(statistic, columns), units - 1)
+    by_seed = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
+    spread = bootstrap if units >= BOOTSTRAPPED else jackknife
+    over_units = Variance(spread(statistic, columns, samples), units - 1)
     over_seeds = seed_variance(by_seed)
     interval, p = combine(value, over_units, over_seeds)
-    errors = over_units.error, None if over_seeds is None else over_seeds.error
+    errors = math.sqrt(over_units.value), over_seeds and math.sqrt(over_seeds.value)
     return Estimate(value, interval, p, units, len(seeds), errors)
 
 
-def _check_finite(columns: Columns) -> None:
-    broken = np.flatnonzero(~np.isfinite(np.stack(columns)).all(axis=0))
-    if len(broken):
-        raise ValueError(
-            f"{len(broken)} of {len(columns[0])} units have a score that is NaN or infinite, the"
-            f" first is number {broken[0]}"
-        )
-
-
 def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: int) -> float:
-    """Standard error of a statistic: the deviation of its values in resamples of the entries of the
-    columns, which are drawn together.
+    """Variance of a statistic: that of its values in resamples of the entries of the columns, which
+    are drawn together.
     """
-    return float(
-        stats.bootstrap(
-            columns,
-            statistic,
-            n_resamples=samples,
-            batch=max(1, 2_000_000 // len(columns[0])),
-            vectorized=True,
-            paired=True,
-            method="percentile",
-            rng=np.random.default_rng(BOOTSTRAP_SEED),
-        ).standard_error
+    found = stats.bootstrap(
+        columns,
+        statistic,
+        n_resamples=samples,
+        batch=max(1, 2_000_000 // len(columns[0])),
+        vectorized=True,
+        paired=True,
+        method="percentile",
+        rng=np.random.default_rng(BOOTSTRAP_SEED),
     )
+    return float(found.standard_error) ** 2
 
 
-def jackknife(statistic: Callable[..., np.ndarray], columns: Columns) -> float:
+def jackknife(statistic: Callable[..., np.ndarray], columns: Columns, _: int = 0) -> float:
     """Variance of a statistic by leaving out each entry in turn (of a mean: that of Student's
     interval).
     """
@@ -281,11 +215,6 @@ class Variance(NamedTuple):
 
     value: float
     freedom: float
-
-    @property
-    def error(self) -> float:
-        """The standard error."""
-        return math.sqrt(self.value)
 
 
 def seed_variance(values: Sequence[float]) -> Variance | None:
@@ -308,20 +237,24 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
     return (value - half, value + half), p
 
 
-def seed_interval(differences: Sequence[float]) -> Interval | None:
-    """Student's interval of the mean of numbers, one per seed; None for fewer than two."""
-    variance = seed_variance(differences)
-    return None if variance is None else combine(float(np.mean(differences)), variance)[0]
-
-
 def pair_seeds(
     results: Results, first: Side, second: Side, transform: Transform = float
 ) -> list[float]:
     """Differences first - second of two models' numbers, one for each seed that has both."""
-    ours, theirs = (
-        {} if model is None else results.by_seed(model, key) for model, key in (first, second)
-    )
+    ours, theirs = results.by_seed(*first), results.by_seed(*second)
     return [transform(ours[seed]) - transform(theirs[seed]) for seed in ours if seed in theirs]
+
+
+def compare_seeds(
+    results: Results, first: Side, second: Side, transform: Transform = float
+) -> Estimate | None:
+    """The mean of `pair_seeds`, with Student's interval if there are several; None for no seed."""
+    gaps = pair_seeds(results, first, second, transform)
+    if not gaps:
+        return None
+    value, variance = fmean(gaps), seed_variance(gaps)
+    interval, p = (None, None) if variance is None else combine(value, variance)
+    return Estimate(value, interval, p, 0, len(gaps))
 
 
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
@@ -353,24 +286,6 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
     return OPEN if low <= 0 <= high else HOLDS
 
 
-def subtract(
-    results: Results,
-    model: ModelEntry,
-    step: str,
-    one: Mapping[str, Any],
-    other: Mapping[str, Any],
-    against: ModelEntry | None = None,
-    their_step: str | None = None,
-) -> Cell:
-    """Nats per token of a model under condition ``one`` minus those under ``other``, of the model
-    ``against`` in ``their_step`` (None: the same), as a cell with its interval.
-    """
-    ours = model, at(step, "nll", results.split(step), **one)
-    theirs = against or model, at(their_step or step, "nll", results.split(step), **other)
-    found = compare(results, ours, theirs, ratio("nll"))
-    return MISSING if found is None else found.number()
-
-
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Loss of ``model`` minus that of ``against``, in nats per token, under conditions "on", "off"
@@ -379,7 +294,6 @@ class Difference:
 
     split: str
     model: ModelEntry
-    condition: str
     against: ModelEntry
     against_condition: str
     found: Estimate
@@ -390,24 +304,6 @@ def loss(split: str, entities: str) -> Key:
     return at("perplexity", "loss", split, entities=entities)
 
 
-def difference(
-    results: Results,
-    split: str | None,
-    model: ModelEntry | None,
-    condition: str,
-    against: ModelEntry | None,
-    against_condition: str,
-) -> Difference | None:
-    """`compare` of two models' losses; None where there is no such model or document."""
-    if split is None or model is None or against is None:
-        return None
-    sides = (model, loss(split, condition)), (against, loss(split, against_condition))
-    found = compare(results, *sides)
-    if found is None:
-        return None
-    return Difference(split, model, condition, against, against_condition, found)
-
-
 def judged_split(results: Results) -> str | None:
     """The split that claims are judged on: test, else dev, else the first that has scores per
     document.
@@ -416,42 +312,44 @@ def judged_split(results: Results) -> str | None:
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
-def better_condition(results: Results, model: ModelEntry, split: str) -> str:
-    """The condition, entities on or off, in which a model has the lower loss: a control is met at
-    its best.
+def compare_baseline(results: Results) -> Difference | None:
+    """The model under test with entities against the baseline, on the split that claims are judged
+    on.
     """
-    if not has_entities(model):
-        return "off"
-    found = {
-        condition: read_units(results, (model, loss(split, condition)), UNITS["loss"])
-        for condition in ("on", "off")
-    }
-    losses = {
-        condition: float(np.mean([scores.values.sum() for (scores,) in one.values()]))
-        if one
-        else math.inf
-        for condition, one in found.items()
-    }
-    return min(losses, key=losses.__getitem__)
+    return _compare_loss(results, judged_split(results), results.baseline, "off")
+
+
+def _compare_loss(
+    results: Results, split: str | None, against: ModelEntry | None, condition: str
+) -> Difference | None:
+    ours = results.proposed
+    if split is None or ours is None or against is None:
+        return None
+    found = compare(results, (ours, loss(split, "on")), (against, loss(split, condition)))
+    return None if found is None else Difference(split, ours, against, condition, found)
 
 
 def compare_all(results: Results, split: str | None) -> tuple[Difference, ...]:
     """The model under test with entities against the baseline, against itself without entities and
-    with shuffled ids if it reads any, against every control at its best.
+    with shuffled ids if it reads any, against every control in the condition, entities on or off,
+    in which its loss is lower.
     """
     ours = results.proposed
-    if split is None:
-        return ()
     pairs = [(results.baseline, "off")]
     if ours is not None and has_entities(ours):
         pairs += [(ours, "off"), (ours, "shuffled")]
-    pairs += [(model, better_condition(results, model, split)) for model in results.controls]
-    found = [difference(results, split, ours, "on", against, given) for against, given in pairs]
+    for model in results.controls:
+        means = {
+            given: results.statistic(model, loss(split or "", given)).mean
+            for given in (("on", "off") if has_entities(model) else ("off",))
+        }
+        known = {given: mean for given, mean in means.items() if mean is not None}
+        pairs.append((model, min(known, key=known.__getitem__, default="off")))
+    found = [_compare_loss(results, split, against, given) for against, given in pairs]
     return tuple(one for one in found if one is not None)
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two judged on the same examples: how many the first alone has right, the second alone, and
     how many examples there are.
     """
@@ -481,27 +379,12 @@ def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
     return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
 
 
-def share_interval(right: float, examples: int) -> Interval:
-    """The interval of a share over examples, by Wilson (1927): that of a bootstrap in all but small
-    numbers, and not empty where none or all are right. ``right`` examples of so many, or the mean
-    of it over seeds.
-    """
-    square = float(stats.norm.ppf((1 + LEVEL) / 2)) ** 2
-    share = min(1.0, max(0.0, right / examples))
-    half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
-    low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
-    scale = 1 + square / examples
-    return max(0.0, low / scale), min(1.0, high / scale)
-
-
 def mcnemar(pair: Pair) -> float:
     """p of McNemar's exact test, two-sided: were the two equally often right, each example that one
     alone has right would be a toss of a coin. 1 where there is none.
     """
     tosses = pair.first + pair.second
-    if not tosses:
-        return 1.0
-    return float(stats.binomtest(min(pair.first, pair.second), tosses).pvalue)
+    return float(stats.binomtest(min(pair[:2]), tosses).pvalue) if tosses else 1.0
 
 
 def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
@@ -509,30 +392,40 @@ def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
     tasks and seeds, with an interval over examples and seeds. The variance over examples is that of
     a multinomial, the mean of the seeds'.
     """
-    gaps = [_mean([pair.difference for pair in of_seed]) for of_seed in zip(*tasks, strict=True)]
+    gaps = [fmean(pair.difference for pair in of_seed) for of_seed in zip(*tasks, strict=True)]
     examples = min(pair.examples for pairs in tasks for pair in pairs)
-    if examples < 2:
-        return write_interval(_mean(gaps), None, 1, percent=True)
-    variances = [_mean([pair.variance for pair in pairs]) for pairs in tasks]
-    over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
-    interval, _ = combine(_mean(gaps), over_examples, seed_variance(gaps))
-    return write_interval(_mean(gaps), interval, 1, percent=True)
+    interval: Interval | None = None
+    if examples > 1:
+        variances = [fmean(pair.variance for pair in pairs) for pairs in tasks]
+        over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
+        interval, _ = combine(fmean(gaps), over_examples, seed_variance(gaps))
+    return Estimate(fmean(gaps), interval, None, 0, len(gaps)).number(1, percent=True)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
+
+
+def share_interval(right: float, examples: int) -> Interval:
+    """The interval of a share over examples, by Wilson (1927): that of a bootstrap in all but small
+    numbers, and not empty where none or all are right. ``right`` examples of so many, or the mean
+    of it over seeds.
+    """
+    square = QUANTILE**2
+    share = min(1.0, max(0.0, right / examples))
+    half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
+    low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
+    scale = 1 + square / examples
+    return max(0.0, low / scale), min(1.0, high / scale)
 
 
 def share_number(shares: Sequence[float], examples: int, digits: int) -> Number:
     """A share of examples that are right, the mean of one per seed, with an interval over examples
     (as wide as Wilson's) and over seeds.
     """
-    mean = _mean(shares)
+    mean, over_seeds = fmean(shares), seed_variance(shares)
     low, high = share_interval(mean * examples, examples)
-    over_seeds = seed_variance(shares)
-    if over_seeds is None:
-        return write_interval(mean, (low, high), digits, percent=True, signed=False)
-    error = (high - low) / 2 / float(stats.norm.ppf((1 + LEVEL) / 2))
-    (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
-    bounds = max(0.0, low), min(1.0, high)  # no share lies beyond, whatever Student says
-    return write_interval(mean, bounds, digits, percent=True, signed=False)
+    if over_seeds is not None:
+        error = (high - low) / 2 / QUANTILE
+        (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
+    # no share lies beyond 0 and 1, whatever Student says
+    return Number(mean, digits, low=max(0.0, low), high=min(1.0, high), percent=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
-from entity_transformers.report.colours import choose_colours, choose_marks
-from entity_transformers.report.figures import Line, Panel, draw_lines
+from entity_transformers.report.figures import Line, Panel, choose_colours, choose_marks, draw_lines
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Measure, Pivot, Place, key_of, models
+from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, models
+from entity_transformers.report.pivot import Line as Row
 from entity_transformers.report.results import (
     TRAIN_LOSS,
     Results,
@@ -23,18 +23,17 @@ from entity_transformers.report.results import (
     summarise,
     write_label,
 )
-from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+from entity_transformers.report.table import MISSING, Cell, Number, show
 
-TITLE, STEP = "The models", "lm"
+STEP = "lm"
 FEWEST = 3
 """Kinds of models from which on a study compares systems."""
 SHARES = (0.25, 0.5, 1.0)
-"""Of the seconds of the system that is through first."""
+"""Of the training time of the fastest system."""
 OBJECTIVES = {
     "causal": "nats per next token",
     "mixture": "nats per next token, of the mixture with what the pointer copies",
     "masked": "nats per hidden token",
-    "masked-next": "nats per hidden token, and per answer whether B follows A",
     "permuted": "nats per token that is predicted in a random order",
     "replaced": "nats per hidden token of the generator, and lambda times the discriminator's loss",
 }
@@ -45,22 +44,19 @@ def list_systems(results: Results) -> list[ModelEntry]:
     than `FEWEST` kinds.
     """
     entries = results.measured(STEP)
-    if len({entry.kind.name for entry in entries}) < FEWEST:
-        return []
-    return sort_by_era(entries)
+    several = len({entry.kind.name for entry in entries}) >= FEWEST
+    return sort_by_era(entries) if several else []
 
 
-def read_seconds(results: Results, model: ModelEntry, measure: str) -> dict[int, float | None]:
+def read_seconds(results: Results, model: ModelEntry, measure: str) -> dict[int, float]:
     """A time by seed, whatever machine it was measured on."""
-    rows = results.frame.find(STEP, measure=measure, model=model.name)
-    pairs = zip(rows["seed"], rows["value"], strict=True)
-    return {int(seed): None if pd.isna(value) else float(value) for seed, value in pairs}
+    rows = results.frame.find(STEP, measure=measure, model=model.name).dropna(subset="value")
+    return dict(zip(map(int, rows["seed"]), rows["value"], strict=True))
 
 
 def read_timing(results: Results, model: ModelEntry, measure: str) -> Statistic:
     """Mean and deviation over seeds of a time."""
-    by_seed = read_seconds(results, model, measure)
-    return summarise(by_seed.get(seed) for seed in results.seeds)
+    return summarise(read_seconds(results, model, measure).values())
 
 
 def count_tokens(results: Results, model: ModelEntry) -> Statistic:
@@ -75,15 +71,13 @@ def count_seconds(results: Results, model: ModelEntry) -> Statistic:
     what has no steps (static vectors) all seconds. Those of the weights that it started from are
     counted in.
     """
-    whole = read_seconds(results, model, "seconds_total")
-    before = read_seconds(results, model, "seconds_before")
-    steps = results.by_seed(model, at(STEP, "steps"))
-    for seed, second in read_seconds(results, model, "seconds_per_step").items():
-        if second is not None and seed in steps:
-            whole[seed] = second * steps[seed]
-    return summarise(
-        seconds + (before.get(seed) or 0) for seed, seconds in whole.items() if seconds is not None
+    whole, before, of_step = (
+        read_seconds(results, model, measure)
+        for measure in ("seconds_total", "seconds_before", "seconds_per_step")
     )
+    steps = results.by_seed(model, at(STEP, "steps"))
+    whole |= {seed: second * steps[seed] for seed, second in of_step.items() if seed in steps}
+    return summarise(seconds + before.get(seed, 0) for seed, seconds in whole.items())
 
 
 def list_machines(results: Results, *entries: ModelEntry) -> frozenset[tuple[str, ...]]:
@@ -95,52 +89,38 @@ def list_machines(results: Results, *entries: ModelEntry) -> frozenset[tuple[str
 
 
 def explain_missing(results: Results) -> str:
-    """Why models of the study have no perplexity or no loss of training, as sentences; "" where all
-    have both.
-    """
-    reasons = {
-        "masked": "predicts hidden tokens from both sides",
-        "replaced": "tells tokens that were put in from the text's own",
-        "static": "has one vector per word and predicts none",
-    }
-    text = "".join(
-        f" {write_label(model)} {reason}: no perplexity, no loss per next token."
-        for model in results.measured(STEP)
-        for need, reason in reasons.items()
-        if model.can({need}) and not model.can({"causal"})
-    )
+    """Which models have no perplexity or no loss of training, as sentences; "" where all have."""
     others = list_objectives(results)
-    apart = [
-        write_label(model)
-        for model in results.measured(STEP)
-        if model.can({"causal"}) and model.name in others
-    ]
+    none, apart = [], []
+    for model in results.measured(STEP):
+        if not model.can({"causal"}):
+            none.append(write_label(model))
+        elif model.name in others:
+            apart.append(write_label(model))
+    text = f" No perplexity: {', '.join(none)} do not predict the next token." if none else ""
     return f"{text} Losses of training in table objectives: {', '.join(apart)}." if apart else text
 
 
 def list_objectives(results: Results) -> dict[str, str]:
     """By the model's name the objective of its losses, where it is not the next token's."""
     rows = results.frame.find(STEP)
-    if "objective" not in rows:
-        return {}
-    rows = rows[rows["objective"] != ""]
-    return dict(zip(rows["model"], rows["objective"], strict=True))
-
-
-def _seeds(results: Results, place: Place) -> Cell:
-    return Number(len(results.by_seed(place["model"], key_of(place))), 0)
+    rows = rows[rows["objective"] != ""] if "objective" in rows else rows.iloc[:0]
+    return dict(zip(rows["model"], rows.get("objective", ()), strict=True))
 
 
 def _timed(heading: str, measure: str, digits: int) -> Measure:
-    return Measure(
-        heading,
-        digits=digits,
-        read=lambda results, place: read_timing(results, place["model"], measure),
-    )
+    def read(results: Results, place: Place) -> Statistic:
+        return read_timing(results, place["model"], measure)
+
+    return Measure(heading, digits=digits, read=read)
 
 
 def _labels(_: Results, place: Place) -> Cell:
     return place["model"].labels if has_entities(place["model"]) else MISSING
+
+
+def _seeds(results: Results, place: Place) -> int:
+    return len(results.by_seed(place["model"], key_of(place)))
 
 
 MODELS = Pivot(
@@ -150,7 +130,7 @@ MODELS = Pivot(
     rows=(models(),),
     columns=(
         Measure("Labels", cell=_labels),
-        Measure("Seeds", "parameters", cell=_seeds),
+        Measure("Seeds", "parameters", 0, cell=_seeds),
         Measure("Parameters", "parameters", 0),
         Measure("Steps", "steps", 0),
         Measure("Tokens seen", "tokens_seen", 0),
@@ -175,185 +155,152 @@ MODELS = Pivot(
 )
 
 
-def _objective(heading: str, measure: str, split: str, **about: str) -> Measure:
-    def read(results: Results, place: Place) -> Statistic:
-        objective = list_objectives(results)[place["model"].name]
-        key = at(STEP, measure, split, objective=objective, **about)
-        return results.statistic(place["model"], key)
-
-    return Measure(heading, digits=4, read=read)
-
-
-def _name_objective(results: Results, place: Place) -> Cell:
-    objective = list_objectives(results)[place["model"].name]
-    return OBJECTIVES.get(objective, objective)
+def _others(results: Results, _: Place) -> Iterator[Row]:
+    found = list_objectives(results)
+    for model in results.measured(STEP):
+        if name := found.get(model.name):
+            yield (write_label(model), OBJECTIVES[name]), {"model": model, "objective": name}
 
 
 OTHERS = Pivot(
     name="objectives",
     title="Losses of other objectives than the next token",
     step=STEP,
-    rows=(models(),),
-    keep=lambda results, place: place["model"].name in list_objectives(results),
+    rows=(Axis(("Model", "Objective"), _others),),
     columns=(
-        Measure("Objective", cell=_name_objective),
-        _objective("Train", "objective_loss", "train"),
-        _objective("Dev", "objective_loss", "dev", entities="on"),
-        _objective("Best dev", "objective_best_loss", "dev"),
+        Measure("Train", "objective_loss", 4, place={"split": "train"}),
+        Measure("Dev", "objective_loss", 4, place={"split": "dev", "entities": "on"}),
+        Measure("Best dev", "objective_best_loss", 4, place={"split": "dev"}),
     ),
     measures="What the models were trained on that are not trained to predict the next token.",
     note=(
         "On dev, windows and what is hidden in them are the same at every validation and for every"
-        " seed. These losses cannot be compared with nats per next token, nor one objective with"
-        " another."
+        " seed. Compare these losses neither with nats per next token nor between objectives."
     ),
 )
 
 
-def list_timed(results: Results) -> list[ModelEntry]:
-    """The systems whose training loss is nats per next token and began with random weights."""
-    return [
-        model
-        for model in list_systems(results)
-        if model.can({"causal"})
-        and model.initial_weights is None
-        and results.statistic(model, TRAIN_LOSS).mean is not None
-        and read_timing(results, model, "seconds_per_step").mean
-    ]
-
-
-def read_loss_at(results: Results, model: ModelEntry, seconds: float) -> Number:
-    """Training loss of the last point of its curve, the mean of the steps since the one before,
-    that it has reached after ``seconds``.
+def list_timed(results: Results) -> dict[ModelEntry, float]:
+    """The systems whose training loss is nats per next token and began with random weights, and the
+    seconds of their training steps; none if fewer than two can be compared.
     """
-    of_step, found = read_seconds(results, model, "seconds_per_step"), []
-    for seed, losses in results.curve(model, "train_loss").items():
-        second = of_step.get(seed)
+    timed = {}
+    for model in list_systems(results):
+        second = read_timing(results, model, "seconds_per_step").mean
+        comparable = model.can({"causal"}) and model.initial_weights is None
+        if second and comparable and results.statistic(model, TRAIN_LOSS).mean is not None:
+            timed[model] = second * (results.statistic(model, at(STEP, "steps")).mean or 0)
+    return timed if len(timed) > 1 else {}
+
+
+def _list_rows(results: Results, _: Place) -> Iterator[Row]:
+    for model, seconds in list_timed(results).items():
+        yield (write_label(model),), {"model": model, "seconds": seconds}
+
+
+def read_loss_at(results: Results, place: Place) -> Number:
+    """Training loss of the last point of a model's curve, the mean of the steps since the one
+    before, that it has reached after so many seconds.
+    """
+    of_step, losses = read_seconds(results, place["model"], "seconds_per_step"), []
+    for seed, curve in results.curve(place["model"], "train_loss").items():
         # a rounding of the seconds must not leave out the last point of the fastest
-        reached = losses[losses.index * (second or np.inf) <= seconds * (1 + 1e-6)]
-        if len(reached):
-            found.append(float(reached.iloc[-1]))
-    return show(summarise(found), 3)
+        reached = curve.index * of_step.get(seed, np.inf) <= place["seconds"] * (1 + 1e-6)
+        losses += curve[reached].tail(1).tolist()
+    return show(summarise(losses), 3)
 
 
-def build_equal_time(results: Results) -> Table:
-    """Systems after the same seconds of training, where the overview has them after the same
-    tokens; none where fewer than two can be compared.
-    """
-    systems = list_timed(results)
-    whole = {
-        model.name: (results.statistic(model, at(STEP, "steps")).mean or 0)
-        * (read_timing(results, model, "seconds_per_step").mean or 0)
-        for model in systems
-    }
-    least = min(whole.values(), default=0.0)
-
-    def row(model: ModelEntry) -> tuple[Cell, ...]:
-        return (
-            write_label(model),
-            show(read_timing(results, model, "seconds_per_step"), 3),
-            Number(whole[model.name], 0),
-            *(read_loss_at(results, model, share * least) for share in SHARES),
-            read_loss_at(results, model, whole[model.name]),
-        )
-
-    several = len(list_machines(results, *systems)) > 1
-    return Table(
-        name="equal_time",
-        title="At equal training time",
-        columns=(
-            "System",
-            "s / step",
-            "Seconds",
-            *(f"Loss after {share * least:,.0f} s" for share in SHARES),
-            "Loss at its end",
-        ),
-        rows=tuple(map(row, systems)) if len(systems) > 1 else (),
-        measures="Training loss after as many seconds of training steps, validations left out.",
-        note=(
-            "Nats per token of the text that was being read, dropout on: of unseen text as long as"
-            " training has not begun its second pass. All follow their own schedule, so that a"
-            " slower system is read before its rate has fallen, and stands worse than if it had"
-            " been trained for those seconds alone."
-        )
-        + " Seconds were measured on different machines." * several,
-    )
+def _shares(results: Results) -> Iterator[Measure]:
+    """The loss after shares of the fastest system's seconds."""
+    least = min(list_timed(results).values(), default=0.0)
+    for seconds in (share * least for share in SHARES):
+        heading = f"Loss after {seconds:,.0f} s"
+        yield Measure(heading, cell=read_loss_at, place={"seconds": seconds})
 
 
-TABLES = (MODELS, OTHERS, build_equal_time)
+EQUAL_TIME = Pivot(
+    name="equal_time",
+    title="At equal training time",
+    step=STEP,
+    rows=(Axis(("System",), _list_rows),),
+    columns=(
+        _timed("s / step", "seconds_per_step", 3),
+        Measure("Seconds", digits=0, cell=lambda _, place: place["seconds"]),
+        _shares,
+        Measure("Loss at its end", cell=read_loss_at),
+    ),
+    measures="Training loss after as many seconds of training steps, validations left out.",
+    note=lambda results: (
+        "Nats per token of the training text, dropout on: of unseen text during the first pass. All"
+        " follow their own schedule, so that a slower system is read before its rate has fallen,"
+        " and does worse than if it had been trained for those seconds alone."
+        + " Seconds were measured on different machines."
+        * (len(list_machines(results, *list_timed(results))) > 1)
+    ),
+)
 
 
-def _causal(results: Results) -> list[ModelEntry]:
-    """The models whose losses are nats per next token; the others' stand in table objectives."""
-    others = list_objectives(results)
-    return [m for m in results.trained if m.can({"causal"}) and m.name not in others]
-
-
-def read_line(results: Results, model: ModelEntry, column: str) -> Line | None:
-    """A curve at the steps that all seeds have, means over them; the paper's two models have a band
-    from the lowest seed to the highest. None for no step.
+def read_line(results: Results, model: ModelEntry, column: str, half: bool = False) -> Line | None:
+    """A curve, or its last half, at the steps that all seeds have, means over them; the paper's two
+    models have a band from the lowest seed to the highest. None for no step.
     """
     series = results.curve(model, column)
     curves = pd.concat(series, axis=1, join="inner").sort_index() if series else pd.DataFrame()
     if curves.empty:
         return None
-    front = model in (results.proposed, results.baseline)
-    low, high = (curves.min(axis=1).tolist(), curves.max(axis=1).tolist()) if front else (None,) * 2
+    curves = curves[curves.index >= curves.index[-1] / 2] if half else curves
+    front, off = model in (results.proposed, results.baseline), column == "dev_loss_off"
     return Line(
-        label=write_label(model),
+        label=write_label(model) + ", entities off" * off,
         colour=choose_colours(results)[model.name],
         x=curves.index.tolist(),
         y=curves.mean(axis=1).tolist(),
-        low=low,
-        high=high,
+        low=curves.min(axis=1).tolist() if front else None,
+        high=curves.max(axis=1).tolist() if front else None,
+        dash="--" if off else "-",
         mark=choose_marks(results)[model.name],
         front=front,
     )
 
 
-def _draw_curves(lines: list[Line | None], title: str) -> Figure | None:
-    """The whole run on the left and, where it has enough points, its last half on the right."""
-    drawn = [line for line in lines if line is not None]
-    panels = [Panel(drawn, "Step", "Nats per token", title)]
-    if max((len(line.x) for line in drawn), default=0) >= 6:
-        panels.append(Panel([_halve(line) for line in drawn], "Step", title="The last half"))
+def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figure | None:
+    """Of every model whose losses are nats per next token, and ``more`` columns of the one under
+    test: the whole run on the left and, if it has enough points, its last half on the right.
+    """
+    others, ours = list_objectives(results), results.proposed
+    models = [m for m in results.trained if m.can({"causal"}) and m.name not in others]
+    curves = [(model, column) for model in models]
+    curves += [(ours, name) for name in more if ours in models and ours and has_entities(ours)]
+    whole, half = (
+        [line for curve in curves if (line := read_line(results, *curve, last)) is not None]
+        for last in (False, True)
+    )
+    panels = [Panel(whole, "Step", "Nats per token", title)]
+    if max((len(line.x) for line in whole), default=0) >= 6:
+        panels.append(Panel(half, "Step", title="The last half"))
     return draw_lines(panels, "ends")
 
 
-def _halve(line: Line) -> Line:
-    start = next(i for i, step in enumerate(line.x) if step >= line.x[-1] / 2)
-    low, high = (one and one[start:] for one in (line.low, line.high))
-    return replace(line, x=line.x[start:], y=line.y[start:], low=low, high=high)
-
-
 def draw_training(results: Results) -> Figure | None:
-    """Figure 2: training loss over steps, one line per model (mean over seeds)."""
-    lines = [read_line(results, model, "train_loss") for model in _causal(results)]
-    return _draw_curves(lines, "Training loss")
+    """Figure 2: training loss, the mean in nats per token since the previous point, with dropout
+    on; lines are means over the seeds, the bands of the paper's two models reach from the lowest
+    seed to the highest. Losses of other objectives are in table objectives alone.
+    """
+    return _draw_curves(results, "train_loss", "Training loss")
 
 
 def draw_validation(results: Results) -> Figure | None:
-    """Figure 3: validation loss over steps; dashed: the proposed model without entities."""
-    drawn, ours = _causal(results), results.proposed
-    lines = [read_line(results, model, "dev_loss_on") for model in drawn]
-    if ours is not None and ours in drawn and has_entities(ours):
-        off = read_line(results, ours, "dev_loss_off")
-        named = f"{write_label(ours)}, entities off"
-        lines += [replace(off, label=named, dash="--")] if off else []
-    return _draw_curves(lines, "Validation loss")
+    """Figure 3: validation loss in nats per token; dashed: the same model without entities. Lines
+    and bands as in figure 2.
+    """
+    return _draw_curves(results, "dev_loss_on", "Validation loss", "dev_loss_off")
 
 
-FIGURES = {
-    "figure2": (
-        draw_training,
-        "Figure 2: training loss, the mean in nats per token since the previous point, with dropout"
-        " on; lines are means over the seeds, the bands of the paper's two models reach from the"
-        " lowest seed to the highest, and markers tell apart models of one colour. Losses of"
-        " another objective than the next token's are in table objectives alone.",
+PARTS = (
+    Part(
+        STEP,
+        "The models",
+        (MODELS, OTHERS, EQUAL_TIME),
+        {"figure2": draw_training, "figure3": draw_validation},
     ),
-    "figure3": (
-        draw_validation,
-        "Figure 3: validation loss in nats per token; dashed: the same model without entities."
-        " Lines, bands and markers as in figure 2.",
-    ),
-}
+)

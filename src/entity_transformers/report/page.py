@@ -1,149 +1,142 @@
-"""The report as one self-contained HTML page: verdict, tables, figures and where the numbers come
-from.
+"""The report of a study: README.md, which a repository's page shows without anything being built,
+and the same with a few documents token by token as one self-contained HTML page; and the few
+numbers of each model that DVC shows.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from importlib import resources
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.catalogue import Section
-from entity_transformers.report.claims import judge_claims, judge_entities, write_headline
-from entity_transformers.report.excerpts import Excerpts
+from entity_transformers.report.claims import write_headline
 from entity_transformers.report.figures import choose_lead
-from entity_transformers.report.glossary import write_about, write_glossary
-from entity_transformers.report.readme import say_missing
+from entity_transformers.report.frame import at
 from entity_transformers.report.results import Results, has_entities, write_label
-from entity_transformers.report.spans import draw_spans, list_chains
-from entity_transformers.report.table import Number, Table, render_html
+from entity_transformers.report.table import Table, is_numeric, is_paper, render_markdown
 
-MARKS = {
-    "holds": "yes",
-    "contradicted": "no",
-    "not shown": "open",
-    "smaller than printed": "open",
-    "inert": "absent",
-    "by construction": "absent",
-    "not measured": "absent",
-}
+ROWS = 40
+"""Tables of more rows are folded."""
+
+
+def write_readme(results: Results, sections: Sequence[Section]) -> str:
+    """README.md beside the folder ``figures``."""
+    figures = {name: cap for one in sections for name, (_, cap) in one.figures.items()}
+    lead = choose_lead(figures)
+    parts = [f"# {results.title}", *(f"- {sentence}" for sentence in write_headline(results))]
+    parts += [_draw(lead, figures[lead])] if lead else []
+    models = ", ".join(write_label(model) for model in results.trained)
+    seeds = ", ".join(map(str, results.seeds))
+    parts.append(f"Models: {models}. Seeds: {seeds}. {say_missing(results)}".rstrip())
+    for section in sections:
+        parts.append(f"## {section.title}")
+        parts += [_draw(name, figures[name]) for name in section.figures if name != lead]
+        for table in section.tables.values():
+            shown = replace(table, title=table.title if table.name != "claims" else "")
+            text = render_markdown(shown, level=3)
+            folded = f"<details><summary>{len(table.rows)} rows</summary>\n\n{text}\n</details>"
+            parts.append(folded if len(table.rows) > ROWS else text)
+    parts.append("Every number is in [measures.csv](measures.csv).")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _draw(name: str, caption: str) -> str:
+    return f"![{caption}](figures/{name}.png)\n\n{caption}".strip()
 
 
 def render(results: Results, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:
     """The whole page; ``images`` are PNG bytes by the name of the figure. Nothing on it is fetched
-    from elsewhere, and without scripts all of it can be read but for the losses of single tokens.
+    from elsewhere, and only the documents token by token need its script.
     """
-    excerpts = results.pictures.excerpts
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("entity_transformers", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    text = (resources.files(__package__) / "page.html").read_text(encoding="utf-8")
-    return environment.from_string(text).render(
+    return environment.get_template("page.html").render(
         title=results.title,
         headline=write_headline(results),
-        verdict=judge_entities(results),
-        findings=[(MARKS[finding.status], finding) for finding in judge_claims(results)],
-        notes=[say for say in (say_missing(results),) if say],
-        about=write_about(results),
-        glossary=write_glossary(results),
-        sections=[section for section in sections if "claims" not in section.tables],
-        render_html=render_html,
+        missing=say_missing(results),
+        sections=sections,
+        classify=_classify,
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
-        lead=choose_lead(images),
         captions={name: cap for one in sections for name, (_, cap) in one.figures.items()},
-        browser=excerpts,
-        browser_data=None if excerpts is None else _script(_label(results, excerpts)),
-        browser_table=None if excerpts is None else render_html(_tabulate(results, excerpts)),
-        example=_example(results),
-        models=[write_label(model) for model in results.trained],
-        seeds=results.seeds,
-        manifest=_flatten(results.manifest),
+        lead=choose_lead(images),
+        excerpts=_name_excerpts(results),
+        manifest=yaml.safe_dump(dict(results.manifest), allow_unicode=True, sort_keys=False),
     )
 
 
-def _script(data: object) -> Markup:
-    """JSON that can stand in a <script>, whatever a corpus has in it."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
-
-
-def _label(results: Results, excerpts: Excerpts) -> dict[str, Any]:
-    """The excerpts as the browser reads them: models by their labels."""
-    found = zip(_name_scores(results, excerpts), excerpts.scores, strict=True)
-    order = [model.name for model in results.pair]  # what the paper compares comes first
-    first = sorted(
-        found, key=lambda one: order.index(one[1].model) if one[1].model in order else len(order)
-    )
-    named = [
-        {"label": label, "model": scores.model, "nats": scores.nats, "read": scores.read}
-        for label, scores in first
-    ]
-    return {"pages": [asdict(page) for page in excerpts.pages], "scores": named}
-
-
-def _name_scores(results: Results, excerpts: Excerpts) -> list[str]:
-    entries = {entry.name: entry for entry in results.entries}
+def _classify(table: Table) -> list[str]:
+    """The classes of each column's cells."""
     return [
-        f"{write_label(entries[scores.model])}, entities {scores.entities}"
-        if has_entities(entries[scores.model])
-        else write_label(entries[scores.model])
-        for scores in excerpts.scores
+        " ".join(["number"] * is_numeric(table, i) + ["paper"] * is_paper(name))
+        for i, name in enumerate(table.columns)
     ]
 
 
-def _tabulate(results: Results, excerpts: Excerpts) -> Table:
-    """Mean nats per token, a row per model and a column per document: what one reads without
-    scripts.
+def _name_excerpts(results: Results) -> dict[str, Any] | None:
+    """The excerpts with a label for each model's scores; the models that the paper compares come
+    first.
     """
-    names = _name_scores(results, excerpts)
-    return Table(
-        name="excerpt_losses",
-        title="",
-        columns=("Model", *(page.name for page in excerpts.pages)),
-        rows=tuple(
-            (name, *(Number(float(np.mean(nats)) if nats else None) for nats in scores.nats))
-            for name, scores in zip(names, excerpts.scores, strict=True)
-        ),
-    )
+    excerpts, scores = results.pictures.excerpts, []
+    entries = {entry.name: entry for entry in results.entries}
+    for one in excerpts["scores"] if excerpts else ():
+        model = entries[one["model"]]
+        given = f", entities {one['entities']}" if has_entities(model) else ""
+        scores.append({**one, "label": write_label(model) + given})
+    pair = [model.name for model in results.pair]
+    scores.sort(key=lambda one: (*pair, one["model"]).index(one["model"]))
+    return excerpts and {**excerpts, "scores": scores}
 
 
-def _example(results: Results) -> dict[str, object] | None:
-    example = results.pictures.example
-    if example is None:
-        return None
-    return {
-        "document": example.document,
-        "html": Markup(draw_spans(example)),
-        "chains": list_chains(example),
+SILENT = ("embeddings", "excerpts", "report", "tokenizer", "passages")
+"""Steps that have no table of their own."""
+
+
+def say_missing(results: Results) -> str:
+    """What the report has nothing to say about: steps that the study names, and models and seeds of
+    a step that is not done; "" where all of it ran.
+    """
+    gone = [s for s in results.steps if not results.ran(s) and s not in SILENT]
+    missing = [f"Not part of these results: {', '.join(gone)}."] if gone else []
+    for step in results.shown:
+        rows = results.frame.find(step)
+        there = set(zip(rows["model"], rows["seed"], strict=True))
+        for model in results.measured(step):
+            seeds = [seed for seed in results.seeds if (model.name, seed) not in there]
+            if 0 < len(seeds) < len(results.seeds):
+                missing.append(f"Not done: step {step} of {write_label(model)}, seeds {seeds}.")
+    return " ".join(missing)
+
+
+def summarise_models(results: Results) -> dict[str, dict[str, float]]:
+    """By model, means over its seeds of what was measured, to six digits: nats per token on dev of
+    the weights kept; perplexity per token on test (else the first split scored), with the labels
+    that the model is given; last-word perplexity on LAMBADA; similarity of an entity's mentions of
+    the first group, words alone; strict span F1 on test.
+    """
+    return {model.name: _summarise(results, model) for model in results.trained}
+
+
+def _summarise(results: Results, model: ModelEntry) -> dict[str, float]:
+    given = "on" if has_entities(model) else "off"
+    group = next(iter(results.groups), "")
+    keys = {
+        "dev_loss": at("lm", "best_loss", "dev"),
+        "perplexity": perplexity.at(perplexity.class_split(results) or "", given, "perplexity"),
+        "lambada_perplexity": lambada.LAST_WORD,
+        "mention_similarity": similarity.at(group, "words", given, "mention_similarity"),
     }
-
-
-def _flatten(manifest: Mapping[str, object]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Sections of (key, value) texts: nested mappings become sections, everything else stands in
-    the first one.
-    """
-    plain = [
-        (str(key), _text(value))
-        for key, value in manifest.items()
-        if not isinstance(value, Mapping)
-    ]
-    nested = [(str(key), value) for key, value in manifest.items() if isinstance(value, Mapping)]
-    sections = [
-        (key, [(str(name), _text(item)) for name, item in value.items()]) for key, value in nested
-    ]
-    return ([("made by", plain)] if plain else []) + sections
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    means = {name: results.statistic(model, key).mean for name, key in keys.items()}
+    means["ner_f1"] = ner.average(results, model, ner.F1).mean
+    return {name: float(f"{mean:.6g}") for name, mean in means.items() if mean is not None}

@@ -1,60 +1,51 @@
-"""Perplexity on the corpus: table 2, the controls, and perplexity by class of the token."""
+"""Perplexity on the corpus: table 2, the controls, by class of the token; with a cache of recent
+tokens; and the pseudo-perplexity of models of hidden tokens.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import lm, paper
-from entity_transformers.report.colours import choose_colours
-from entity_transformers.report.figures import Bar, Rows, draw_intervals
+from entity_transformers.report import intervals, lm, paper
+from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import Key
 from entity_transformers.report.frame import at as key
-from entity_transformers.report.intervals import (
-    INERT,
-    INTERVAL,
-    MARGIN,
-    OPEN,
-    UNUSED,
-    Difference,
-    Estimate,
-    compare_all,
-    judged_split,
-    name_difference,
-    pair_seeds,
-    seed_interval,
-    write_interval,
-)
+from entity_transformers.report.intervals import INERT, INTERVAL, MARGIN, OPEN, UNUSED
 from entity_transformers.report.pivot import (
     Axis,
     Line,
     Measure,
+    Part,
     Pivot,
     Place,
     cross,
     entities,
+    found,
     key_of,
     models,
+    subtract_seeds,
     values,
 )
 from entity_transformers.report.results import (
     Results,
     Statistic,
     has_entities,
+    summarise,
     write_label,
     write_minus,
     write_pair,
     write_scored,
     write_tested,
 )
-from entity_transformers.report.table import MISSING, Cell, Number, show
+from entity_transformers.report.table import MISSING, Cell, Number
 
-TITLE, STEP = "Perplexity", "perplexity"
+STEP, CACHE, PSEUDO = "perplexity", "cache", "pseudo_perplexity"
 PROCESSES = {"train": "Training", "dev": "Validation", "test": "Test", "test2": "Test 2"}
 CLASSES = {"outside": "outside mentions", "first": "first mention", "later": "later mention"}
 CONDITIONS = ("on", "off", "shuffled")
@@ -66,17 +57,16 @@ def at(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
     return key(STEP, measure, split, entities=entities, **part)
 
 
-def scored_splits(results: Results) -> tuple[str, ...]:
-    """Splits that some model was scored on, in the order dev, test, test2, then others."""
-    order = (*PROCESSES, "")
-    there = results.frame.distinct("split", STEP)
-    return tuple(sorted(there, key=lambda s: (order.index(s) if s in order else len(order), s)))
+def scored_splits(results: Results) -> list[str]:
+    """Splits that some model was scored on: dev, test, test2, then others in alphabetical order."""
+    there, known = sorted(results.frame.distinct("split", STEP)), list(PROCESSES)
+    return sorted(there, key=lambda split: known.index(split) if split in known else len(known))
 
 
 def class_split(results: Results) -> str | None:
     """The split that is looked at by class: test, else the first that was scored."""
     splits = scored_splits(results)
-    return next((split for split in ("test", *splits) if split in splits), None)
+    return "test" if "test" in splits else next(iter(splits), None)
 
 
 def _rows(results: Results, place: Place) -> Iterator[Line]:
@@ -90,26 +80,14 @@ def _rows(results: Results, place: Place) -> Iterator[Line]:
         shown = PROCESSES.get(split, split)
         for model in results.measured(STEP):
             one = {"split": split, "model": model}
-            scored = {**place, **one, "measure": "loss"}
-            for texts, labels in entities(CONDITIONS).entries(results, scored):
+            about = {**place, **one, "measure": "loss"}
+            for texts, labels in entities(CONDITIONS).entries(results, about):
                 yield (shown, write_scored(model), *texts), {**one, **labels}
-        if ours and theirs and results.has(theirs, at(split, "off")):
+        scored = ours and results.has(ours, at(split, "on"))
+        if ours and theirs and scored and results.has(theirs, at(split, "off")):
             one = {"split": split, "model": ours, "entities": "on"}
             against = {"model": theirs, "entities": "off"}
-            if ours and results.has(ours, at(split, "on")):
-                yield (shown, write_pair(ours, theirs), "on"), {**one, "against": against}
-
-
-def _printed(heading: str, name: str, digits: int) -> Measure:
-    """A number of the paper beside the rows that it prints."""
-
-    def cell(results: Results, place: Place) -> Cell:
-        printed = paper.TABLE2.get((results.printed(place["model"]), place["split"]))
-        if printed is None or not _is_main(place) or "against" in place:
-            return MISSING
-        return Number(getattr(printed, name), digits)
-
-    return Measure(heading, cell=cell)
+            yield (shown, write_pair(ours, theirs), "on"), {**one, "against": against}
 
 
 def _is_main(place: Place) -> bool:
@@ -117,19 +95,24 @@ def _is_main(place: Place) -> bool:
     return place["entities"] in ("", "on") or not has_entities(place["model"])
 
 
-def _time(results: Results, place: Place) -> Cell:
-    name = TIMES.get(place["split"])
-    if "against" in place:
-        return MISSING
-    timed = name is not None and _is_main(place)
-    empty = Statistic(None, None, 0)
-    return show(lm.read_timing(results, place["model"], name) if timed and name else empty, 3)
+def _printed(heading: str, name: str, digits: int) -> Measure:
+    """A number of the paper beside the rows that it prints."""
+
+    def cell(results: Results, place: Place) -> Cell:
+        printed = paper.TABLE2.get((results.printed(place["model"]), place["split"]))
+        shown = printed is not None and _is_main(place) and "against" not in place
+        return Number(getattr(printed, name) if shown else None, digits)
+
+    return Measure(heading, cell=cell)
 
 
-def _perplexity(results: Results, place: Place) -> Cell:
-    if "against" in place:
-        return MISSING
-    return show(results.statistic(place["model"], key_of(place), math.exp))
+def _time(results: Results, place: Place) -> Statistic:
+    timed = TIMES.get(place["split"], "") if _is_main(place) else ""
+    return lm.read_timing(results, place["model"], timed)
+
+
+def _exponential(results: Results, place: Place) -> Statistic:
+    return results.statistic(place["model"], key_of(place), math.exp)
 
 
 TABLE2 = Pivot(
@@ -138,11 +121,11 @@ TABLE2 = Pivot(
     step=STEP,
     rows=(Axis(("Process", "Model", "Entities"), _rows),),
     columns=(
-        Measure("PPL", "loss", cell=_perplexity),
+        Measure("PPL", "loss", read=_exponential),
         _printed("Paper PPL", "perplexity", 2),
         Measure("Loss", "loss", 4, compare="units"),
         _printed("Paper loss", "loss", 3),
-        Measure("Time per step", cell=_time),
+        Measure("Time per step", digits=3, read=_time),
         _printed("Paper time", "seconds", 3),
         Measure("PPL per word", "perplexity_word"),
         Measure("Bits per byte", "bits_per_byte", 4),
@@ -169,41 +152,37 @@ TABLE2 = Pivot(
 
 
 def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
-    """The controls that a verdict on entities needs, whatever they are called: the proposed kind
-    without labels and with shuffled ones, and another kind with as many parameters. By what is
-    said of one that is missing. Of a kind that reads no labels but learns from some, which adds
-    nothing to the baseline, the baseline is the one without labels and of as many parameters.
+    """The controls that a verdict on entities needs, by what is said of one that is missing: the
+    proposed kind without labels and with shuffled ones, and another kind with as many parameters.
+    Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
+    baseline is the one without labels and of as many parameters.
     """
+    entries = results.entries
     ours, plain = (
-        next((entry for entry in results.entries if entry.role == role), None)
+        next((entry for entry in entries if entry.role == role), None)
         for role in ("proposed", "baseline")
     )
-
-    def trained_on(labels: str) -> tuple[ModelEntry, ...]:
-        wanted = ("control", ours.kind, labels) if ours else None
-        return tuple(e for e in results.entries if (e.role, e.kind, e.labels) == wanted)
-
-    own = ours.kind.label if ours else "GPT2E"
-    if ours is not None and plain is not None and not has_entities(ours):
-        return {write_label(plain): (plain,), f"{own} shuffled": trained_on("shuffled")}
+    own, other = ours.kind.label if ours else "GPT2E", plain.kind.label if plain else "GPT2"
+    of_kind = [one for one in entries if ours and one.role == "control" and one.kind == ours.kind]
+    unlabelled, shuffled = (
+        tuple(one for one in of_kind if one.labels == labels) for labels in ("none", "shuffled")
+    )
+    if ours and plain and not has_entities(ours):
+        return {write_label(plain): (plain,), f"{own} shuffled": shuffled}
+    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
     return {
-        f"{own} unlabelled": trained_on("none"),
-        f"{own} shuffled": trained_on("shuffled"),
-        f"{plain.kind.label if plain else 'GPT2'} parameter-matched": tuple(
-            entry
-            for entry in results.entries
-            if ours is not None and getattr(entry.lm, "matched_to", None) == ours.name
-        ),
+        f"{own} unlabelled": unlabelled,
+        f"{own} shuffled": shuffled,
+        f"{other} parameter-matched": tuple(matched),
     }
 
 
 def list_missing_controls(
-    results: Results, met: tuple[Difference, ...] | None = None
+    results: Results, met: tuple[intervals.Difference, ...] | None = None
 ) -> tuple[str, ...]:
     """What of `needed_controls` the study does not have, or what it has and ``met`` lacks."""
-    known = {model.name for model in results.trained}
-    if met is not None:
-        known = {difference.against.name for difference in met}
+    there = results.trained if met is None else [difference.against for difference in met]
+    known = {model.name for model in there}
     return tuple(
         write_label(needed[0]) if needed else name
         for name, needed in needed_controls(results).items()
@@ -212,60 +191,47 @@ def list_missing_controls(
 
 
 def _list_differences(results: Results, _: Place) -> Iterator[Line]:
-    for one in compare_all(results, judged_split(results)):
+    for one in intervals.compare_all(results, intervals.judged_split(results)):
         given = one.against_condition if has_entities(one.against) else MISSING
-        yield (write_label(one.against), given), {"difference": one}
+        yield (write_label(one.against), given), {"difference": one, "found": one.found}
 
 
 def _judged(_: Results, place: Place) -> Cell:
     one = place["difference"]
     if one.against == one.model and abs(one.found.value) < INERT:
         return UNUSED
-    return name_difference(one.found.interval)
+    return intervals.name_difference(one.found.interval)
 
 
-def _estimate(heading: str, read: Callable[[Estimate], Cell]) -> Measure:
-    return Measure(heading, cell=lambda results, place: read(place["difference"].found))
-
-
-def _tested(results: Results) -> tuple[str, str]:
-    ours = results.proposed
-    return (
-        ("GPT2E", "GPT2E with entities")
-        if ours is None
-        else (write_label(ours), write_tested(ours))
-    )
-
-
-def _missing(results: Results) -> str:
-    missing = list_missing_controls(results)
-    return f" Not run: {', '.join(missing)}." if missing else ""
+def _tested(results: Results) -> str:
+    return "GPT2E with entities" if results.proposed is None else write_tested(results.proposed)
 
 
 CONTROLS = Pivot(
     name="controls",
     title=lambda results: (
-        f"{_tested(results)[1]} against the controls ({judged_split(results) or 'not scored'})"
+        f"{_tested(results)} against the controls ({intervals.judged_split(results)})"
     ),
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        _estimate("Difference", lambda found: found.number()),
-        _estimate("p", lambda found: Number(found.p, 4)),
-        _estimate("Documents", lambda found: Number(found.units, 0)),
-        _estimate("Error over documents", lambda found: Number(found.errors[0], 4)),
-        _estimate("Error over seeds", lambda found: Number(found.errors[1], 4)),
+        Measure("Difference", cell=lambda _, row: row["found"].number()),
+        Measure("p", digits=4, cell=lambda _, row: row["found"].p),
+        Measure("Documents", digits=0, cell=lambda _, row: row["found"].units),
+        Measure("Error over documents", digits=4, cell=lambda _, row: row["found"].errors[0]),
+        Measure("Error over seeds", digits=4, cell=lambda _, row: row["found"].errors[1]),
         Measure("Verdict", cell=_judged),
     ),
     measures=lambda results: (
-        f"The difference in loss, {_tested(results)[1]} minus the other model, in nats per token:"
-        f" below zero {_tested(results)[0]} is better."
+        f"The difference in loss, {_tested(results)} minus the other model, in nats per token:"
+        " below zero the former is better."
     ),
     note=lambda results: (
-        f"{INTERVAL} Better or worse: zero is outside the interval; {OPEN}: it is inside;"
-        f" equivalent: all of the interval lies within ±{MARGIN}; {UNUSED}: the memory was not"
-        f" used, what it is given changes less than {INERT}. A control is met with entities on or"
-        f" off, whichever is better for it.{_missing(results)}"
+        f"Better or worse: zero is outside the interval; {OPEN}: it is inside; equivalent: all of"
+        f" the interval lies within ±{MARGIN}; {UNUSED}: the memory was not used, because what it"
+        f" is given changes less than {INERT}. {INTERVAL} A control is met with entities on or off,"
+        " whichever is better for it."
+        f" Not run: {', '.join(list_missing_controls(results)) or 'none'}."
     ),
 )
 
@@ -274,8 +240,7 @@ def has_mentions(results: Results, split: str) -> bool:
     """Has the split gold mentions? Else every token of it would be outside of them."""
     return any(
         _count(results, {"step": STEP, "split": split, "model": model, "class": name})
-        for name in CLASSES
-        if name != "outside"
+        for name in ("first", "later")
         for model in results.measured(STEP)
     )
 
@@ -286,31 +251,29 @@ def _count(results: Results, place: Place) -> int:
     return int(max(results.count(place["model"], one) or 0 for one in keys))
 
 
-def _parts(results: Results, place: Place) -> Iterator[Line]:
-    """What a split is divided into, and how it is called; classes, groups, distances."""
+def _parts(results: Results, _: Place) -> Iterator[Line]:
+    """The parts of the split that is looked at by class, and how they are called."""
+    split = class_split(results)
+    if split is None:
+        return
+    classes = CLASSES if has_mentions(results, split) else {}
     groups, distances = (
-        results.frame.distinct(column, STEP, split=place["split"])
+        sorted(results.frame.distinct(column, STEP, split=split))
         for column in ("group", "distance")
     )
-    if has_mentions(results, place["split"]):
-        for name, label in CLASSES.items():
-            yield (label,), {"class": name}
-    for name in sorted(groups, key=lambda name: (name in ("other", "unknown"), name)):
-        yield (name,), {"group": name}
-    for name in sorted(distances, key=lambda name: int(re.split(r"\D", name)[0])):
-        yield (f"{name} tokens after a mention",), {"distance": name}
-
-
-def _split(results: Results, _: Place) -> Iterator[Line]:
-    if split := class_split(results):
-        yield (), {"split": split}
+    groups.sort(key=lambda name: name in ("other", "unknown"))
+    distances.sort(key=lambda name: int(re.split(r"\D", name)[0]))
+    after = {name: f"{name} tokens after a mention" for name in distances}
+    named = {"class": classes, "group": dict(zip(groups, groups, strict=True)), "distance": after}
+    for column, names in named.items():
+        for name, label in names.items():
+            yield (label,), {"split": split, column: name}
 
 
 def _gap(results: Results, place: Place) -> Cell:
-    model = place["model"]
-    on, off = (key_of({**place, "entities": given}) for given in ("on", "off"))
-    gap = pair_seeds(results, (model, on), (model, off)) if has_entities(model) else []
-    return Number(math.fsum(gap) / len(gap), 4, signed=True) if gap else MISSING
+    on, off = ((place["model"], key_of({**place, "entities": given})) for given in ("on", "off"))
+    gap = subtract_seeds(results, on, off) if has_entities(place["model"]) else None
+    return MISSING if gap is None else replace(gap, low=None, high=None)
 
 
 def _given(results: Results) -> dict[str, str]:
@@ -325,10 +288,10 @@ BY_CLASS = Pivot(
         f"Perplexity by class of the predicted token ({class_split(results) or 'test'})"
     ),
     step=STEP,
-    rows=(Axis((), _split), Axis(("Predicted token",), _parts), models(label=write_scored)),
+    rows=(Axis(("Predicted token",), _parts), models(label=write_scored)),
     keep=lambda results, place: _count(results, place) > 0,
     columns=(
-        Measure("Tokens", cell=lambda results, place: Number(_count(results, place), 0)),
+        Measure("Tokens", digits=0, cell=_count),
         cross(values("entities", _given, "Given"), [Measure("", "perplexity")], STEP, "PPL {0}"),
         Measure("Loss on − off", "loss", cell=_gap),
     ),
@@ -342,19 +305,91 @@ BY_CLASS = Pivot(
         " controls, before crediting the memory."
     ),
 )
-TABLES = (TABLE2, CONTROLS, BY_CLASS)
+
+
+def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, float] | None:
+    """The largest cache that the model was given, and what it leaves of the loss, a fraction."""
+    sizes = map(int, results.frame.distinct("size", CACHE, measure="loss"))
+    losses = {
+        size: results.statistic(model, key(CACHE, "loss", split, size=size)).mean for size in sizes
+    }
+    alone = losses.pop(0, None)
+    shares = {size: loss / alone for size, loss in losses.items() if loss is not None and alone}
+    return max(shares.items()) if shares else None
+
+
+def _minus_without(results: Results, place: Place) -> Statistic:
+    own, alone = ((place["model"], key_of({**place, **size})) for size in ({}, {"size": "0"}))
+    return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))
+
+
+def _chosen(results: Results, place: Place) -> Statistic:
+    """What was chosen for a cache; none without one."""
+    cached = place["size"] != "0"
+    return results.statistic(place["model"], key_of(place)) if cached else summarise(())
+
+
+WITH_CACHE = Pivot(
+    name="cache",
+    title="A cache of recent tokens, which knows no entities",
+    step=CACHE,
+    rows=(
+        found("split", "Split"),
+        models(label=write_scored),
+        found("size", "Tokens held", measure="loss"),
+    ),
+    columns=(
+        Measure("Loss", "loss", 4),
+        Measure("Minus without", "loss", 4, read=_minus_without),
+        Measure("Theta", "theta", 0, read=_chosen),
+        Measure("Lambda", "weight", 3, read=_chosen),
+    ),
+    measures=(
+        "What any memory of entities has to beat: the model's probabilities mixed with those of"
+        " the document's latest tokens, the ones in similar places first."
+    ),
+    note=(
+        "Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Losses are"
+        " in nats per token, and no labels are given. The cache is empty at the beginning of each"
+        " document."
+    ),
+)
+HIDDEN = Pivot(
+    name=PSEUDO,
+    title="Pseudo-perplexity of the models that predict hidden tokens",
+    step=PSEUDO,
+    where={"measure": "pseudo_perplexity"},
+    rows=(found("split", "Split"), models(), entities()),
+    columns=(
+        Measure("Pseudo-PPL"),
+        Measure("Nats per hidden token", "pseudo_loss", 4),
+        *(Measure(f"Pseudo-PPL, {CLASSES[one]}", place={"class": one}) for one in CLASSES),
+        Measure("Tokens", shows="count"),
+        Measure("Documents", "documents", 0, place={"entities": ""}),
+    ),
+    measures=(
+        "How well each token is predicted from all others of its window, later ones included: each"
+        " is hidden in its turn (Salazar et al., 2020)."
+    ),
+    note=(
+        "This is not a perplexity: the product of these probabilities is not a probability of the"
+        " text, because they depend on what follows. Compare it only between models of hidden"
+        " tokens with one encoder and the same windows. Entities on: the labels of the hidden token"
+        " are given too."
+    ),
+)
 
 
 def draw_differences(results: Results) -> Figure | None:
-    """Loss of the model under test minus that of each model it is held against, a row each."""
-    split, colours = judged_split(results), choose_colours(results)
-    bars = [
-        Bar(
-            _name(one.against, one.against_condition), one.found.number(), colours[one.against.name]
-        )
-        for one in compare_all(results, split)
-    ]
-    label = f"Nats per token ({split}), {_tested(results)[1]} minus each of these"
+    """Loss of the model under test minus that of each model it is held against, with 95 % intervals
+    over documents and seeds. Left of zero it is better; grey: within ±0.02, which counts as no
+    difference.
+    """
+    split, colours, bars = intervals.judged_split(results), choose_colours(results), []
+    for one in intervals.compare_all(results, split):
+        name = _name(one.against, one.against_condition)
+        bars.append(Bar(name, one.found.number(), colours[one.against.name]))
+    label = f"Nats per token ({split}), {_tested(results)} minus each of these"
     return draw_intervals([Rows("", bars)], label, MARGIN)
 
 
@@ -363,8 +398,9 @@ def _name(model: ModelEntry, given: str) -> str:
 
 
 def draw_classes(results: Results) -> Figure | None:
-    """Differences in loss from the baseline (or the first model) by class of the predicted token: a
-    panel per class, a row per model, entities on above off; bars are intervals over seeds.
+    """Loss on the tokens outside mentions, in an entity's first mention and in later ones, against
+    the model above each panel, whose perplexity stands there: means with 95 % intervals over seeds;
+    hollow: without entities. Grey: within ±0.02, drawn to scale; beyond it by the logarithm.
     """
     split, scored = class_split(results), results.measured(STEP)
     if split is None or not scored or not has_mentions(results, split):
@@ -379,37 +415,27 @@ def draw_classes(results: Results) -> Figure | None:
     ]
     colours, panels = choose_colours(results), []
     for name, title in CLASSES.items():
-        other = at(split, "off", class_=name)
         bars: list[Bar | None] = []
         for model, given in rows:
-            gaps = pair_seeds(results, (model, at(split, given, class_=name)), (base, other))
-            number = write_interval(float(np.mean(gaps)), seed_interval(gaps)) if gaps else None
-            hollow = has_entities(model) and given == "off"
-            bars.append(None)
-            if number is not None:
-                bars[-1] = Bar(_name(model, given), number, colours[model.name], hollow)
-        perplexity = Number(
-            results.statistic(base, at(split, "off", "perplexity", class_=name)).mean, 1
-        )
-        own = f"{title[0].upper()}{title[1:]}\n{write_scored(base)}: perplexity {perplexity}"
-        panels.append(Rows(own, bars))
+            sides = (model, at(split, given, class_=name)), (base, at(split, "off", class_=name))
+            number, hollow = subtract_seeds(results, *sides), has_entities(model) and given == "off"
+            bar = number and Bar(_name(model, given), number, colours[model.name], hollow)
+            bars.append(bar or None)
+        own = results.statistic(base, at(split, "off", "perplexity", class_=name)).mean
+        said = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(own, 1)}"
+        panels.append(Rows(said, bars))
     without = f"{write_scored(base)}{' without entities' if has_entities(base) else ''}"
     label = f"Nats per token more or less than {without} ({split})"
     return draw_intervals(panels, label, MARGIN, log=True)
 
 
-FIGURES = {
-    "differences": (
-        draw_differences,
-        "Loss of the model under test minus that of each model it is held against, with 95 %"
-        " intervals over documents and seeds. Left of zero it is better; grey: within ±0.02, which"
-        " counts as no difference.",
+PARTS = (
+    Part(
+        STEP,
+        "Perplexity",
+        (TABLE2, CONTROLS, BY_CLASS),
+        {"differences": draw_differences, "perplexity_by_class": draw_classes},
     ),
-    "perplexity_by_class": (
-        draw_classes,
-        "Loss on the tokens outside mentions, in an entity's first mention and in later ones,"
-        " against the model above each panel, whose perplexity stands there: means over the seeds"
-        " with 95 % intervals over them; hollow: without entities. Grey: within ±0.02, drawn to"
-        " scale; beyond it by the logarithm.",
-    ),
-}
+    Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
+    Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),
+)

@@ -1,25 +1,41 @@
 """What the report shows beside numbers, small enough to be committed as pictures.json: the aligned
-example of table 1, the appendix's pictures of mention vectors as coordinates in the plane, and a
-few documents token by token.
+example of table 1, the appendix's mention vectors as points in the plane, and a few documents
+token by token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from entity_transformers.report.excerpts import Excerpts
-from entity_transformers.report.spans import Example
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import Document
 
 MENTIONS_PER_ENTITY = 60
 DIGITS = 8  # of a coordinate: drawn from them, a picture is the same to the pixel
+LEAST = 1  # percent of the entity attention from which on an entity is listed
+LONGEST = 4  # bytes of a character
+Arrays = Mapping[str, np.ndarray]
+Decode = Callable[[Sequence[int]], str]
 
 
-Point = tuple[float, float]
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A passage of one document, one entry per word: its entity after the nesting policy (0 outside
+    every mention), and the texts of its tokens. Table 1 shows the first ``table_words``.
+    """
+
+    document: str
+    words: tuple[str, ...]
+    entities: tuple[int, ...]
+    tokens: tuple[tuple[str, ...], ...]
+    table_words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,88 +53,149 @@ class Cloud:
     entity: tuple[int, ...]
     models: tuple[str, ...]
     model: tuple[int, ...]
-    places: Mapping[str, tuple[Point, ...]]
+    places: Mapping[str, tuple[tuple[float, float], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """All of pictures.json.
-
-    clouds    by the name of their figure
-    kept      figures whose coordinates are not known any more: their committed PNG is shown
-    excerpts  None: step excerpts did not run
+    """All of pictures.json: ``clouds`` by the name of their figure, ``excerpts`` of
+    `gather_excerpts` (None: step excerpts did not run).
     """
 
     example: Example | None = None
     clouds: Mapping[str, Cloud] = field(default_factory=dict)
-    kept: tuple[str, ...] = ()
-    excerpts: Excerpts | None = None
+    excerpts: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MentionVectors:
-    """Vectors [mentions, width] of one model's mentions and the number of the entity that each
-    refers to [mentions].
+_SHAPE = TypeAdapter(Pictures)
+
+
+def write_pictures(pictures: Pictures) -> dict[str, Any]:
+    """pictures.json as an object."""
+    found: dict[str, Any] = _SHAPE.dump_python(pictures, mode="json", exclude_none=True)
+    return found
+
+
+def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
+    """The inverse of `write_pictures`; what is missing or wrong raises ValueError naming
+    ``source``.
     """
+    try:
+        return _SHAPE.validate_python(found)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ValueError(f"{source}: {where} is wrong: run step report again") from None
 
-    vectors: np.ndarray
-    entities: np.ndarray
+
+def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
+    """Entity id of each word [n_words] of document ``number``, read from the word's tokens."""
+    span = corpus.document(number)
+    words, labels = np.asarray(corpus.words[span]), np.zeros(n_words, dtype=np.int64)
+    labels[words[words >= 0]] = corpus.gold[span][words >= 0]
+    return labels
 
 
-def take_mentions(arrays: Mapping[str, np.ndarray], key: str = "context_on") -> MentionVectors:
-    """The vectors to picture out of the arrays of mentions.safetensors: head words in their
-    document, entities given.
+def take_example(
+    documents: Sequence[Document], corpus: AlignedCorpus, decode: Decode, table_words: int
+) -> Example | None:
+    """The ``table_words`` words from a sentence's start in which the most entities come back.
+
+    ``documents`` and ``corpus`` are one split in the same order. None without documents.
     """
-    return MentionVectors(arrays[key], arrays["entity"])
+    best = None
+    for number, document in enumerate(documents):
+        labels = label_words(corpus, number, len(document.words))
+        for sentence in document.sentences():
+            part = slice(sentence.start, sentence.start + table_words)
+            interest = _rate(labels[part].tolist(), document.words[part])
+            if best is None or interest > best[0]:
+                best = interest, number, part, labels[part]
+    if best is None:
+        return None
+    _, number, part, labels = best
+    document, span, texts = documents[number], corpus.document(number), defaultdict[int, list](list)
+    for word, token in zip(corpus.words[span].tolist(), corpus.tokens[span].tolist(), strict=True):
+        texts[word].append(decode([token]))
+    return Example(
+        document=document.id,
+        words=document.words[part],
+        entities=tuple(labels.tolist()),
+        tokens=tuple(tuple(texts[word]) for word in range(*part.indices(len(document.words)))),
+        table_words=len(labels),
+    )
+
+
+def _rate(labels: list[int], words: Sequence[str]) -> tuple[int, int, int, int]:
+    """How much a passage shows: entities that come back, entities, letters (no tables of figures),
+    and words that fit.
+    """
+    counts = Counter(entity for entity, _ in groupby(labels) if entity)
+    repeated = sum(n > 1 for n in counts.values())
+    return repeated, len(counts), sum(word.isalpha() for word in words), len(labels)
+
+
+def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
+    """A name for each entity of a split, numbered through all documents: its shortest mention that
+    is no pronoun, else its first.
+    """
+    names: list[str] = []
+    for number, document in enumerate(documents):
+        labels = label_words(corpus, number, len(document.words))
+        texts = defaultdict[int, list[tuple[bool, int, str]]](list)
+        for mention in document.mentions:
+            inside = set(labels[mention.start : mention.end].tolist())
+            if len(inside) == 1 and 0 not in inside:
+                words = document.words[mention.start : mention.end]
+                tag = document.tags[mention.start] if document.tags and len(words) == 1 else ""
+                pronoun = tag.startswith(("PRP", "WP", "DT"))
+                text = " ".join(words)[:28]
+                texts[inside.pop()].append((pronoun, sum(map(len, words)), text))
+        for entity in range(1, int(corpus.gold[corpus.document(number)].max(initial=0)) + 1):
+            names.append(min(texts[entity], default=(True, 0, f"{document.id} {entity}"))[-1])
+    return names
 
 
 def make_cloud(
-    mentions: Mapping[str, MentionVectors], names: Sequence[str], n_entities: int
+    mentions: Mapping[str, tuple[np.ndarray, np.ndarray]], names: Sequence[str], n_entities: int
 ) -> Cloud | None:
-    """Mentions of the most-mentioned entities by PCA and by t-SNE; ``mentions`` by model, ``names``
+    """The first mentions of each of the most-mentioned entities by PCA and by t-SNE.
+
+    ``mentions``: by model vectors [mentions, width] and the number of the entity of each; ``names``
     by the number of an entity. None where there are too few or all vectors are equal.
     """
-    first = next(iter(mentions.values()))
-    chosen = choose_mentions(first.entities, n_entities)
-    if len(chosen) < 5 or any(
-        len(one.entities) != len(first.entities) for one in mentions.values()
-    ):
+    numbers = next(iter(mentions.values()))[1]
+    if any(len(entities) != len(numbers) for _, entities in mentions.values()):
         return None
-    centred = len(mentions) > 1
-    points = np.concatenate([_unit(one.vectors[chosen], centred) for one in mentions.values()])
-    if not np.ptp(points, axis=0).max() > 0:
+    found, counts = np.unique(numbers, return_counts=True)
+    top = found[np.argsort(-counts, kind="stable")][:n_entities]
+    parts = [np.flatnonzero(numbers == number)[:MENTIONS_PER_ENTITY] for number in top]
+    chosen = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    if len(chosen) < 5:
         return None
-    numbers = np.asarray(first.entities)[chosen].tolist()
-    order = list(dict.fromkeys(numbers))
+    points = [_normalise(vectors[chosen], len(mentions) > 1) for vectors, _ in mentions.values()]
+    if not np.ptp(stacked := np.concatenate(points), axis=0).max() > 0:
+        return None
+    labels = np.asarray(numbers)[chosen].tolist()
+    order = list(dict.fromkeys(labels))
     return Cloud(
         names=tuple(names[n] if n < len(names) else f"entity {n}" for n in order),
-        entity=tuple(order.index(n) for n in numbers) * len(mentions),
+        entity=tuple(order.index(n) for n in labels) * len(mentions),
         models=tuple(mentions),
-        model=tuple(i for i in range(len(mentions)) for _ in numbers),
+        model=tuple(i for i in range(len(mentions)) for _ in labels),
         places={
-            name: tuple((_round(x), _round(y)) for x, y in found.tolist())
-            for name, found in project(points).items()
+            name: tuple((float(f"{x:.{DIGITS}g}"), float(f"{y:.{DIGITS}g}")) for x, y in places)
+            for name, places in _project(stacked).items()
         },
     )
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _normalise(vectors: np.ndarray, centred: bool) -> np.ndarray:
+    wide = np.asarray(vectors, dtype=np.float64)
+    unit = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
+    return unit - unit.mean(axis=0) if centred else unit
 
 
-def choose_mentions(entities: np.ndarray, n_entities: int) -> np.ndarray:
-    """Rows of the first mentions (at most 60) of each of the most-mentioned entities, ties to the
-    earlier entity.
-    """
-    numbers, counts = np.unique(entities, return_counts=True)
-    top = numbers[np.argsort(-counts, kind="stable")][:n_entities]
-    return np.concatenate(
-        [np.flatnonzero(entities == number)[:MENTIONS_PER_ENTITY] for number in top]
-        or [np.zeros(0, np.int64)]
-    )
-
-
-def project(points: np.ndarray) -> dict[str, np.ndarray]:
+def _project(points: np.ndarray) -> dict[str, list[tuple[float, float]]]:
     """Points [n, width] in the plane, [n, 2]: by PCA, and by t-SNE started from it with a fixed
     seed.
 
@@ -130,43 +207,83 @@ def project(points: np.ndarray) -> dict[str, np.ndarray]:
     from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(points) - 1) / 3)
-    tsne = TSNE(
-        n_components=2,
-        perplexity=perplexity,
-        init="pca",
-        learning_rate="auto",
-        random_state=0,
-        n_jobs=1,
-    )
+    tsne = TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1)
     with threadpool_limits(1):
         return {
-            "PCA": PCA(n_components=2, svd_solver="full").fit_transform(points),
-            "t-SNE": tsne.fit_transform(points.astype(np.float32)),
+            "PCA": PCA(n_components=2, svd_solver="full").fit_transform(points).tolist(),
+            "t-SNE": tsne.fit_transform(points.astype(np.float32)).tolist(),
         }
 
 
-def _unit(vectors: np.ndarray, centred: bool) -> np.ndarray:
-    wide = np.asarray(vectors, dtype=np.float64)
-    unit = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
-    return unit - unit.mean(axis=0) if centred else unit
+def gather_excerpts(
+    corpus: AlignedCorpus,
+    documents: Sequence[Document],
+    decode: Decode,
+    runs: Mapping[str, Sequence[Arrays]],
+) -> dict[str, Any]:
+    """The ``split``, and of ``corpus``, cut as the step cut it, with its ``documents`` whole:
 
+    pages   of each document its name, the text of each token that is predicted [n], the gold entity
+            of each (0: none), and the names of the entities by their numbers
+    scores  of each model with entities on or off, the means over its ``seeds`` trainings: by
+            document and token ``nats``, to two digits, and, if it reads entities, ``read``: pairs
+            of an entity and the percentage of the entity attention that it received
 
-def write_pictures(pictures: Pictures) -> dict[str, Any]:
-    """pictures.json as an object."""
-    found: dict[str, Any] = _SHAPE.dump_python(pictures, mode="json")
-    return found if found["excerpts"] else {k: v for k, v in found.items() if k != "excerpts"}
-
-
-def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
-    """The inverse of `write_pictures`; what is missing or wrong raises ValueError naming
-    ``source``.
+    ``runs``: by model the arrays of each seed.
     """
-    try:
-        return _SHAPE.validate_python(found)
-    except ValidationError as error:
-        told = error.errors()[0]
-        where = ".".join(map(str, told["loc"]))
-        raise ValueError(f"{source}: {where}: {told['msg']}: collect the pictures again") from None
+    names, pages, first = name_entities(documents, corpus), [], 0
+    spans = [corpus.document(number) for number in range(len(corpus))]
+    for document, span in zip(documents, spans, strict=True):
+        gold = corpus.gold[span].tolist()[1:]
+        tokens = list(_spell(corpus.tokens[span].tolist()[1:], decode))
+        named = {str(entity): names[first + entity - 1] for entity in sorted({*gold} - {0})}
+        pages.append({"name": document.id, "tokens": tokens, "entities": gold, "names": named})
+        first += max(gold, default=0)
+    scores = [
+        _average(model, given, seeds, spans)
+        for model, seeds in runs.items()
+        for given in ("on", "off")
+        if all(given in arrays for arrays in seeds)
+    ]
+    return {"split": corpus.split, "pages": pages, "scores": scores}
 
 
-_SHAPE = TypeAdapter(Pictures)
+def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
+    """The text of each token; a character of several tokens stands with the last of them."""
+    waiting: list[int] = []
+    for token in tokens:
+        waiting.append(token)
+        text = decode(waiting)
+        if text.endswith("\N{REPLACEMENT CHARACTER}") and len(waiting) < LONGEST:
+            yield ""
+        else:
+            yield text
+            waiting = []
+
+
+def _average(
+    model: str, given: str, runs: Sequence[Arrays], spans: Sequence[slice]
+) -> dict[str, Any]:
+    mean = np.stack([arrays[given] for arrays in runs]).mean(axis=0, dtype=np.float64)
+    shown = given == "on" and all("share" in arrays for arrays in runs)
+    return {
+        "model": model,
+        "entities": given,
+        "seeds": len(runs),
+        "nats": [[round(nats, 2) for nats in mean[span][1:].tolist()] for span in spans],
+        "read": [
+            [_merge(runs, place) for place in range(span.start + 1, span.stop)]
+            for span in (spans if shown else ())
+        ],
+    }
+
+
+def _merge(runs: Sequence[Arrays], place: int) -> list[list[int]]:
+    """Entities and percentages of one token, the largest first: means over the seeds."""
+    sums: dict[int, float] = defaultdict(float)
+    for arrays in runs:
+        pairs = zip(arrays["entity"][place].tolist(), arrays["share"][place].tolist(), strict=True)
+        for entity, share in pairs:
+            sums[entity] += 100 * share / len(runs)
+    listed = ([entity, round(share)] for entity, share in sums.items() if entity)
+    return sorted((one for one in listed if one[1] >= LEAST), key=lambda one: (-one[1], one[0]))

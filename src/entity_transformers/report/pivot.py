@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -19,7 +19,6 @@ from entity_transformers.report.frame import Key, at
 from entity_transformers.report.results import (
     Results,
     Statistic,
-    Transform,
     has_entities,
     write_label,
     write_pair,
@@ -61,13 +60,11 @@ def found(column: str, heading: str = "", **where: str) -> Axis:
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         split = {"split": place["split"]} if "split" in place else {}
-        there = results.frame.distinct(column, place["step"], **split, **where)
-        if there and all(value.isdecimal() for value in there):
-            for number in sorted(map(int, there)):
-                yield ((Number(number, 0),) if heading else ()), {column: str(number)}
-            return
-        for value in there:
-            yield ((value,) if heading else ()), {column: value}
+        there = list(results.frame.distinct(column, place["step"], **split, **where))
+        numbers = all(value.isdecimal() for value in there)
+        for value in sorted(there, key=int) if numbers else there:
+            text = Number(int(value), 0) if numbers else value
+            yield ((text,) if heading else ()), {column: value}
 
     return Axis((heading,) if heading else (), entries)
 
@@ -78,40 +75,33 @@ def list_models(results: Results, place: Place, which: str) -> list[ModelEntry]:
     return [m for m in (results.pair if which == "pair" else measured) if m in measured]
 
 
-def models(
-    which: str = "measured",
-    label: Callable[[ModelEntry], str] = write_label,
-    heading: str = "Model",
-    difference: bool = False,
-) -> Axis:
+def models(label: Callable[[ModelEntry], str] = write_label, difference: bool = False) -> Axis:
     """A row per model; with ``difference`` a last one, the model under test minus the baseline."""
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
-        listed = list_models(results, place, which)
+        listed = results.measured(place["step"])
         for model in listed:
             yield (label(model),), {"model": model}
         ours, theirs = results.proposed, results.baseline
         if difference and ours in listed and theirs in listed and ours and theirs:
             yield (write_pair(ours, theirs),), {"model": ours, "against": {"model": theirs}}
 
-    return Axis((heading,), entries)
+    return Axis(("Model",), entries)
 
 
-def runs(which: str = "measured", order: Sequence[str] = ("off", "on")) -> Axis:
+def runs(which: str = "measured") -> Axis:
     """Every model with entities off and on, once if it reads none: as one text."""
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         for model in list_models(results, place, which):
-            for given in order if has_entities(model) else ("off",):
-                name = (
-                    f"{write_label(model)} {given}" if has_entities(model) else write_label(model)
-                )
-                yield (name,), {"model": model, "entities": given}
+            for given in ("off", "on") if has_entities(model) else ("",):
+                name = f"{write_label(model)} {given}".strip()
+                yield (name,), {"model": model, "entities": given or "off"}
 
     return Axis(("Model",), entries)
 
 
-def entities(conditions: Sequence[str] = ("on", "off"), heading: str = "Entities") -> Axis:
+def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
     """What of these a model was given and scored with; a dash for one that reads none."""
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
@@ -120,7 +110,7 @@ def entities(conditions: Sequence[str] = ("on", "off"), heading: str = "Entities
             if results.has(model, key_of({**place, "entities": given})):
                 yield (given if has_entities(model) else MISSING,), {"entities": given}
 
-    return Axis((heading,), entries)
+    return Axis(("Entities",), entries)
 
 
 def key_of(place: Place) -> Key:
@@ -134,74 +124,75 @@ class Measure:
     """A column of numbers: means over seeds of ``measure`` (the row's, if it names none), where
     ``place`` changes what the row is about.
 
-    transform  of each seed's number, before the mean
-    shows      "mean", or "count": what it is a mean of
+    shows      "mean" with its deviation, "plain" without, or "count": what it is a mean of
     compare    in a row of differences: "units" and seeds, "seeds" alone (logarithms of
                perplexities), or "": a dash
     read       another mean and deviation for it
-    cell       another way to fill it
+    cell       another way to fill it: with a cell, or a number
     """
 
     heading: str
     measure: str = ""
     digits: int = 2
     percent: bool = False
-    transform: Transform = float
     shows: str = "mean"
     compare: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
     read: Callable[[Results, Place], Statistic] | None = None
-    cell: Callable[[Results, Place], Cell] | None = None
+    cell: Callable[[Results, Place], Cell | float | None] | None = None
 
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
         if self.cell is not None:
-            return self.cell(results, place)
+            cell = self.cell(results, place)
+            if isinstance(cell, str | Number):
+                return cell
+            return Number(cell, self.digits, percent=self.percent)
         if "against" in place:
             return self._subtract(results, place)
         if self.read is not None:
             return show(self.read(results, place), self.digits, self.percent)
-        model, key = place["model"], key_of(place)
+        key = key_of(place)
+        if "model" not in place:  # a number of the whole study
+            return Number(results.value(key), self.digits, percent=self.percent)
         if self.shows == "count":
-            return Number(results.count(model, key), 0)
-        return show(results.statistic(model, key, self.transform), self.digits, self.percent)
+            return Number(results.count(place["model"], key), 0)
+        found = results.statistic(place["model"], key)
+        if self.shows == "plain":
+            return Number(found.mean, self.digits, percent=self.percent)
+        return show(found, self.digits, self.percent)
 
     def _subtract(self, results: Results, place: Place) -> Cell:
         if not self.compare:
             return Number(None)
-        ours, theirs = (
-            (one["model"], key_of(one)) for one in (place, {**place, **place["against"]})
-        )
-        if self.compare == "units":
-            gap = intervals.compare(results, ours, theirs)
-            if gap is not None:
-                return gap.number(1 if self.percent else 4, self.percent)
-        scale = math.log if "perplexity" in place["measure"] else float
-        gaps = intervals.pair_seeds(results, ours, theirs, scale)
-        if not gaps:
-            return MISSING
-        over, digits = intervals.seed_interval(gaps), self.digits if self.percent else 4
-        return intervals.write_interval(math.fsum(gaps) / len(gaps), over, digits, self.percent)
+        places = (place, {**place, **place["against"]})
+        ours, theirs = ((one["model"], key_of(one)) for one in places)
+        found = intervals.compare(results, ours, theirs) if self.compare == "units" else None
+        if found is not None:
+            return found.number(1 if self.percent else 4, self.percent)
+        gap = subtract_seeds(results, ours, theirs, self.digits if self.percent else 4)
+        return MISSING if gap is None else replace(gap, percent=self.percent)
 
 
-@dataclass(frozen=True)
-class Paired(Measure):
-    """A column of differences, row minus ``other`` of its place (None: a dash), paired by unit and
-    seed, with their interval.
+def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
+    """The number of one place minus that of another, paired by unit and seed, with its interval; a
+    dash where one was not measured, or where both are the same.
     """
+    first, second = ((one["model"], key_of(one)) for one in (ours, theirs))
+    gap = None if ours == theirs else intervals.compare(results, first, second)
+    return MISSING if gap is None else gap.number()
 
-    other: Callable[[Results, Place], Place | None] = lambda results, place: None
 
-    def fill(self, results: Results, row: Place) -> Cell:
-        """The cell in a row."""
-        place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
-        other = self.other(results, place)
-        if other is None or other == place or "against" in place:
-            return MISSING
-        ours, theirs = ((one["model"], key_of(one)) for one in (place, other))
-        gap = intervals.compare(results, ours, theirs)
-        return MISSING if gap is None else gap.number(self.digits, percent=self.percent)
+def subtract_seeds(
+    results: Results, ours: intervals.Side, theirs: intervals.Side, digits: int = 4
+) -> Number | None:
+    """The first number minus the second (of perplexities: their logarithms), paired by seed, with
+    its interval over seeds; None where one was not measured.
+    """
+    scale = math.log if "perplexity" in ours[1].measure else float
+    gap = intervals.compare_seeds(results, ours, theirs, scale)
+    return None if gap is None else gap.number(digits)
 
 
 Columns = Callable[[Results], Iterable[Measure]]
@@ -217,8 +208,7 @@ def cross(axis: Axis, measures: Sequence[Measure], step: str, form: str = "{0}")
         for texts, place in axis.entries(results, {"step": step}):
             for one in measures:
                 heading = form.format(*map(str, texts), one.heading)
-                changed = {**one.__dict__, "heading": heading, "place": {**place, **one.place}}
-                yield type(one)(**changed)
+                yield replace(one, heading=heading, place={**place, **one.place})
 
     return columns
 
@@ -253,43 +243,51 @@ class Pivot:
         """The table of a study."""
         if self.paper and not results.paper:
             return Table(self.name, "", (), ())
-        headings = [heading for axis in self.rows for heading in axis.headings]
-        order = [headings.index(heading) for heading in self.order or headings]
         columns = [
             one
             for part in self.columns
             for one in ((part,) if isinstance(part, Measure) else part(results))
         ]
-        lines = [
-            (texts, place)
-            for texts, place in self._list(results, self.rows, {"step": self.step, **self.where})
-            if self.keep(results, place)
-        ]
-        rows = [
-            (*(texts[i] for i in order), *(one.fill(results, place) for one in columns))
-            for texts, place in lines
-        ]
+        lines: list[Line] = [((), {"step": self.step, **self.where})]
+        for axis in self.rows:
+            lines = [
+                ((*texts, *more), {**place, **added})
+                for texts, place in lines
+                for more, added in axis.entries(results, place)
+            ]
+        lines = [line for line in lines if self.keep(results, line[1])]
+        headings = [heading for axis in self.rows for heading in axis.headings]
+        order = [headings.index(heading) for heading in self.order or headings]
+        marked = (i for i, (_, place) in enumerate(lines) if self.marked(results, place))
+
+        def say(text: Text) -> str:
+            return text(results) if callable(text) else text
+
         return Table(
             name=self.name,
-            title=_say(self.title, results),
+            title=say(self.title),
             columns=(*(headings[i] for i in order), *(one.heading for one in columns)),
-            rows=tuple(rows),
-            measures=_say(self.measures, results),
-            note=_say(self.note, results) if rows else "",
-            paper_note=_say(self.paper_note, results) if rows else "",
-            marked=frozenset(
-                i for i, (_, place) in enumerate(lines) if self.marked(results, place)
+            rows=tuple(
+                (*(texts[i] for i in order), *(one.fill(results, place) for one in columns))
+                for texts, place in lines
             ),
+            measures=say(self.measures),
+            note=say(self.note) if lines else "",
+            paper_note=say(self.paper_note) if lines else "",
+            marked=frozenset(marked),
         )
 
-    def _list(self, results: Results, axes: Sequence[Axis], place: Place) -> Iterator[Line]:
-        if not axes:
-            yield (), place
-            return
-        for texts, added in axes[0].entries(results, place):
-            for more, whole in self._list(results, axes[1:], {**place, **added}):
-                yield (*texts, *more), whole
 
+@dataclass(frozen=True)
+class Part:
+    """A section of the report: the step that it is about, its title, tables (pivots, or functions
+    of the results), figures by name, whose captions are the docstrings of the functions that draw
+    them, and sentences that it adds to the headline.
+    """
 
-def _say(text: Text, results: Results) -> str:
-    return text(results) if callable(text) else text
+    step: str
+    title: str
+    tables: tuple[Pivot | Callable[[Results], Table], ...]
+    figures: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
+    say: Callable[[Results], tuple[str, ...]] = lambda results: ()
+    name: str = ""

@@ -4,44 +4,36 @@ between two bounds.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import KINDS
-from entity_transformers.report.colours import BASELINE, INK, PROPOSED
-from entity_transformers.report.figures import draw_rows
+from entity_transformers.report.figures import BASELINE, INK, PROPOSED, draw_rows
 from entity_transformers.report.frame import Key, at
+from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import Results, summarise
 from entity_transformers.report.table import MISSING, Cell, Number, Table, show
 
-TITLE, STEP, LATER = "What the memory can carry", "recall", "later"
-DISTANCES = ("Same window", "1 window later")
-ALL = at(STEP, "accuracy", distance=LATER)
+STEP, LATER = "recall", "later"
+ALL, CHANCE = at(STEP, "accuracy", distance=LATER), at(STEP, "chance")
 
 
-def describe_models(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What the table calls each entry of recall.models: what its memory is read for, and whether
-    the gradient reaches it. Entries that this cannot tell apart have their names added.
+def describe(entry: Mapping[str, Any]) -> str:
+    """What the table calls an entry of recall.models: what its memory is read for, and whether the
+    gradient reaches it.
     """
-    texts = {name: _describe(entry) for name, entry in models.items()}
-    counts = Counter(texts.values())
-    return {n: text if counts[text] == 1 else f"{text} ({n})" for n, text in texts.items()}
-
-
-def _describe(entry: Mapping[str, Any]) -> str:
     kind = KINDS[entry["kind"]]
     if not has_memory(entry):
-        whole = entry.get("reads") == "document"
-        plain = "" if "state" in kind.can else " (no memory)"
-        return f"{kind.label} that sees the whole document" if whole else f"{kind.label}{plain}"
-    values = entry.get("entity_values", "hidden")
-    read = "keys from E" if values == "hidden" else "keys and values from E"
+        if entry.get("reads") == "document":
+            return f"{kind.label} that sees the whole document"
+        return kind.label if "state" in kind.can else f"{kind.label} (no memory)"
+    papers = entry.get("entity_values", "hidden") == "hidden"
+    read = f"{kind.label}: keys{'' if papers else ' and values'} from E"
     if reaches_memory(entry):
-        return f"{kind.label}: {read}, gradient through the memory"
-    return f"{kind.label}: {read}, memory detached{' (the paper)' if values == 'hidden' else ''}"
+        return f"{read}, gradient through the memory"
+    return f"{read}, memory detached{' (the paper)' if papers else ''}"
 
 
 def has_memory(entry: Mapping[str, Any]) -> bool:
@@ -61,121 +53,96 @@ def read_numbers(results: Results, model: str, key: Key) -> list[float]:
 
 
 def list_trained(results: Results) -> dict[str, str]:
-    """What was trained, by what the table calls it."""
+    """What was trained and what the table calls it, with the entry's name if two are alike."""
     there = {model for model, _ in results.frame.runs(ALL)}
-    return {n: text for n, text in describe_models(results.recall).items() if n in there}
+    texts = {name: describe(entry) for name, entry in results.recall.items()}
+    alike = [text for text in texts.values() if list(texts.values()).count(text) > 1]
+    named = {name: f"{text} ({name})" if text in alike else text for name, text in texts.items()}
+    return {name: text for name, text in named.items() if name in there}
 
 
-def carried(results: Results, model: str) -> int:
-    """Runs whose accuracy in later windows is more than half way from chance to all right."""
-    later, chance = (read_numbers(results, model, key) for key in (ALL, at(STEP, "chance")))
-    return sum(one > (1 + guess) / 2 for one, guess in zip(later, chance, strict=True))
+def carried(results: Results, model: str) -> tuple[int, int]:
+    """Runs whose accuracy in later windows is more than half way from chance to all right, and all
+    runs.
+    """
+    later, chance = (read_numbers(results, model, key) for key in (ALL, CHANCE))
+    halves = [one > (1 + guess) / 2 for one, guess in zip(later, chance, strict=True)]
+    return sum(halves), len(halves)
+
+
+def _list_columns(results: Results) -> Iterator[tuple[str, Key]]:
+    """The accuracies that are shown, with their headings: by distance, all later windows, and by
+    fact where several are asked for.
+    """
+    headings = {"0": "Same window", "1": "1 window later"}
+    distances = results.frame.distinct("distance", STEP, measure="accuracy")
+    for distance in sorted(set(distances) - {LATER}, key=int):
+        heading = headings.get(distance, f"{distance} windows later")
+        yield heading, at(STEP, "accuracy", distance=distance)
+    yield "All later windows", ALL
+    facts = results.frame.distinct("fact", STEP, measure="accuracy")
+    for fact in facts if len(facts) > 1 else ():
+        yield f"{fact}, later", at(STEP, "accuracy", distance=LATER, fact=fact)
 
 
 def build_recall(results: Results) -> Table:
     """Accuracy on synthetic recall by distance, for every row that was trained, chance below."""
-    labels, columns = list_trained(results), _columns(results)
-    seeds = {name: len(read_numbers(results, name, ALL)) for name in labels}
+    labels, columns = list_trained(results), dict(_list_columns(results))
+    runs = {name: carried(results, name) for name in labels}
     rows: list[tuple[Cell, ...]] = [
         (
             label,
-            *(show(summarise(read_numbers(results, name, key))) for key in columns),
-            f"{carried(results, name)} of {seeds[name]} seeds",
+            *(show(summarise(read_numbers(results, name, key))) for key in columns.values()),
+            "{} of {} seeds".format(*runs[name]),
         )
         for name, label in labels.items()
     ]
-    if rows:
-        chance = read_numbers(results, next(iter(labels)), at(STEP, "chance"))[0]
-        rows.append(("chance", *(Number(chance) for _ in columns), MISSING))
+    note = ""
+    if labels:
+        first = next(iter(labels))
+        chance = Number(read_numbers(results, first, CHANCE)[0])
+        rows.append(("chance", *(chance for _ in columns), MISSING))
+        documents, entities, windows, window = (
+            int(read_numbers(results, first, at(STEP, measure))[0])
+            for measure in ("documents", "entities", "windows", "window")
+        )
+        questions = next(iter(results.frame.runs(ALL).values())).count
+        note = (
+            f"Every row read {documents:,} documents of {entities} entities and {windows} windows"
+            f" of {window} tokens; {questions:,} questions in later windows, means and standard"
+            " deviations over seeds. Carried: more than half way from chance to all right. The"
+            " gradient begins to help late and suddenly: a row that read too few documents stays at"
+            " chance."
+        )
     return Table(
         name="recall",
         title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
-        columns=("Reading and learning", *columns.values(), "Carried"),
+        columns=("Reading and learning", *columns, "Carried"),
         rows=tuple(rows),
         measures=(
             "A generated document states facts about its entities in its first window and asks for"
             " them there and in later windows, which see the first one only through the memory: the"
             " share of right answers."
         ),
-        note=" ".join(_explain(results, labels)) if labels else "",
-        marked=frozenset(
-            i for i, name in enumerate(labels) if carried(results, name) == seeds[name]
-        ),
+        note=note,
+        marked=frozenset(i for i, (some, every) in enumerate(runs.values()) if some == every),
     )
-
-
-def _columns(results: Results) -> dict[Key, str]:
-    """The accuracies that are shown, with their headings: by distance, all later windows, and by
-    fact where several are asked for.
-    """
-    distances = results.frame.distinct("distance", STEP, measure="accuracy")
-    windows = sorted(int(one) for one in distances if one != LATER)
-    headings = (*DISTANCES, *(f"{window} windows later" for window in windows[2:]))
-    shown = {at(STEP, "accuracy", distance=window): headings[window] for window in windows}
-    facts = results.frame.distinct("fact", STEP, measure="accuracy")
-    shown |= {ALL: "All later windows"} if distances else {}
-    if len(facts) > 1:
-        keys = {fact: at(STEP, "accuracy", distance=LATER, fact=fact) for fact in facts}
-        shown |= {key: f"{fact}, later" for fact, key in keys.items()}
-    return shown
-
-
-def _explain(results: Results, labels: Mapping[str, str]) -> Iterator[str]:
-    """The setting, and what the memory carries and does not, as sentences."""
-
-    def first(measured: str) -> int:
-        return int(read_numbers(results, next(iter(labels)), at(STEP, measured))[0])
-
-    questions = next(iter(results.frame.runs(ALL).values())).count
-    yield (
-        "Chance and GPT2 are the lower bound, GPT2 that sees the whole document shows what reading"
-        f" it gives. Every row read {first('documents'):,} documents of {first('entities')}"
-        f" entities and {first('windows')} windows of {first('window')} tokens;"
-        f" {questions:,} questions in later windows, means and standard deviations over seeds."
-        " Carried: more than half way from chance to all right."
-    )
-    switched = [name for name in labels if has_memory(results.recall[name])]
-    counts = {name: carried(results, name) for name in switched}
-    runs = {name: len(read_numbers(results, name, ALL)) for name in switched}
-    groups: dict[str, Sequence[str]] = {
-        "Carried with": [name for name in switched if counts[name] == runs[name]],
-        "In some seeds only with": [n for n in switched if 0 < counts[n] < runs[n]],
-        "Not carried with": [name for name in switched if not counts[name]],
-    }
-    for verdict, names in groups.items():
-        if names:
-            yield f"{verdict}: {'; '.join(labels[name].partition(': ')[2] for name in names)}."
-    if any(reaches_memory(results.recall[name]) and not counts[name] for name in switched):
-        yield (
-            "The gradient turns on late and suddenly: a row that read too few documents stays at"
-            " chance."
-        )
-
-
-TABLES = (build_recall,)
 
 
 def draw_recall(results: Results) -> Figure | None:
-    """The share of facts recalled beyond the window, a row per way of reading and learning and a
-    point per seed; the dashed line is chance. None where no row carries them.
+    """Synthetic recall: the share of facts answered beyond the window that stated them, one point
+    per seed; dashed: chance.
     """
-    labels = list_trained(results)
-    if not any(carried(results, name) for name in labels):
+    labels, rows = list_trained(results), []
+    if not any(carried(results, name)[0] for name in labels):
         return None  # a picture of chance
-    rows = []
     for name, label in labels.items():
         entry = results.recall[name]
-        learns = has_memory(entry) and reaches_memory(entry)
-        colour = PROPOSED if learns else BASELINE if has_memory(entry) else INK
+        memory = PROPOSED if reaches_memory(entry) else BASELINE
+        colour = memory if has_memory(entry) else INK
         rows.append((label, colour, read_numbers(results, name, ALL)))
-    chance = read_numbers(results, next(iter(labels)), at(STEP, "chance"))[0]
+    chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
     return draw_rows(rows, "Facts recalled beyond the window", chance)
 
 
-FIGURES = {
-    "recall": (
-        draw_recall,
-        "Synthetic recall: the share of facts answered beyond the window that stated them, one"
-        " point per seed; dashed: chance.",
-    )
-}
+PARTS = (Part(STEP, "What the memory can carry", (build_recall,), {"recall": draw_recall}),)

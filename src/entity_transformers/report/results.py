@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,8 +39,7 @@ GENERATED = "sample"
 """`Results.passages` where step passages generated them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
+class Statistic(NamedTuple):
     """Mean and sample standard deviation over ``n`` seeds; ``std`` is None for fewer than two, both
     are None for none.
     """
@@ -55,15 +54,11 @@ class Results:
     """A whole study.
 
     entries   section models of params.yaml, in the study's order
-    frame     measures.csv
-    units     units.parquet
-    curves    curves.csv
     steps     the steps that the study names; what of them has no row in the frame did not run
     recall    section recall.models: the rows of synthetic recall, as params.yaml has them
     groups    section similarity.groups: the tags of each part of speech
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
     passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
-    pictures  pictures.json
     paper     do the paper's numbers stand beside ours?
     manifest  where the numbers come from: params, commit, versions, device, in any order
     """
@@ -86,65 +81,62 @@ class Results:
 
     def curve(self, model: ModelEntry, column: str, curve: str = "lm") -> dict[int, pd.Series]:
         """A column of curves.csv by step, for each seed that has any number of it."""
-        if self.curves.empty or column not in self.curves:
+        if column not in self.curves:
             return {}
         rows = self.curves[(self.curves.curve == curve) & (self.curves.model == model.name)]
-        known = rows.dropna(subset=[column])
-        return {
-            seed: part.set_index("step")[column]
-            for seed in self.seeds
-            if len(part := known[known.seed == seed])
-        }
-
-    @cached_property
-    def _measured(self) -> dict[str, frozenset[str]]:
-        """The models of each step that has rows in the frame."""
-        return {step: frozenset(rows["model"]) for step, rows in self.frame.steps.items()}
+        known = rows.dropna(subset=[column]).set_index("step")
+        parts = {seed: known[column][known.seed == seed] for seed in self.seeds}
+        return {seed: part for seed, part in parts.items() if len(part)}
 
     def ran(self, step: str) -> bool:
         """Has this step left any number?"""
-        return step in self._measured
+        return step in self.frame.steps
 
     @property
     def shown(self) -> tuple[str, ...]:
         """The steps that the study names and that left a number: what the report is about."""
-        return tuple(step for step in self.steps if self.ran(step))
+        return tuple(filter(self.ran, self.steps))
 
     def measured(self, step: str) -> tuple[ModelEntry, ...]:
         """The models that have rows of this step, in the study's order or by era: its tables'
         rows.
         """
-        found = self._measured.get(step, frozenset())
-        return tuple(entry for entry in self._rows if entry.name in found)
+        systems = len({entry.kind.name for entry in self.entries}) >= SYSTEMS
+        ordered = sort_by_era(self.entries) if systems else self.entries
+        found = self._models.get(step, frozenset())
+        return tuple(entry for entry in ordered if entry.name in found)
 
     @cached_property
-    def _rows(self) -> Sequence[ModelEntry]:
-        systems = len({entry.kind.name for entry in self.entries}) >= SYSTEMS
-        return sort_by_era(self.entries) if systems else self.entries
+    def _models(self) -> dict[str, frozenset[str]]:
+        """By step the models that have rows of it."""
+        return {step: frozenset(rows["model"]) for step, rows in self.frame.steps.items()}
 
     @cached_property
     def trained(self) -> tuple[ModelEntry, ...]:
         """The models of the study that any step has measured or kept records of."""
         found = self.units.models.union(
-            *(models for step, models in self._measured.items() if step not in OWN),
+            *(models for step, models in self._models.items() if step not in OWN),
             () if self.curves.empty else self.curves["model"],
         )
         return tuple(entry for entry in self.entries if entry.name in found)
 
+    def _with_role(self, role: str) -> tuple[ModelEntry, ...]:
+        return tuple(entry for entry in self.trained if entry.role == role)
+
     @property
     def controls(self) -> tuple[ModelEntry, ...]:
         """The measured models with role control."""
-        return tuple(entry for entry in self.trained if entry.role == "control")
+        return self._with_role("control")
 
     @property
     def baseline(self) -> ModelEntry | None:
         """The first measured model with role baseline: the paper's GPT2."""
-        return self._first("baseline")
+        return next(iter(self._with_role("baseline")), None)
 
     @property
     def proposed(self) -> ModelEntry | None:
         """The first measured model with role proposed: the paper's GPT2E."""
-        return self._first("proposed")
+        return next(iter(self._with_role("proposed")), None)
 
     @property
     def tests_a_model(self) -> bool:
@@ -152,9 +144,6 @@ class Results:
         are about.
         """
         return any(entry.role == "proposed" for entry in self.entries)
-
-    def _first(self, role: str) -> ModelEntry | None:
-        return next((entry for entry in self.trained if entry.role == role), None)
 
     @property
     def pair(self) -> tuple[ModelEntry, ...]:
@@ -166,9 +155,8 @@ class Results:
 
     def printed(self, model: ModelEntry) -> str:
         """Whose numbers of the paper stand beside this model's ("gpt2", "gpt2e"); "" for none."""
-        own = {"baseline": ("gpt2", self.baseline), "proposed": ("gpt2e", self.proposed)}
-        kind, first = own.get(model.role, ("", None))
-        return kind if model is first and model.kind.name == kind else ""
+        kind = {self.baseline: "gpt2", self.proposed: "gpt2e"}.get(model, "")
+        return kind if model.kind.name == kind else ""
 
     def by_seed(self, model: ModelEntry | None, key: Key) -> dict[int, float]:
         """The finite numbers of one model by seed: the study's in their order, then others, such as
@@ -181,8 +169,7 @@ class Results:
     def _cells(self, model: ModelEntry, key: Key) -> dict[int, Cell]:
         cells = self.frame.runs(key)
         own = [seed for name, seed in cells if name == model.name and seed is not None]
-        order = {seed: place for place, seed in enumerate(self.seeds)}
-        own.sort(key=lambda seed: (order.get(seed, len(order)), seed))
+        own.sort(key=lambda seed: ([*self.seeds, seed].index(seed), seed))
         return {seed: cells[model.name, seed] for seed in own}
 
     def has(self, model: ModelEntry, key: Key) -> bool:
@@ -201,7 +188,7 @@ class Results:
 
     def value(self, key: Key) -> float | None:
         """A number of the whole study."""
-        cell = self.frame.get(key)
+        cell = self.frame.runs(key).get(("", None))
         return None if cell is None else cell.value
 
     def split(self, step: str, measure: str = "") -> str:
@@ -213,13 +200,9 @@ class Results:
 def summarise(values: Iterable[float | None]) -> Statistic:
     """Mean and sample standard deviation (n - 1) of the values that are numbers."""
     numbers = [value for value in values if value is not None]
-    if not numbers:
-        return Statistic(None, None, 0)
-    return Statistic(
-        float(np.mean(numbers)),
-        float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None,
-        len(numbers),
-    )
+    mean = float(np.mean(numbers)) if numbers else None
+    std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
+    return Statistic(mean, std, len(numbers))
 
 
 def sort_by_era(entries: Sequence[ModelEntry]) -> list[ModelEntry]:
@@ -253,9 +236,8 @@ def write_tested(model: ModelEntry) -> str:
 
 def write_minus(results: Results) -> str:
     """What a difference is of: the model under test minus the baseline."""
-    ours, theirs = results.proposed, results.baseline
-    first = "GPT2E" if ours is None else write_label(ours)
-    return f"{first} minus {'GPT2' if theirs is None else write_label(theirs)}"
+    pair = zip((results.proposed, results.baseline), ("GPT2E", "GPT2"), strict=True)
+    return " minus ".join(write_label(model) if model else name for model, name in pair)
 
 
 def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
@@ -267,35 +249,32 @@ def read_results(params: Params, folder: Path) -> Results:
     """A study's results from its folder: measures.csv, units.parquet, curves.csv, pictures.json and
     manifest.json, of which only the first has to be there.
     """
+
+    def read(name: str, reader: Callable[[Path], Any], default: Any) -> Any:
+        return reader(folder / name) if (folder / name).is_file() else default
+
     if not (folder / "measures.csv").is_file():
         raise ValueError(f"{folder / 'measures.csv'} is missing: run the study's steps first")
-    units, curves, pictures, manifest = (
-        folder / name for name in ("units.parquet", "curves.csv", "pictures.json", "manifest.json")
-    )
-    made = read_json(manifest) if manifest.is_file() else {}
+    steps, pictures = params.study.steps, read("pictures.json", read_json, {})
     values = params.model_dump(mode="json", exclude={"report"})
+    recall = {
+        name: {**params.kinds.get(entry["kind"], {}), **entry}
+        for name, entry in (params.recall.models.items() if "recall" in steps else ())
+    }
     return Results(
         title=params.report.title,
         entries=tuple(params.model(name) for name in params.models),
         seeds=params.study.seeds,
         frame=read_measures(folder / "measures.csv"),
-        units=read_units(units) if units.is_file() else Units(),
-        curves=read_curves(curves) if curves.is_file() else pd.DataFrame(),
-        steps=params.study.steps,
-        recall=_complete_recall(params) if "recall" in params.study.steps else {},
-        groups=params.similarity.groups if "similarity" in params.study.steps else {},
+        units=read("units.parquet", read_units, Units()),
+        curves=read("curves.csv", read_curves, pd.DataFrame()),
+        steps=steps,
+        recall=recall,
+        groups=params.similarity.groups if "similarity" in steps else {},
         nesting=params.corpus.nested_mentions,
-        passages=params.lambada.text if "passages" in params.study.steps else "original",
-        pictures=parse_pictures(read_json(pictures), str(pictures))
-        if pictures.is_file()
-        else Pictures(),
-        manifest=made | values,
+        passages=params.lambada.text if "passages" in steps else "original",
+        pictures=parse_pictures(pictures, str(folder / "pictures.json")),
+        manifest=read("manifest.json", read_json, {}) | values,
         bootstrap_samples=params.report.bootstrap_samples,
         paper=params.report.paper,
     )
-
-
-def _complete_recall(params: Params) -> dict[str, dict[str, Any]]:
-    """The entries of recall.models with the values that their kinds have otherwise."""
-    entries = params.recall.models.items()
-    return {name: {**params.kinds.get(entry["kind"], {}), **entry} for name, entry in entries}

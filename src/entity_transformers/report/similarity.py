@@ -1,8 +1,8 @@
-"""Mentions and their entities: similarity (table 4) and its anomaly."""
+"""Cosine similarity of mentions and their entities (table 4), and of words alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from matplotlib.figure import Figure
@@ -13,18 +13,21 @@ from entity_transformers.report.frame import Key
 from entity_transformers.report.frame import at as key
 from entity_transformers.report.pivot import (
     Axis,
+    Line,
     Measure,
+    Part,
     Pivot,
     Place,
     cross,
+    found,
     key_of,
+    models,
     runs,
     values,
 )
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import MISSING, Cell, Number
 
-TITLE, STEP = "Mentions and their entities", "similarity"
+STEP = "similarity"
 CONTEXTS = {"words": "none", "context": "document"}
 MEASURES = {
     "mention_similarity": "Average mention similarity",
@@ -33,7 +36,6 @@ MEASURES = {
     "mention_similarity_centred": "Average mention similarity, mean removed",
     "between_entities_centred": "Between different entities, mean removed",
 }
-PRINTED = list(MEASURES)[:2]
 
 
 def at(group: str, context: str, entities: str, measure: str) -> Key:
@@ -43,9 +45,9 @@ def at(group: str, context: str, entities: str, measure: str) -> Key:
 
 def _tags(results: Results) -> Mapping[str, str]:
     """The groups of parts of speech, the paper's first, by their tags."""
-    there = results.frame.distinct("group", STEP)
+    there = set(results.frame.distinct("group", STEP))
     order = [group for group in paper.TABLE4_TAGS if group in there]
-    order += sorted(set(there) - set(order))
+    order += sorted(there.difference(order))
     return {group: ",".join(results.groups.get(group, (group,))) for group in order}
 
 
@@ -56,37 +58,37 @@ def _printed(results: Results, place: Place) -> tuple[float, ...] | None:
     return paper.TABLE4.get((group, measure)) if same and place["context"] == "words" else None
 
 
-def _paper(number: int) -> Measure:
-    def cell(results: Results, place: Place) -> Cell:
+def _paper(number: int, heading: str) -> Measure:
+    def cell(results: Results, place: Place) -> float | None:
         printed = _printed(results, place)
-        return MISSING if printed is None else Number(printed[number], 4)
+        return None if printed is None else printed[number]
 
-    return Measure(f"Paper {('GPT2E off', 'GPT2E on', 'GPT2')[number]}", cell=cell)
+    return Measure(f"Paper {heading}", digits=4, cell=cell)
 
 
-def _count(results: Results, place: Place) -> Cell:
+def _count(results: Results, place: Place) -> float:
     """Entities, or mentions, that the means of the pair are of."""
-    found = []
+    counts: list[float | None] = []
     for _, run in runs("pair").entries(results, place):
-        one, model = {**place, **run}, run["model"]
-        if one["measure"] == "mentions":
-            found.append(results.statistic(model, key_of(one)).mean)
-        else:
-            found.append(results.count(model, key_of(one)))
-    return Number(max((count or 0 for count in found), default=0), 0)
+        key = key_of({**place, **run})
+        mentions = results.statistic(run["model"], key).mean
+        counts.append(mentions if key.measure == "mentions" else results.count(run["model"], key))
+    return max((count or 0 for count in counts), default=0)
 
 
-def _blocks(results: Results, place: Place) -> Iterator[tuple[tuple[Cell, ...], Place]]:
+def _blocks(results: Results, _: Place) -> Iterator[Line]:
     """Contexts, groups and measures: what the paper prints, then what to read it against."""
-    for names in (PRINTED, list(MEASURES)[2:]):
+    names = list(MEASURES)
+    for block in (names[:2], names[2:]):
         for context, shown in CONTEXTS.items():
             for group, tags in _tags(results).items():
-                for name in names:
+                for name in block:
                     about = {"context": context, "group": group, "measure": name}
                     yield (MEASURES[name], tags, shown), about
 
 
 PAIR = cross(runs("pair"), (Measure("", digits=4),), STEP)
+PRINTED = tuple(map(_paper, range(3), ("GPT2E off", "GPT2E on", "GPT2")))
 TABLE4 = Pivot(
     name="table4",
     title="Table 4: cosine similarity of mentions and their entities",
@@ -94,9 +96,9 @@ TABLE4 = Pivot(
     rows=(Axis(("Measure", "Part of speech", "Context"), _blocks),),
     columns=(
         PAIR,
-        *map(_paper, range(3)),
-        Measure("Entities", cell=_count),
-        Measure("Mentions", "mentions", cell=_count),
+        *PRINTED,
+        Measure("Entities", digits=0, cell=_count),
+        Measure("Mentions", "mentions", 0, cell=_count),
     ),
     measures=(
         "How alike the vectors of one entity's mentions are, and how alike they and the entity's"
@@ -129,7 +131,7 @@ ONES = replace(
         ),
     ),
     order=("Mentions' similarity", "Part of speech"),
-    columns=(PAIR, *map(_paper, range(3))),
+    columns=(PAIR, *PRINTED),
     measures=(
         "The paper's entity similarities lie near zero, GPT2's below it, though GPT2 has no memory:"
         " would the initial vector of ones explain them?"
@@ -139,7 +141,7 @@ ONES = replace(
     marked=lambda results, place: False,
     paper=True,  # it explains a printed number
 )
-_SHORT = {
+SHORT = {
     "mention_similarity": "mentions",
     "entity_similarity": "entity",
     "between_entities": "between",
@@ -152,7 +154,7 @@ EVERY = Pivot(
     columns=(
         cross(
             values("group", lambda results: {group: group for group in _tags(results)}, "Group"),
-            [Measure(text, name, 4) for name, text in _SHORT.items()],
+            [Measure(text, name, 4) for name, text in SHORT.items()],
             STEP,
             "{0}: {1}",
         ),
@@ -166,40 +168,80 @@ EVERY = Pivot(
         " without them or with others."
     ),
 )
-TABLES = (TABLE4, ONES, EVERY)
-
-
-def _draw(name: str) -> Callable[[Results], Figure | None]:
-    """A picture of mention vectors from the coordinates of pictures.json."""
-
-    def draw(results: Results) -> Figure | None:
-        cloud = results.pictures.clouds.get(name)
-        if cloud is None:
-            return None
-        labels = {entry.name: write_label(entry) for entry in results.entries}
-        return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
-
-    return draw
-
-
-FIGURES = {
-    name: (_draw(name), f"Appendix: {caption}")
-    for name, caption in (
-        (
-            "embeddings_proposed",
-            "mentions of the most-mentioned entities in GPT2E's space: head words in their"
-            " document, entities given.",
+WORDS = Pivot(
+    name="analogies",
+    title="Words alone: analogies and similarity",
+    step="analogies",
+    rows=(models(),),
+    columns=(
+        *(
+            Measure(heading, measure, 1, percent=True, place={"group": group})
+            for group in ("meaning", "grammar")
+            for heading, measure in (
+                (f"Analogies, {group}", "analogies"),
+                ("of them known", "analogies_known"),
+            )
         ),
-        ("embeddings_baseline", "the same mentions in GPT2's space."),
-        (
-            "embeddings_both",
-            "both models' vectors in one projection (unit length, each model's mean removed).",
+        cross(
+            found("list", "List", measure="word_similarity"),
+            (
+                Measure(", Spearman", "word_similarity", 3),
+                Measure(": pairs known", "word_similarity_known", 1, percent=True),
+            ),
+            "analogies",
+            "{0}{1}",
         ),
-    )
-}
+    ),
+    measures=(
+        "Right answers to a is to b as c is to what, and the rank correlation of cosines with what"
+        " people said of the similarity of two words."
+    ),
+    note=(
+        "Questions of Mikolov et al. (2013), pairs of WordSim-353 and SimLex-999; only those whose"
+        " words are all known count, so compare only rows with equal shares of known ones."
+        " Capitals are ignored."
+    ),
+)
 CLOUDS = {
     "embeddings_proposed": ("proposed",),
     "embeddings_baseline": ("baseline",),
     "embeddings_both": ("proposed", "baseline"),
 }
 """Whose vectors each picture has, by role."""
+
+
+def _draw(results: Results, name: str) -> Figure | None:
+    """A picture of mention vectors from the coordinates of pictures.json."""
+    cloud = results.pictures.clouds.get(name)
+    labels = {entry.name: write_label(entry) for entry in results.entries}
+    if cloud is None:
+        return None
+    return draw_cloud(cloud, [labels.get(model, model) for model in cloud.models])
+
+
+def draw_proposed(results: Results) -> Figure | None:
+    """Appendix: mentions of the most-mentioned entities in GPT2E's space: head words in their
+    document, entities given.
+    """
+    return _draw(results, "embeddings_proposed")
+
+
+def draw_baseline(results: Results) -> Figure | None:
+    """Appendix: the same mentions in GPT2's space."""
+    return _draw(results, "embeddings_baseline")
+
+
+def draw_both(results: Results) -> Figure | None:
+    """Appendix: both models' vectors in one projection (unit length, each model's mean removed)."""
+    return _draw(results, "embeddings_both")
+
+
+PARTS = (
+    Part(
+        STEP,
+        "Mentions and their entities",
+        (TABLE4, ONES, EVERY),
+        dict(zip(CLOUDS, (draw_proposed, draw_baseline, draw_both), strict=True)),
+    ),
+    Part("analogies", "Words alone", (WORDS,)),
+)

@@ -1,71 +1,73 @@
-"""The resolvers by name. It selects, so that no step's code counts it, and a further one makes no
-result stale; a step counts the modules of those that it may name. The options that go with a name
-are in what the resolver calls itself, and so in the layers that it writes.
-"""
+"""The resolvers by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
-from inspect import signature
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
 from entity_transformers.resolve.base import Resolver, ResolverError
 
+SLOTS = 512
+"""About as many as a novel has names."""
 
-@dataclass(frozen=True)
-class Entry:
-    """A resolver that there is.
 
-    home     module and what makes it, ``package.module:name``
-    options  keywords that come with the name
+class Slots:
+    """Resolver ``slots-causal``, a control without coreference: every word is a mention, and its
+    entity one of `SLOTS` numbers in turn, so that a memory of entities becomes one of slots that
+    are written by recency.
     """
 
-    home: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    causal = True
+    name = "slots-causal"
 
-    def make(self, name: str, options: Mapping[str, Any]) -> Resolver:
-        """The resolver; an option that it does not take raises ResolverError."""
-        module, _, attribute = self.home.partition(":")
-        factory = getattr(import_module(module), attribute)
-        try:
-            signature(factory).bind(**{**self.options, **options})
-        except TypeError as error:
-            taken = ", ".join(key for key in signature(factory).parameters) or "none"
-            raise ResolverError(f"resolver {name}: {error}; its options: {taken}") from None
-        return cast(Resolver, factory(**{**self.options, **options}))
+    def resolve(self, document: Document) -> list[Mention]:
+        """Mentions in reading order; entities are numbered from 1, again after the last slot."""
+        return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
 
 
-_HERE = "entity_transformers.resolve"
-REGISTRY: dict[str, Entry] = {
+def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
+    from entity_transformers.resolve.names import Names
+
+    return Names(causal, pronouns)
+
+
+def _coreferee() -> Resolver:
+    from entity_transformers.resolve.libraries import Coreferee
+
+    return Coreferee()
+
+
+def _stanza() -> Resolver:
+    from entity_transformers.resolve.libraries import Stanza
+
+    return Stanza()
+
+
+REGISTRY: dict[str, Callable[[], Resolver]] = {
     # LitBank's and OntoGUM's training splits were looked at while the rules of names were written
-    "names": Entry(f"{_HERE}.names:Names"),
-    "names-causal": Entry(f"{_HERE}.names:Names", {"causal": True}),
-    "names-pronouns": Entry(f"{_HERE}.names:Names", {"pronouns": True}),
-    "names-pronouns-causal": Entry(f"{_HERE}.names:Names", {"causal": True, "pronouns": True}),
-    "words-causal": Entry(f"{_HERE}.controls:Words", {"causal": True}),
-    "slots-causal": Entry(f"{_HERE}.controls:Slots", {"causal": True}),
-    "file": Entry(f"{_HERE}.files:Answers"),
+    "names": _names,
+    "names-causal": partial(_names, causal=True),
+    "names-pronouns": partial(_names, pronouns=True),
+    "names-pronouns-causal": partial(_names, causal=True, pronouns=True),
+    "slots-causal": Slots,
     # the English models have learnt from ParCor and LitBank
-    "coreferee": Entry(f"{_HERE}.libraries:Coreferee"),
+    "coreferee": _coreferee,
     # udcoref has learnt from CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum from GUM
-    "stanza": Entry(f"{_HERE}.libraries:Stanza"),
+    "stanza": _stanza,
 }
-"""The resolvers by name; a program may add its own."""
+"""What makes each resolver; a program may add its own."""
 
 
-def make_resolver(name: str, **options: Any) -> Resolver:
-    """The resolver of that name (with or without the ``resolver:`` of a label layer).
-
-    An unknown name or option raises ResolverError that lists those that there are, a library that
-    is not installed one that names the extra.
+def make_resolver(name: str) -> Resolver:
+    """The resolver of that name (with or without the ``resolver:`` of a label layer);
+    ResolverError for an unknown one.
     """
     name = name.removeprefix("resolver:")
     if name not in REGISTRY:
         raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
-    return REGISTRY[name].make(name, options)
+    return REGISTRY[name]()
 
 
 def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:
@@ -101,4 +103,4 @@ def follow_from_text(labels: str) -> bool:
 
 
 def _list_causal() -> list[str]:
-    return [name for name, entry in REGISTRY.items() if entry.options.get("causal")]
+    return [name for name in REGISTRY if name.endswith("-causal")]

@@ -4,12 +4,17 @@ that word2vec and GloVe were published with.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 
+if TYPE_CHECKING:
+    from entity_transformers.models.static.vectors import WordVectors
+
+SYNTACTIC = "gram"  # how the names of the sections on grammar begin
 QUESTIONS = "questions-words.txt"
 PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
 
@@ -27,15 +32,9 @@ class AnalogiesParams(Section):
     params=AnalogiesParams,
     reads={"lm": MODEL},
     needs={"static"},
-    libraries=need("gensim"),
+    libraries=("gensim", "pandas"),
     gpu=False,
     title="Words alone",
-    units={
-        "analogies": "fraction of the questions that are known",
-        "analogies_known": "fraction of the questions",
-        "word_similarity": "Spearman correlation",
-        "word_similarity_known": "fraction of the pairs",
-    },
 )
 def analogies(run: Run) -> Rows:
     """Right answers by section and group, correlations by list, and how much of each the vectors
@@ -43,30 +42,68 @@ def analogies(run: Run) -> Rows:
     """
     from gensim.test.utils import datapath
 
-    from entity_transformers.tasks.analogies import (
-        make_lexicon,
-        parse_pairs,
-        parse_questions,
-        summarise,
-    )
-
-    def read(name: str) -> str:
-        return Path(datapath(name)).read_text(encoding="utf-8")
-
     vectors = run.entry.kind.module().load(run.home("lm"))
-    lexicon = make_lexicon(vectors, run.section.most_frequent)
-    pairs = {name: parse_pairs(read(file)) for name, file in PAIRS.items()}
-    found = summarise(lexicon, parse_questions(read(QUESTIONS)), pairs)
-    for kind in ("section", "group"):
-        for name, score in found[f"{kind}s"].items():
-            known, asked = score["known"], score["asked"]
-            right = score["right"] / known if known else None
-            about = {kind: name}
+    keyed, most = make_keyed(vectors), run.section.most_frequent
+    yield from answer_questions(keyed, datapath(QUESTIONS), most)
+    for name, file in PAIRS.items():
+        yield from compare_pairs(keyed, datapath(file), most, name)
+
+
+def make_keyed(vectors: WordVectors) -> Any:
+    """The vectors as gensim's."""
+    from gensim.models import KeyedVectors
+
+    keyed = KeyedVectors(vectors.width)
+    keyed.add_vectors(list(vectors.words), vectors.vectors)
+    return keyed
+
+
+def answer_questions(keyed: Any, path: str, most: int) -> Rows:
+    """Of each section of questions, and of those on meaning and on grammar together, the share of
+    right answers among the questions all of whose words are known, and the share of these. "a is to
+    b as c is to d" is right where of all words but a, b and c the nearest to b - a + c, of unit
+    vectors and by cosine, is d (3CosAdd); case is ignored.
+    """
+    import numpy as np
+    import pandas as pd
+
+    asked: dict[str, int] = {}
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if line.startswith(":"):
+            section = line.removeprefix(":").strip()
+        asked[section] = asked.get(section, 0) + (not line.startswith(":") and bool(line.strip()))
+    _, found = keyed.evaluate_word_analogies(path, restrict_vocab=most)
+    counts = pd.DataFrame(
+        {
+            "asked": asked,
+            "right": {one["section"]: len(one["correct"]) for one in found[:-1]},
+            "wrong": {one["section"]: len(one["incorrect"]) for one in found[:-1]},
+        }
+    ).loc[list(asked)]
+    kinds = np.where(counts.index.str.startswith(SYNTACTIC), "grammar", "meaning")
+    groups = counts.groupby(kinds).sum().sort_index(ascending=False)
+    for column, part in (("section", counts), ("group", groups)):
+        for name, one in part.iterrows():
+            known, total = int(one["right"] + one["wrong"]), int(one["asked"])
+            right = int(one["right"]) / known if known else None
+            about = {column: name}
             yield {"measure": "analogies", "value": right, "count": known, **about}
-            yield {"measure": "analogies_known", "value": known / asked, "count": asked, **about}
-    for name, score in found["pairs"].items():
-        known, asked = score["known"], score["asked"]
-        similar = {"value": score["spearman"], "count": known, "list": name}
-        yield {"measure": "word_similarity", **similar}
-        share = {"value": known / asked, "count": asked, "list": name}
-        yield {"measure": "word_similarity_known", **share}
+            yield {"measure": "analogies_known", "value": known / total, "count": total, **about}
+
+
+def compare_pairs(keyed: Any, path: str, most: int, name: str) -> Rows:
+    """Spearman's correlation of the cosines of pairs of words with what people said of their
+    similarity, over the pairs whose words are known, None for fewer than three or for equal
+    cosines; and their share.
+    """
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    asked = sum(1 for line in lines if line.strip() and not line.startswith("#"))
+    try:
+        _, (similar, _), missing = keyed.evaluate_word_pairs(path, restrict_vocab=most)
+    except ValueError:  # no pair, or a single one, is known
+        similar, missing = math.nan, 100.0
+    known = round(asked * (1 - missing / 100))
+    value = None if known < 3 or math.isnan(similar) else float(similar)
+    yield {"measure": "word_similarity", "value": value, "count": known, "list": name}
+    share = {"value": known / asked, "count": asked, "list": name}
+    yield {"measure": "word_similarity_known", **share}

@@ -6,33 +6,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import Ascending, ChoosingSection, PositiveInt
 
 
-class CacheParams(Section):
-    """A continuous cache over recent tokens (Grave et al., 2017)."""
+class CacheParams(ChoosingSection):
+    """A continuous cache over recent tokens (Grave et al., 2017), its theta and lambda chosen."""
 
-    sizes: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    sizes: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """tokens that the cache holds, the latest of the document"""
-    choose: Split
-    """split on which theta and lambda are chosen"""
-    report: Split
-    """another split, on which they are scored"""
-
-    @model_validator(mode="after")
-    def _fair(self) -> CacheParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: theta and lambda must be scored on"
-                " text that they were not chosen on"
-            )
-        if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes {list(self.sizes)}: expected different ones, smallest first")
-        return self
 
 
 @step(
@@ -43,37 +27,35 @@ class CacheParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="A cache of recent tokens",
-    units={
-        "loss": "nats per token",
-        "theta": "inverse temperature",
-        "weight": "fraction",
-        "nll": "nats",
-    },
 )
 def cache(run: Run) -> Rows:
-    """The loss of the split ``report`` with a cache of each size (0: none), theta and lambda chosen
-    on ``choose``, and the nats of each document.
+    """The loss of the split ``report`` in nats per token with a cache of each size (0: none), theta
+    and lambda (``weight``) chosen on ``choose``, and the nats of each document.
     """
-    from entity_transformers.freed import give_back
+    import numpy as np
+
     from entity_transformers.tasks.cache import (
         choose_all,
-        compare_sizes,
-        document_rows,
         read_scores,
+        score_sizes,
     )
+    from entity_transformers.tasks.perplexity import sum_documents
 
     section = run.section
-    chosen = read_scores(run.trained, run.split(section.choose), sizes=section.sizes, **run.reading)
-    choices = choose_all(chosen)
-    del chosen  # the scores are large
-    give_back()
+    how = {"sizes": section.sizes, **run.reading}
+    choices = choose_all(read_scores(run.trained, run.split(section.choose), **how))
     judged = run.split(section.report)
-    scores = read_scores(run.trained, judged, sizes=section.sizes, **run.reading)
-    found = compare_sizes(choices, scores, section.sizes)
+    scores = read_scores(run.trained, judged, **how)
+    found = list(score_sizes(scores, choices, section.sizes))
     for one in found:
-        for measure in ("loss", "theta", "weight"):
-            count = len(scores.model) if measure == "loss" else None
-            if one[measure] is not None:
-                about = {"split": section.report, "size": one["size"], "count": count}
-                yield {"measure": measure, "value": one[measure], **about}
-    yield from document_rows(judged, scores, found)
+        about = {"split": section.report, "size": one.size}
+        loss = float(one.nats.mean())
+        yield {"measure": "loss", "value": loss, "count": len(one.nats), **about}
+        if one.theta is not None:
+            yield {"measure": "theta", "value": one.theta, **about}
+        yield {"measure": "weight", "value": one.weight, **about}
+    for one in found:
+        totals = sum_documents(one.nats, np.cumsum([0, *scores.lengths])).tolist()
+        for name, tokens, total in zip(judged.names, scores.lengths.tolist(), totals, strict=True):
+            about = {"split": section.report, "unit": name, "size": one.size}
+            yield {"measure": "nll", "value": total, "count": tokens, **about}

@@ -5,9 +5,10 @@ which splits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import Integer, Section
@@ -21,22 +22,9 @@ class CapacityParams(Section):
     memories: Annotated[tuple[tuple[Count, Count], ...], Field(min_length=1)]
     """each how many entities, the latest mentioned, and how many recent tokens are remembered"""
 
-    @model_validator(mode="after")
-    def _differ(self) -> CapacityParams:
+    def problems(self) -> Iterator[str]:
         if len(set(self.memories)) < len(self.memories):
-            raise ValueError(f"memories {list(map(list, self.memories))}: expected different ones")
-        return self
-
-    def by_entities(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """Each number of entities, and the numbers of recent tokens beside it, smallest first."""
-        counts = sorted({entities for entities, _ in self.memories})
-        return tuple(
-            (
-                count,
-                tuple(sorted(tokens for entities, tokens in self.memories if entities == count)),
-            )
-            for count in counts
-        )
+            yield f"memories {list(map(list, self.memories))}: expected different ones"
 
 
 @step(
@@ -50,22 +38,19 @@ class CapacityParams(Section):
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs={"causal", "entities"},
     title="Memories of bounded size",
-    units={"loss": "nats per token", "nll": "nats", "entities": "entities per document"},
 )
 def capacity(run: Run) -> Rows:
     """Of a model with a pointer that has room for so many entities, beside so many recent tokens in
     a cache. A model without a pointer has nothing to forget, and no numbers.
     """
-    from entity_transformers.tasks.mentions import points
-    from entity_transformers.tasks.readings import open_readings
+    from entity_transformers.tasks.mentions import points, score_readings
 
     if not points(run.entry):
         return
-    readings = open_readings(run)
-    window, stride = readings.own_window
-    for rows, asked in run.section.by_entities():
-        sizes = [size for size in asked if size]
-        for row in readings.score(readings.labels, sizes, window, stride, rows):
+    for entities in sorted({count for count, _ in run.section.memories}):
+        asked = sorted(tokens for count, tokens in run.section.memories if count == entities)
+        caches = [size for size in asked if size]
+        for row in score_readings(run, [(run.entry.labels, caches, entities)]):
             known = row["measure"] in ("loss", "nll", "entities")
             if known and row["size"] in asked and "sort" not in row:
-                yield {**row, "rows": rows}
+                yield {**row, "rows": entities}

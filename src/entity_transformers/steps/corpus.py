@@ -75,39 +75,6 @@ class CorpusParams(Section):
     """about how many words of it, 60000 at most (format sample)"""
 
 
-UNITS = {
-    "documents": "documents",
-    "documents_without_named_entities": "documents",
-    "documents_read": "documents",
-    "documents_excluded": "documents",
-    "documents_bad": "documents",
-    "left_out": "occurrences",
-    "sentences": "sentences",
-    "words": "words",
-    "words_in_mentions": "words",
-    "words_in_several_mentions": "words",
-    "kept_words_in_mentions": "words",
-    "chains": "chains",
-    "kept_chains": "chains",
-    "mentions": "mentions",
-    "kept_mentions": "mentions",
-    "nested_mentions": "mentions",
-    "crossing_mentions": "mentions",
-    "merged_spans": "spans",
-    "named_entities": "spans",
-    "lost_mentions": "mentions",
-    "lost_chains": "chains",
-    "lost_words": "words",
-    "tokens": "tokens",
-    "tokens_in_mentions": "tokens",
-    "aligned_documents": "documents",
-    "aligned_words": "words",
-    "aligned_mentions": "mentions",
-    "aligned_entities": "entities",
-    "vocabulary": "tokens",
-}
-
-
 @step(
     "corpus",
     "[4.2, table 1] documents with chains, tags and entities, as tokens with entity ids",
@@ -117,7 +84,6 @@ UNITS = {
     writes=("source.json", "left_out.json", *DOCUMENTS, *TOKENS, "tokenizer.json"),
     data=("corpus/checksums/*", "data/*"),
     gpu=False,
-    units=UNITS,
     title="The text",
 )
 def corpus(run: Run) -> Rows:
@@ -125,9 +91,9 @@ def corpus(run: Run) -> Rows:
     from entity_transformers.artifacts import write_json, write_with
     from entity_transformers.corpus import prepare
 
-    source = run.folder / "source.json"
-    write_json(source, prepare.list_corpus(run.section, run.cache))
-    statistics, left_out = prepare.write_documents(run.params, source, run.cache, run.folder)
+    listed = prepare.list_corpus(run.section, run.cache)
+    write_json(run.folder / "source.json", listed)
+    statistics, left_out = prepare.write_documents(run.params, listed, run.folder)
     write_json(run.folder / "left_out.json", left_out)
     encoder = prepare.make_tokenizer(run.params, run.folder, run.cache)
     write_with(run.folder / "tokenizer.json", lambda path: encoder.save(str(path)))

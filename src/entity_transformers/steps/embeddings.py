@@ -23,8 +23,6 @@ class EmbeddingsParams(Section):
     """splits whose mentions are compared"""
     ner_context: Literal["word", "sentence", "document"]
     """text around a word when its NER vector is made; word: none, the paper"""
-    pooling: Literal["last", "first", "mean"]
-    """token or mean of tokens that stands for a word"""
     batch: Size
     """words, sentences or documents of one forward pass"""
 
@@ -42,7 +40,8 @@ def embeddings(run: Run) -> Rows:
     """Vectors of all words, for the tagger, and of the mentions and entities of some splits, for
     the comparison. The vectors of a static model are the same in every context.
     """
-    from entity_transformers.encode import PART, number_on, split_documents
+    from entity_transformers.encode.mentions import number_on
+    from entity_transformers.encode.words import PART, split_documents
     from entity_transformers.streamed import arrays_writer
 
     groups = run.params.similarity.groups
@@ -91,11 +90,11 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
         return words_of, lambda texts, aligned: static.embed_mentions(
             vectors, texts, aligned, groups
         )
-    from entity_transformers.encode import PART, embed_mentions, embed_splits
+    from entity_transformers.encode.mentions import embed_mentions
+    from entity_transformers.encode.words import PART, embed_splits
 
     how = {
         "window": run.entry.lm.window,
-        "pooling": run.section.pooling,
         "batch": run.section.batch,
     }
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()

@@ -4,6 +4,7 @@ GPT-1's paper has them.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -53,19 +54,18 @@ class ExamplesParams(Section):
     data=("corpus/checksums/*",),
     gpu=False,
     title="The tasks' examples",
-    units={"examples": "examples", "bad": "examples"},
 )
 def examples(run: Run) -> Rows:
     """The examples of each task by split and by label, and how many were left out."""
     from entity_transformers.artifacts import write_json, write_json_lines
-    from entity_transformers.corpus.download import find_tasks, list_tasks
+    from entity_transformers.corpus.download import list_tasks
     from entity_transformers.corpus.tasks.example import read_all
 
-    source = run.folder / "source.json"
-    write_json(source, {"tasks": list_tasks(run.section, run.cache)})
+    listed = list_tasks(run.section, run.cache)
+    write_json(run.folder / "source.json", {"tasks": listed})
     statistics: dict[str, dict[str, Any]] = {}
     read = read_all(
-        find_tasks(source, run.cache),
+        {name: Path(files["root"]) for name, files in listed.items()},
         run.params.corpus.bad_documents,
         run.section.most,
         statistics,

@@ -24,49 +24,19 @@ class LambadaParams(Section):
     also=("perplexity",),
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs={"causal"},
+    libraries=("pandas",),
     title="Last words of passages",
-    units={
-        "perplexity": "perplexity per token",
-        "perplexity_word": "perplexity per word",
-        "last_word_nll": "nats",
-        "last_word_perplexity": "perplexity per passage",
-        "last_word_accuracy": "fraction",
-        "last_token_perplexity": "perplexity per token",
-        "last_token_accuracy": "fraction",
-        "passages": "passages",
-        "truncated": "passages",
-        "without_context": "passages",
-        "nll": "nats",
-    },
 )
 def lambada(run: Run) -> Rows:
     """The last word, the last token and all of the passages, no entities given; and the nats of
     each passage's last word.
     """
     from entity_transformers.artifacts import read_json_lines
-    from entity_transformers.tasks.lambada import (
-        encode_passages,
-        passage_rows,
-        score_passages,
-        summarise_passages,
-    )
+    from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 
     passages = list(read_json_lines(run.home("passages") / "lambada.jsonl"))
     encoded = encode_passages(passages, run.tokenizer)
     batch = run.params.perplexity.batch
-    scores = score_passages(run.trained, encoded, window=run.entry.lm.window, batch=batch)
-    found = summarise_passages(scores)
-    for name in ("passages", "truncated", "without_context"):
-        yield {"measure": name, "value": found[name], "split": "lambada"}
-    off = {"split": "lambada", "entities": "off"}
-    for part in ("last_word", "last_token"):
-        for name, value in found[part].items():
-            # nats are a sum over tokens; perplexity and accuracy are means over passages
-            count = found[part]["tokens"] if name == "nll" else found["passages"]
-            if name != "tokens":
-                yield {"measure": f"{part}_{name}", "value": value, "count": count, **off}
-    whole = found["passage"]
-    for name, unit in (("perplexity", "token"), ("perplexity_word", "word")):
-        value, count = whole[f"perplexity_{unit}"], whole[f"{unit}s"]
-        yield {"measure": name, "value": value, "count": count, **off}
-    yield from passage_rows(scores)
+    yield from passage_rows(
+        score_passages(run.trained, encoded, window=run.entry.lm.window, batch=batch)
+    )

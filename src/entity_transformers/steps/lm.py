@@ -13,29 +13,11 @@ from entity_transformers.step import MODEL, Rows, Run, step
     writes=(*MODEL, "curve.csv"),
     needs=(),
     title="The models",
-    units={
-        "loss": "nats per token",
-        "best_loss": "nats per token",
-        "trial_loss": "nats per token",
-        "objective_loss": "of the objective",
-        "objective_best_loss": "of the objective",
-        "parameters": "parameters",
-        "steps": "steps",
-        "best_step": "steps",
-        "skipped_steps": "steps",
-        "epochs": "epochs",
-        "word_vectors": "words",
-        "tokens_seen": "tokens",
-        "tokens_before": "tokens",
-        "seconds_per_step": "seconds",
-        "seconds_validation_step": "seconds",
-        "seconds_total": "seconds",
-        "seconds_before": "seconds",
-        "tokens_per_second": "tokens per second",
-    },
 )
 def lm(run: Run) -> Rows:
-    """Losses, sizes and seconds of the training; its curve stands in curve.csv."""
+    """Losses (nats per token, or of an objective of the model's own), sizes and seconds of the
+    training; its curve stands in curve.csv.
+    """
     if run.entry.can({"static"}):
         from entity_transformers.models.static.entry import train_vectors
 

@@ -4,14 +4,14 @@ mentions, in first ones, in later ones by how far the entity's last one is; with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import ChoosingSection, PositiveInt
 
 
 def _check_labels(name: str) -> str:
@@ -20,10 +20,13 @@ def _check_labels(name: str) -> str:
     return name
 
 
-class MentionsParams(Section):
+MentionLayer = Annotated[str, AfterValidator(_check_labels)]
+
+
+class MentionsParams(ChoosingSection):
     """The loss by kind of token, of whole models and of caches around them."""
 
-    labels: Annotated[str, AfterValidator(_check_labels)]
+    labels: MentionLayer
     """by whose mentions tokens are sorted, whatever a model is given: gold, or resolver:NAME of
     corpus.resolvers"""
     caches: tuple[PositiveInt, ...]
@@ -31,26 +34,15 @@ class MentionsParams(Section):
     labels with these"""
     unlabelled_caches: tuple[PositiveInt, ...]
     """further ones around models that read no labels: what has to be beaten"""
-    choose: Split
-    """split on which a cache's theta and lambda are"""
     tokens: PositiveInt
-    """of each document there, from its start"""
-    report: Split
-    """another split, which is scored"""
+    """of each document of ``choose``, from its start, on which a cache's theta and lambda are
+    chosen"""
 
-    @model_validator(mode="after")
-    def _fair(self) -> MentionsParams:
-        if self.choose == self.report:
-            raise ValueError(
-                f"choose and report are both {self.report}: theta and lambda must be scored on"
-                " text that they were not chosen on"
-            )
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         sizes = [*self.caches, *self.unlabelled_caches]
         if sizes != sorted(set(sizes)):
-            raise ValueError(
-                f"caches and unlabelled_caches {sizes}: expected different ones, smallest first"
-            )
-        return self
+            yield (f"caches and unlabelled_caches {sizes}: expected different ones, smallest first")
 
 
 @step(
@@ -61,24 +53,17 @@ class MentionsParams(Section):
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},
     needs={"causal", "encode"},
     title="Where a memory pays",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "theta": "inverse temperature",
-        "weight": "fraction",
-        "entities": "entities per document",
-    },
 )
 def mentions(run: Run) -> Rows:
     """In the model's own window, without labels and, of a model that reads entities, with those
     that it is given. The caches of a model that reads labels are around what it is with them.
     """
-    from entity_transformers.tasks.readings import open_readings
+    from entity_transformers.tasks.mentions import score_readings
 
-    section, readings = run.section, open_readings(run)
-    window, stride = readings.own_window
-    labelled = readings.labels != "none"
-    plain = () if labelled else (*section.caches, *section.unlabelled_caches)
-    yield from readings.score("none", plain, window, stride)
-    if labelled:
-        yield from readings.score(readings.labels, section.caches, window, stride)
+    section = run.section
+    if not run.trained.can("entities") or run.entry.labels == "none":
+        caches = (*section.caches, *section.unlabelled_caches)
+        yield from score_readings(run, [("none", caches, None)])
+    else:
+        layers = [("none", (), None), (run.entry.labels, section.caches, None)]
+        yield from score_readings(run, layers)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from entity_transformers.step import Row, Rows, Run, step
-from entity_transformers.study.libraries import need
+from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
 
-LEVELS = ("span", "tag")
 SCORED = ("dev", "test")
 HISTORY = ("epoch", "train_loss", "dev_f1", "learning_rate")
 log = logging.getLogger(__name__)
@@ -46,25 +43,10 @@ class NerParams(Section):
         "corpus": ("train.jsonl", "dev.jsonl", "test.jsonl"),
         "embeddings": ("words.safetensors",),
     },
-    writes=("tagger.safetensors", "curve.csv"),
+    writes=("curve.csv",),
     needs={"encode"},
-    libraries=need("seqeval", "sklearn", extra="ner"),
+    libraries=("seqeval", "pandas"),
     title="Named entities",
-    units={
-        **{f"{level}_{s}": "fraction" for level in LEVELS for s in ("f1", "precision", "recall")},
-        "span_predicted": "spans",
-        "tag_predicted": "tags",
-        "epochs": "epochs",
-        "best_epoch": "epochs",
-        "sentences": "sentences",
-        "sentences_left_out": "sentences",
-        "words": "words",
-        "layer_weight": "fraction",
-        "layers_gamma": "ratio",
-        "correct": "spans",
-        "predicted": "spans",
-        "gold": "spans",
-    },
 )
 def ner(run: Run) -> Rows:
     """Scores on dev and test, by span and by tag, over all types (``average``), by type (``label``)
@@ -73,10 +55,9 @@ def ner(run: Run) -> Rows:
     import numpy as np
 
     from entity_transformers import runtime
-    from entity_transformers.artifacts import read_arrays, write_arrays, write_csv
+    from entity_transformers.artifacts import read_arrays, write_csv
     from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
-    from entity_transformers.tasks.ner.scoring import count_spans, score
-    from entity_transformers.tasks.ner.tagger import state_arrays
+    from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags
     from entity_transformers.tasks.ner.training import predict, train_tagger
 
     assert run.seed is not None
@@ -88,22 +69,11 @@ def ner(run: Run) -> Rows:
     )
     trained = None
     if len(train):
-        vectors, later = arrays["vectors"], arrays.get("later")
-        trained = train_tagger(
-            train,
-            dev,
-            vectors,
-            run.section,
-            seed=run.seed,
-            later=later,
-            device=device,
-            progress=_log_epoch,
-        )
+        how = {"seed": run.seed, "later": arrays.get("later"), "device": device}
+        trained = train_tagger(train, dev, arrays["vectors"], run.section, **how)
     else:
         log.warning("no sentence of train has named entities: every score will be of 0 spans")
-    weights = {} if trained is None else state_arrays(trained.tagger)
     history = [] if trained is None else trained.history
-    write_arrays(run.folder / "tagger.safetensors", weights, {"labels": list(train.labels)})
     write_csv(run.folder / "curve.csv", history, HISTORY)
     yield {"measure": "epochs", "value": len(history)}
     yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}
@@ -122,26 +92,19 @@ def ner(run: Run) -> Rows:
             else np.zeros_like(gold.tags)
         )
         yield {"measure": "sentences_left_out", "value": gold.left_out, "split": split}
-        for name, scores in score(gold, guess).items():
-            if name in LEVELS:
-                yield from _score_level(name, scores, {"split": split})
-            else:
-                yield {"measure": name, "value": scores, "split": split}
+        for level, scores in (
+            ("span", score_spans(gold, guess)),
+            ("tag", score_tags(gold, guess)),
+        ):
+            for part, found in scores.items():
+                for name, one in found.items():
+                    about = {"split": split, part: name, "count": one.support}
+                    for measure in ("precision", "recall", "f1", "predicted"):
+                        value = getattr(one, measure)
+                        yield {"measure": f"{level}_{measure}", "value": value, **about}
+        yield {"measure": "words", "value": len(gold.tags), "split": split}
+        yield {"measure": "sentences", "value": len(gold), "split": split}
         counts = zip(gold.documents, count_spans(gold, guess).tolist(), strict=True)
         for document, numbers in counts:
             for measure, value in zip(("correct", "predicted", "gold"), numbers, strict=True):
                 yield {"measure": measure, "value": value, "split": split, "unit": document}
-
-
-def _log_epoch(row: Any) -> None:
-    log.info("epoch %d  loss %.3f  dev F1 %.4f", row["epoch"], row["train_loss"], row["dev_f1"])
-
-
-def _score_level(level: str, scores: Mapping[str, Any], about: Row) -> Rows:
-    for part, found in scores.items():
-        key = {"labels": "label", "rows": "row"}.get(part)
-        for name, one in (found if key else {part: found}).items():
-            for measure, value in one.items():
-                if measure != "support":
-                    where = {**about, key or "average": name, "count": one["support"]}
-                    yield {"measure": f"{level}_{measure}", "value": value, **where}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 
 SPLIT = "lambada"
 WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the tagger is tried on
@@ -19,24 +19,16 @@ WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the 
     reads={"corpus": ("train.jsonl", "dev.jsonl")},
     writes=("source.json", "lambada.jsonl"),
     data=("corpus/checksums/*", "data/*"),
-    libraries=need("scipy", "sklearn", extra="pipeline"),
+    libraries=("scipy", "sklearn"),
     gpu=False,
     title="Target words of the passages",
-    units={
-        "passages": "passages",
-        "bad_passages": "passages",
-        "target_share": "fraction",
-        "tagger_accuracy": "fraction",
-        "tagger_precision": "fraction",
-        "tagger_recall": "fraction",
-    },
 )
 def passages(run: Run) -> Rows:
     """Counts of the passages, shares of their target words' parts of speech, by a tagger that is
     trained on train, and that tagger's scores on dev.
     """
     from entity_transformers.artifacts import read_json_lines, write_json, write_json_lines
-    from entity_transformers.corpus.download import find_listed, list_passages
+    from entity_transformers.corpus.download import list_passages
     from entity_transformers.corpus.files import open_lines
     from entity_transformers.corpus.ledger import Ledger
     from entity_transformers.corpus.readers.lambada import parse_passages
@@ -44,9 +36,8 @@ def passages(run: Run) -> Rows:
 
     section = run.params.lambada
     listed = list_passages(section, run.cache)
-    source = run.folder / "source.json"
-    write_json(source, listed)
-    path = find_listed(source, run.cache) / listed["files"][0]["path"]
+    write_json(run.folder / "source.json", listed)
+    path = Path(listed["root"]) / listed["files"][0]["path"]
     text: Literal["original", "openai"] = "openai" if section.text == "openai" else "original"
     ledger = Ledger(policy=run.params.corpus.bad_documents)
     read = parse_passages(open_lines(path), str(path), text, ledger)
@@ -56,28 +47,14 @@ def passages(run: Run) -> Rows:
     rows = list(read_json_lines(run.folder / "lambada.jsonl"))
     tags = tag_targets(run.documents("train"), run.documents("dev"), rows)
     for group, share in (tags["shares"] or {}).items():
-        yield {
-            "measure": "target_share",
-            "value": share,
-            "split": SPLIT,
-            "group": group,
-            "count": tags["n"],
-        }
+        about = {"split": SPLIT, "group": group, "count": tags["n"]}
+        yield {"measure": "target_share", "value": share, **about}
+    case = "lower" if tags["lower_case"] else "kept"
     for words, scores in (tags["dev"] or {}).items():
-        case = "lower" if tags["lower_case"] else "kept"
         about = {"split": "dev", "case": case, "words": WORDS[words]}
-        yield {
-            "measure": "tagger_accuracy",
-            "value": scores["accuracy"],
-            "count": scores["n"],
-            **about,
-        }
+        accuracy = {"value": scores["accuracy"], "count": scores["n"]}
+        yield {"measure": "tagger_accuracy", **accuracy, **about}
         for group, score in scores["groups"].items():
+            own = {**about, "count": score["n"], "group": group}
             for name in ("precision", "recall"):
-                yield {
-                    "measure": f"tagger_{name}",
-                    "value": score[name],
-                    "count": score["n"],
-                    "group": group,
-                    **about,
-                }
+                yield {"measure": f"tagger_{name}", "value": score[name], **own}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.step import MODEL, TOKENS, Row, Rows, Run, step
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size
 
 
@@ -23,9 +22,6 @@ class PerplexityParams(Section):
     """documents or passages of one forward pass"""
 
 
-PARTS = {"by_class": "class", "by_group": "group", "by_distance": "distance"}
-
-
 @step(
     "perplexity",
     "[5, table 2] perplexity on the corpus, entities on, off and shuffled",
@@ -34,44 +30,18 @@ PARTS = {"by_class": "class", "by_group": "group", "by_distance": "distance"}
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="Perplexity",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity": "perplexity per token",
-        "perplexity_word": "perplexity per word",
-        "bits_per_byte": "bits per byte",
-        "documents": "documents",
-        "words": "words",
-        "bytes": "bytes",
-    },
 )
 def perplexity(run: Run) -> Rows:
-    """Each split as a whole, then its parts by class, part of speech and distance, with the
-    entities on, off and shuffled; and the nats of each document.
+    """Nats per token, perplexity and bits per byte of each split as a whole, then of its parts by
+    class, part of speech and distance, with the entities on, off and shuffled; and the nats of each
+    document.
     """
     from entity_transformers.corpus.labels import give
-    from entity_transformers.tasks.perplexity import document_rows, score_modes, summarise_split
+    from entity_transformers.tasks.perplexity import score_modes, split_rows
 
     assert run.seed is not None
     for split in run.section.splits:
         gold = run.split(split)
         given = give(gold, run.entry.labels, run.seed)
         scores = score_modes(run.trained, given, **run.reading, seed=run.seed)
-        found = summarise_split(gold, scores, run.params.similarity.groups)
-        for name, score in found.items():
-            if name in PARTS:
-                for part, modes in score.items():
-                    for entities, one in modes.items():
-                        about = {"split": split, "entities": entities, PARTS[name]: part}
-                        yield from _score(one, about)
-            elif isinstance(score, Mapping):
-                yield from _score(score, {"split": split, "entities": name})
-            else:
-                yield {"measure": name, "value": score, "split": split}
-        yield from document_rows(gold, scores)
-
-
-def _score(score: Mapping[str, Any], about: Row) -> Rows:
-    for name, value in score.items():
-        if name != "tokens":
-            yield {"measure": name, "value": value, "count": score["tokens"], **about}
+        yield from split_rows(gold, scores, run.params.similarity.groups)

@@ -4,28 +4,27 @@ the place of a token in its document, which falls for as long as more context he
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Integer, Section
+from entity_transformers.study.sections import Ascending, Integer, Section
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from entity_transformers.corpus.alignment import AlignedCorpus
 
 
 class PositionsParams(Section):
     """Stretches of a document whose losses are compared."""
 
-    bounds: Annotated[tuple[Annotated[Integer, Field(ge=0)], ...], Field(min_length=2)]
-    """tokens before the first one of each stretch, smallest first"""
+    bounds: Annotated[tuple[Annotated[Integer, Field(ge=0)], ...], Ascending, Field(min_length=2)]
+    """tokens before the first one of each stretch"""
     splits: Annotated[tuple[Split, ...], Field(min_length=1)]
     """splits to score"""
-
-    @model_validator(mode="after")
-    def _ascending(self) -> PositionsParams:
-        if list(self.bounds) != sorted(set(self.bounds)):
-            raise ValueError(f"bounds {list(self.bounds)}: expected different ones, smallest first")
-        return self
 
 
 def tables() -> tuple[Any, ...]:
@@ -61,16 +60,36 @@ def tables() -> tuple[Any, ...]:
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="Along a document",
-    units={"loss": "nats per token", "nll": "nats"},
     tables=tables,
 )
 def positions(run: Run) -> Rows:
-    """The loss of each stretch, without labels, and the nats of each document in it."""
+    """Nats per token of each stretch, without labels, and the nats of each document in it."""
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import score_corpus
-    from entity_transformers.tasks.positions import sum_places
 
     for split in run.section.splits:
         text = give(run.split(split), "none")
         nll = score_corpus(run.trained, text, **run.reading)
         yield from sum_places(text, nll, run.section.bounds)
+
+
+def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: tuple[int, ...]) -> Rows:
+    """The nats ``nll`` [N] of each token between each two of ``bounds``, and beyond the last: per
+    token, and of each document that reaches so far.
+    """
+    import numpy as np
+
+    lengths = np.diff(corpus.offsets)
+    documents = np.repeat(np.arange(len(corpus)), lengths)
+    # how many tokens of its document stand before each; -1 at <|endoftext|>, not predicted
+    places = np.arange(len(corpus.tokens)) - corpus.offsets[documents] - 1
+    for low, high in zip(bounds, (*bounds[1:], None), strict=True):
+        there = (places >= low) & (places < (high or np.inf))
+        about = {"split": corpus.split, "place": f"{low}-{high - 1}" if high else f"{low}+"}
+        tokens = np.bincount(documents[there], minlength=len(corpus))
+        nats = np.bincount(documents[there], nll[there].astype(float), minlength=len(corpus))
+        loss = float(nats.sum() / tokens.sum()) if tokens.sum() else None
+        yield {"measure": "loss", "value": loss, "count": int(tokens.sum()), **about}
+        for d in np.flatnonzero(tokens).tolist():
+            own = {"count": int(tokens[d]), "unit": corpus.names[d], **about}
+            yield {"measure": "nll", "value": float(nats[d]), **own}

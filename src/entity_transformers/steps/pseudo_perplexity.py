@@ -25,9 +25,6 @@ class PseudoPerplexityParams(Section):
     """hidden tokens, each in a window of its own, of one forward pass"""
 
 
-SCORES = ("pseudo_loss", "pseudo_nll", "pseudo_perplexity")
-
-
 @step(
     "pseudo_perplexity",
     "pseudo-perplexity: each token hidden, predicted from both sides",
@@ -35,23 +32,13 @@ SCORES = ("pseudo_loss", "pseudo_nll", "pseudo_perplexity")
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"masked"},
     title="Pseudo-perplexity",
-    units={
-        "pseudo_loss": "nats per hidden token",
-        "pseudo_nll": "nats of hidden tokens",
-        "pseudo_perplexity": "pseudo-perplexity per token",
-        "documents": "documents",
-    },
 )
 def pseudo_perplexity(run: Run) -> Rows:
     """Each split as a whole, then by class of the token, with entities too where the model reads
     any; and the nats of each document.
     """
     from entity_transformers.corpus.labels import give
-    from entity_transformers.tasks.pseudo_perplexity import (
-        hidden_rows,
-        score_hidden,
-        summarise_hidden,
-    )
+    from entity_transformers.tasks.pseudo_perplexity import hidden_rows, score_hidden
 
     modes = {"off": "none"}
     if run.trained.can("entities"):
@@ -64,12 +51,4 @@ def pseudo_perplexity(run: Run) -> Rows:
             for mode, labels in modes.items()
         }
         yield {"measure": "documents", "value": len(text), "split": split}
-        for mode, nll in scores.items():
-            found = summarise_hidden(text, nll)
-            parts = {"": found, **found["by_class"]}
-            for name, score in parts.items():
-                about = {"split": split, "entities": mode, "class": name or None}
-                for measure in SCORES:
-                    value, count = score[measure], score["tokens"]
-                    yield {"measure": measure, "value": value, "count": count, **about}
         yield from hidden_rows(text, scores)

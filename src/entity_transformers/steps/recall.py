@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import (
@@ -55,19 +56,17 @@ class RecallParams(Section):
     warmup: Fraction
     """share of the steps that is linear warm-up"""
 
-    @model_validator(mode="after")
-    def _possible(self) -> RecallParams:
+    def problems(self) -> Iterator[str]:
         for name in ("seeds", "facts"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must not repeat")
+                yield f"{name} must not repeat"
         if self.entities > self.names:
-            raise ValueError(
+            yield (
                 f"entities {self.entities} is more than names {self.names}, but a document's names"
                 " differ"
             )
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not divisible by heads {self.heads}")
-        return self
+            yield f"width {self.width} is not divisible by heads {self.heads}"
 
 
 @step(
@@ -76,22 +75,6 @@ class RecallParams(Section):
     params=RecallParams,
     own={"causal"},
     title="What the memory can carry",
-    units={
-        "accuracy": "fraction",
-        "chance": "fraction",
-        "loss": "nats per token",
-        "documents": "documents",
-        "steps": "steps",
-        "seconds_per_step": "seconds",
-        "seconds_total": "seconds",
-        "windows_per_step": "windows",
-        "entities": "entities per document",
-        "windows": "windows per document",
-        "window": "tokens",
-        "names": "names",
-        "values": "values",
-        "vocabulary": "tokens",
-    },
 )
 def recall(run: Run) -> Rows:
     """Train one row of the table, and the share of right answers by the distance of the fact, in
@@ -103,7 +86,6 @@ def recall(run: Run) -> Rows:
 
     from entity_transformers import runtime
     from entity_transformers.tasks.recall import (
-        describe_task,
         make_task,
         resolve_entry,
         score_training,
@@ -125,21 +107,14 @@ def recall(run: Run) -> Rows:
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise ValueError(f"{run.model}, seed {run.seed}: {error}") from None
-    scores = score_training(training, section)
-    yield {"measure": "chance", "value": scores["chance"]}
+    task = make_task(section)
+    yield {"measure": "chance", "value": 1 / task.values}
     yield {"measure": "documents", "value": section.documents}
     yield {"measure": "steps", "value": training.params.steps}
     yield {"measure": "loss", "value": training.progress.train_loss, "split": "train"}
-    for name, value in describe_task(make_task(section)).items():
-        if name != "kinds":
-            yield {"measure": name, "value": value}
-    found: dict[tuple[str, str | None], Any] = {}
-    found |= {(distance, None): one for distance, one in scores["by_distance"].items()}
-    found["later", None] = scores["later"]
-    found |= {("later", fact): one for fact, one in scores["by_kind"].items()}
-    for (distance, fact), one in found.items():
-        about = {"count": one["questions"], "distance": distance, "fact": fact}
-        yield {"measure": "accuracy", "value": one["accuracy"], **about}
+    for name in ("entities", "windows", "values", "names", "window", "vocabulary"):
+        yield {"measure": name, "value": getattr(task, name)}
+    yield from score_training(training, section)
     machine = {"device": str(device), "processes": 1, "threads": run.params.run.threads}
     seconds = {
         "seconds_per_step": training.progress.median_step_seconds,

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field, StrictBool
+from pydantic import StrictBool
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import PositiveInt, Section
 
 
 class ReportParams(Section):
     """Tables, figures and the page."""
 
-    title: Annotated[str, Field(description="heading of the report")]
-    example_words: Annotated[
-        PositiveInt, Field(description="words of the aligned example (table 1)")
-    ]
-    pictured_entities: Annotated[
-        PositiveInt, Field(description="entities shown in the embedding pictures (appendix)")
-    ]
-    bootstrap_samples: Annotated[
-        PositiveInt, Field(description="resamples of the documents for each interval")
-    ]
-    paper: Annotated[StrictBool, Field(description="the paper's numbers beside the study's own")]
+    title: str
+    """heading of the report"""
+    example_words: PositiveInt
+    """words of the aligned example (table 1)"""
+    pictured_entities: PositiveInt
+    """entities shown in the embedding pictures (appendix)"""
+    bootstrap_samples: PositiveInt
+    """resamples of the documents for each interval"""
+    paper: StrictBool
+    """the paper's numbers beside the study's own"""
 
 
 @step(
@@ -42,7 +38,7 @@ class ReportParams(Section):
         "metrics.json",
         "README.md",
     ),
-    libraries=need("matplotlib", "jinja2", "pandas", "scipy", "sklearn", "spacy", extra="report"),
+    libraries=("matplotlib", "jinja2", "pandas", "scipy", "sklearn"),
     gpu=False,
 )
 def report(run: Run) -> Rows:

@@ -4,20 +4,20 @@ trained model: is the next token in a mention, and of which entity?
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from entity_transformers.corpus.document import Split
-from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Number, PositiveInt, Section
+from entity_transformers.steps.mentions import MentionLayer
+from entity_transformers.study.sections import ChoosingSection, Number, PositiveInt
 
 
-class SetlmParams(Section):
+class SetlmParams(ChoosingSection):
     """SetLM (Kunz and Hardmeier, 2019), learnt from the states of a trained model."""
 
-    labels: str
+    labels: MentionLayer
     """whose mentions the decisions are: gold, or resolver:NAME"""
     tokens: PositiveInt
     """of each document, from its start"""
@@ -25,21 +25,14 @@ class SetlmParams(Section):
     """of 4 times 256 tokens"""
     learning_rates: Annotated[tuple[Annotated[Number, Field(gt=0)], ...], Field(min_length=1)]
     """one is chosen for each of what is trained"""
-    choose: Split
-    """split on which learning rates are chosen"""
-    report: Split
-    """another split, which is scored"""
 
-    @model_validator(mode="after")
-    def _fair(self) -> Self:
-        if self.labels != "gold" and not is_resolver(self.labels):
-            raise ValueError(f"labels {self.labels!r}, expected gold or {RESOLVER}NAME")
-        if self.choose == self.report or "train" in (self.choose, self.report):
-            raise ValueError(
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if "train" in (self.choose, self.report):
+            yield (
                 f"choose {self.choose}, report {self.report}: decisions must be scored on text that"
-                " nothing was trained or chosen on"
+                " nothing was trained on"
             )
-        return self
 
 
 @step(
@@ -49,13 +42,6 @@ class SetlmParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
     title="Entity decisions, token by token",
-    units={
-        "loss": "nats per token",
-        "nll": "nats",
-        "perplexity_word": "perplexity per word",
-        "learning_rate": "per step",
-        **dict.fromkeys(("accuracy", "precision", "recall", "f1"), "fraction"),
-    },
 )
 def setlm(run: Run) -> Rows:
     """Nats of each document of ``report`` by the model alone (``part`` plain), with a learnt vector
@@ -63,20 +49,18 @@ def setlm(run: Run) -> Rows:
     of the decisions; and the share of tokens that were decided rightly.
     """
     from entity_transformers.logs import log_progress
-    from entity_transformers.tasks.decisions.reading import read_splits
+    from entity_transformers.tasks.decisions.learning import Splits
     from entity_transformers.tasks.decisions.set_lm import SetLM, score_alone, score_told, tell_sets
 
-    read = read_splits(run, tell_sets)
-    decider, rate = read.learn(lambda: SetLM(run.trained.width), SetLM.nats, "SetLM")
-    told = [score_told(run.trained, decider, text) for text in read.texts]
-    alone = [
-        score_alone(run.trained, decider, text) for text in log_progress(read.texts, "documents")
-    ]
-    nats = {"plain": read.plain, "shift": read.shift}
+    splits, model = Splits(run, tell_sets), run.trained
+    nats = splits.score_baselines()
+    decider = splits.learn("setlm", lambda: SetLM(model.width), SetLM.nats)
+    told = [score_told(model, decider, text) for text in splits.texts]
+    alone = [score_alone(model, decider, text) for text in log_progress(splits.texts, "documents")]
     nats["alone"] = [float(one.sum()) for one in alone]
     nats |= {name: [one[name] for one in told] for name in ("words", "decisions")}
     for name, values in nats.items():
-        yield from read.describe(values, {"part": name}, is_cost=name == "decisions")
+        yield from splits.describe(values, {"part": name}, is_cost=name == "decisions")
     named, right, chosen, said = (
         sum(one[name] for one in told) for name in ("named", "right", "chosen", "found")
     )
@@ -88,7 +72,5 @@ def setlm(run: Run) -> Rows:
     }
     for name, (part, whole) in shares.items():
         value = part / whole if whole else None
-        yield {"measure": name, "value": value, "count": whole, "split": read.split}
-    for name, value in {"shift": read.rate, "setlm": rate}.items():
-        about = {"split": read.split, "trained": name}
-        yield {"measure": "learning_rate", "value": value, **about}
+        yield {"measure": name, "value": value, "count": whole, "split": run.section.report}
+    yield from splits.describe_rates()

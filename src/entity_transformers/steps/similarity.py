@@ -25,27 +25,11 @@ class SimilarityParams(Section):
     needs={"encode"},
     gpu=False,
     title="Mentions and their entities",
-    units={
-        "mention_similarity": "cosine",
-        "mention_similarity_centred": "cosine",
-        "entity_similarity": "cosine",
-        "entity_similarity_to_ones": "cosine",
-        "between_entities": "cosine",
-        "between_entities_centred": "cosine",
-        "mentions": "mentions",
-    },
 )
 def similarity(run: Run) -> Rows:
     """Means over entities, by part of speech, words alone or in context, entities given or not."""
-    from entity_transformers.streamed import ArrayFile
-    from entity_transformers.tasks.similarity import summarise_similarity
+    from entity_transformers.artifacts import read_arrays
+    from entity_transformers.tasks.similarity import similarity_rows
 
-    mentions = ArrayFile(run.home("embeddings") / "mentions.safetensors")
-    for group, scores in summarise_similarity(mentions, run.section.groups).items():
-        for context in ("words", "context"):
-            for entities, numbers in scores[context].items():
-                about = {"group": group, "context": context, "entities": entities}
-                several = numbers.pop("entities")
-                for name, value in numbers.items():
-                    count = None if name == "mentions" else several
-                    yield {"measure": name, "value": value, "count": count, **about}
+    mentions, _ = read_arrays(run.home("embeddings") / "mentions.safetensors")
+    yield from similarity_rows(mentions, run.section.groups)

@@ -4,9 +4,10 @@ by some policy, are put before each window. Nothing is trained.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
@@ -45,14 +46,13 @@ class TextMemoryParams(Section):
     batch: Size
     """windows side by side"""
 
-    @model_validator(mode="after")
-    def _can_move(self) -> TextMemoryParams:
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
         if self.stride > min(self.windows):
-            raise ValueError(
+            yield (
                 f"stride {self.stride} is more than the window {min(self.windows)}: tokens would be"
                 " left out"
             )
-        return self
 
 
 @step(
@@ -62,7 +62,6 @@ class TextMemoryParams(Section):
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},
     title="Text as memory",
-    units={"loss": "nats per token", "nll": "nats"},
 )
 def text_memory(run: Run) -> Rows:
     """The loss of each split and the nats of each document, without a memory and with each, over

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, Field, StrictBool
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.step import MODEL, Row, Rows, Run, step
+from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
-from entity_transformers.study.libraries import need
 from entity_transformers.study.sections import (
+    Ascending,
     Fraction,
     Integer,
     NonNegative,
-    Number,
     Positive,
     Rate,
     Section,
     Size,
 )
-
-
-def _check_factors(factors: tuple[float, ...]) -> tuple[float, ...]:
-    """Different ones above 0, smallest first; ValueError."""
-    if min(factors) <= 0 or list(factors) != sorted(set(factors)):
-        raise ValueError(f"{list(factors)}: expected different ones above 0, smallest first")
-    return factors
-
-
-def _read_switch(value: Any) -> Any:
-    return {"True": "on", "False": "off"}.get(str(value), value)
 
 
 class Recipe(Section):
@@ -42,7 +29,7 @@ class Recipe(Section):
     """false: from random weights, as an ablation"""
     layers: Annotated[Integer | None, Field(ge=0)]
     """first layers that are transferred, the rest random; null: all"""
-    entities: Annotated[Literal["on", "off", "shuffled"], BeforeValidator(_read_switch)]
+    entities: Literal["on", "off", "shuffled"]
     """chains that a model which reads entities is given; a variant with on or shuffled has no row
     of another model"""
     auxiliary_weight: NonNegative
@@ -56,8 +43,6 @@ class Recipe(Section):
     examples: Size | dict[str, Size] | None
     """of train, evenly spaced where there are more; null: all; where it is a table, of each task
     that it names, and all of others"""
-    precision: Literal["float32", "bfloat16"]
-    """in which the model computes"""
     epochs: Size
     """passes over train"""
     dropout: Rate
@@ -83,7 +68,7 @@ class TransferParams(Recipe):
     """pronouns' tasks on which what is trained on another of them is scored"""
     seeds: Annotated[tuple[Integer, ...] | None, Field(min_length=1)]
     """of the fine-tunings, in a study of one seed; null: the run's own"""
-    rate_factors: Annotated[tuple[Number, ...], AfterValidator(_check_factors), Field(min_length=1)]
+    rate_factors: Annotated[tuple[Positive, ...], Ascending, Field(min_length=1)]
     """times learning_rate, each tried by every model with and without pretraining; that of the
     lowest loss on dev is taken. A variant with a rate of its own tries none"""
     rate_task: str
@@ -94,26 +79,22 @@ class TransferParams(Recipe):
     """trainings by name: what differs from the values here, and under models and tasks, where it is
     not all, of which models and on which tasks there is one"""
 
-    @model_validator(mode="after")
-    def _possible(self) -> TransferParams:
+    def problems(self) -> Iterator[str]:
         from entity_transformers.corpus.tasks import find_task
 
         for name in self.tasks:
             if "train" not in find_task(name).splits:
-                raise ValueError(f"tasks: {name!r} has no labels to train on")
+                yield f"tasks: {name!r} has no labels to train on"
         if self.rate_task not in self.tasks:
-            raise ValueError(f"rate_task: {self.rate_task!r}, expected one of tasks")
+            yield f"rate_task: {self.rate_task!r}, expected one of tasks"
         for name in self.also_score:
             if find_task(name).shape != "pronoun":
-                raise ValueError(f"also_score: {name!r} asks for no pronoun")
+                yield f"also_score: {name!r} asks for no pronoun"
         for name in self.variants:
-            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-                raise ValueError(f"variants.{name}: give it a name of a-z, 0-9, - and _")
             given = self.recipe(name).examples
             by_task = given if isinstance(given, dict) else {}
             for unknown in sorted(by_task.keys() - set(self.tasks)):
-                raise ValueError(f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}")
-        return self
+                yield f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}"
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -176,23 +157,9 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     params=TransferParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"encode", "windows"},
-    libraries=need("scipy"),
-    gather="report.transfer_rights:pair_up",
+    libraries=("scipy",),
+    gather="report.transfer:pair_up",
     title="Fine-tuning",
-    units={
-        "accuracy": "fraction",
-        "majority": "fraction",
-        "gap_f1": "F1",
-        "recalls": "examples",
-        "moved": "examples",
-        "rate_loss": "nats per example",
-        "layers": "layers transferred",
-        "train_examples": "examples",
-        "texts_cut": "texts",
-        "only_first": "examples",
-        "only_second": "examples",
-        "right": "1: right, 0: wrong",
-    },
 )
 def transfer(run: Run) -> Rows:
     """Scores by task and variant, of seeds of the fine-tuning; the losses of the rates tried; and
@@ -200,48 +167,4 @@ def transfer(run: Run) -> Rows:
     """
     from entity_transformers.tasks.transfer.runs import finetune
 
-    rates, trainings = finetune(run)
-    for tried in rates:
-        for trial in tried["trials"]:
-            yield {
-                "measure": "rate_loss",
-                "value": trial["loss"],
-                "split": "dev",
-                "seed": tried["seed"],
-                "task": tried["task"],
-                "pretrained": tried["pretrained"],
-                "rate": f"{trial['learning_rate']:g}",
-            }
-    for one in trainings:
-        about = {"seed": one["seed"], "variant": one["variant"]}
-        own = {**about, "task": one["task"], "split": "train"}
-        yield {"measure": "train_examples", "value": one["train_examples"], **own}
-        yield {"measure": "texts_cut", "value": one["train_cut"], **own}
-        if (layers := one["recipe"]["layers"]) is not None:
-            yield {"measure": "layers", "value": layers, **own}
-        others = {f"{name} after {one['task']}": found for name, found in one["others"].items()}
-        for task, splits in {one["task"]: one["splits"], **others}.items():
-            for split, scores in splits.items():
-                yield from _score(scores, {**about, "task": task, "split": split})
-
-
-def _score(scores: Mapping[str, Any], about: Row) -> Rows:
-    """Of one task and split; GAP's official F1 by gender, WinoBias' two versions in pairs."""
-    count = scores["examples"]
-    yield {"measure": "texts_cut", "value": scores["cut"], **about}
-    for name in ("accuracy", "majority", "recalls", "moved"):
-        if name in scores:
-            yield {"measure": name, "value": scores[name], "count": count, **about}
-    for group in scores.get("groups", ()):
-        own = {**about, **group["groups"], "count": group["examples"]}
-        if "f1" in group:
-            yield {"measure": "gap_f1", "value": group["f1"], **own}
-        if group["groups"]:
-            yield {"measure": "accuracy", "value": group["accuracy"], **own}
-    for found in scores.get("pairs", ()):
-        own = {**about, "against": "version-anti", "type": found["type"]}
-        own["count"] = found["sentences"]
-        yield {"measure": "only_first", "value": found["only_pro"], **own}
-        yield {"measure": "only_second", "value": found["only_anti"], **own}
-    for number, right in enumerate(scores["right"]):
-        yield {"measure": "right", "value": int(right), "unit": str(number), **about}
+    yield from finetune(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entity_transformers.kinds import Library
+from importlib.util import find_spec
 
 EXTRAS = {
     "accelerate": "pipeline",
@@ -11,13 +11,11 @@ EXTRAS = {
     "gensim": "vectors",
     "jinja2": "report",
     "lm_eval": "lm-eval",
-    "markupsafe": "report",
     "matplotlib": "report",
     "pandas": "report",
     "peft": "stanza",
     "pooch": "pipeline",
     "pyarrow": "pipeline",
-    "psutil": "pipeline",
     "scipy": "pipeline",
     "seqeval": "ner",
     "sklearn": "pipeline",
@@ -31,18 +29,17 @@ EXTRAS = {
 """By the name that is imported."""
 
 
-def need(*names: str, extra: str | None = None) -> tuple[Library, ...]:
-    """These modules as what a step imports; ``extra``: one that brings them all."""
-    return tuple(Library(name, extra or EXTRAS[name]) for name in names)
+def find_missing(who: str, *names: str) -> str:
+    """What to install before ``who`` can do its work, in a line; "" if no module is missing."""
+    missing = next((name for name in names if find_spec(name) is None), "")
+    return f"{who} needs {missing}, which {_advise(missing)}" if missing else ""
 
 
 def explain(error: ImportError) -> str:
     """What to install where a module of `EXTRAS` is missing, in a line; "" for any other."""
     name = (error.name or "").partition(".")[0]
-    if name not in EXTRAS:
-        return ""
-    extra = EXTRAS[name]
-    return (
-        f"{name} is not installed: install the extra {extra!r}: pip install '.[{extra}]' in the"
-        " checkout"
-    )
+    return f"{name} {_advise(name)}" if name in EXTRAS else ""
+
+
+def _advise(name: str) -> str:
+    return f"is not installed: pip install '.[{EXTRAS[name]}]' in the checkout"

@@ -5,26 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.digests import file_digests
-from entity_transformers.kinds import KINDS, param_keys
-from entity_transformers.provenance import list_files
+from entity_transformers.digests import file_digest, list_files
+from entity_transformers.kinds import KINDS
 from entity_transformers.step import MANIFEST, RECORD, Step
-from entity_transformers.study.code import digest_modules, reach
-from entity_transformers.study.origin import (
-    Origin,
-    is_own_path,
-    read_origin,
-    read_tokenizer_origin,
-    tokenizer_file,
-)
-from entity_transformers.study.params import STEPS, find_study, load
+from entity_transformers.study.code import digest_modules
+from entity_transformers.study.origin import HUB, PIP, STUDY, Origin, read_origin
+from entity_transformers.study.params import STEPS, load
+from entity_transformers.study.values import find_study
 
-WORK = Path("work")  # digests of the user's files are kept there
 OWN_PATHS = ("path", "initial_weights")
 """Keys whose value may name a file or folder of the user's."""
 
@@ -57,6 +51,8 @@ class Plan:
         """``file``: where the study was read, beside which others are looked for."""
         self.params, self.file = params, file
         self.steps = [STEPS[name] for name in params.study.steps]
+        self._known = params.model_dump(mode="json")
+        self._digests: dict[tuple[str, str], str] = {}
 
     def runs(self, step: Step) -> list[tuple[str, int | None]]:
         """Model and seed of each run of a step: where the model's kind can do what it needs, and
@@ -89,98 +85,89 @@ class Plan:
             for name, names in step.reads.items()
             for file in (*names, RECORD)
         ]
-        encoder = read_tokenizer_origin(self.params.tokenizer.path)
-        if step.name == "corpus" and encoder is not None:
-            files += [tokenizer_file(encoder), f"{folder(encoder, 'corpus')}/{RECORD}"]
         if step.phase == "train":
             corpus = folder(self.params.name, "corpus")
             files += [f"{corpus}/{file}" for file in self.params.model(model).kind.reads]
-            if model in self.origins:
-                files += self.origins[model].files
-                home = {str(Path(file).parent) for file in self.origins[model].files}
-                files += [f"{one}/{RECORD}" for one in sorted(home)]
+        if origin := self._origin(step, model):
+            files += origin.files
         return list(dict.fromkeys(files))
 
-    @cached_property
-    def origins(self) -> dict[str, Origin]:
-        """The model of another study that an entry starts from, by entry."""
-        found = {e.name: read_origin(e.initial_weights) for e in self.params.entries()}
-        return {name: origin for name, origin in found.items() if origin is not None}
-
-    def keys(self, step: Step, model: str = "") -> list[str]:
-        """The keys of the study's values that a run of a step depends on."""
-        keys = list(step.keys)
+    def _origin(self, step: Step, model: str) -> Origin | None:
+        """What a run starts from in another study: its encoder, or the weights of a model."""
+        if step.name == "corpus":
+            return read_origin(self.params.tokenizer.path)
         if step.phase == "train":
-            keys += param_keys(model, self.params.models, self.params.kinds)
-        if step.own is not None:
-            kind = getattr(self.params, step.name).models[model]["kind"]
-            keys += [f"kinds.{kind}"] if kind in self.params.kinds else []
-        return keys
+            return read_origin(self.params.model(model).initial_weights)
+        return None
 
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
-        """The values of these keys; of a step with entries of its own, those of this one."""
-        found = {key: _take(self._values, key) for key in self.keys(step, model)}
+        """The values of the study that a run depends on: of the keys that its step names, and of a
+        model that it trains those of its entry.
+        """
+        known = self._known
+        found = {key: reduce(getitem, key.split("."), known) for key in step.keys}
+        if step.phase == "train":
+            entry = self.params.model(model)
+            found["lm"] = entry.lm.model_dump(mode="json")
+            found["entry"] = [entry.kind.name, entry.labels, entry.extra]
         if step.own is not None:
             section = found[step.name]
+            own = section["models"][model]
             rest = {k: v for k, v in section.items() if k not in ("models", "seeds")}
-            found[step.name] = {**rest, "models": {model: section["models"][model]}}
+            found[step.name] = {**rest, "models": {model: own}}
+            found["kind"] = known["kinds"].get(own["kind"])
         return found
+
+    def code(self, step: Step, model: str = "") -> str:
+        """The digest of the code of a run: of the step, and of the kinds of model that it builds or
+        loads.
+        """
+        names = []
+        if step.own is not None:
+            names = [getattr(self.params, step.name).models[model]["kind"]]
+        elif model:
+            entry = self.params.models[model]
+            names = [entry["kind"]]
+            if step.phase == "train" and (matched := entry.get("matched_to")):
+                names.append(self.params.models[matched]["kind"])
+        kinds = [KINDS[name] for name in names]
+        homes = [kind.home.partition(".")[2] for kind in kinds]
+        return digest_modules(
+            [f"steps.{step.name}", *homes], step.data, [kind.params for kind in kinds]
+        )
 
     def describe(self, step: Step, model: str = "", values: bool = True) -> str:
         """The code, and the ``values``, that a run depends on itself, as one text."""
-        code = find_code(step.name, self._kinds(step, model))
         given = self.values(step, model) if values else None
-        return json.dumps({"code": code, "values": given}, sort_keys=True)
+        return json.dumps({"code": self.code(step, model), "values": given}, sort_keys=True)
 
     def digest(self, step: Step, model: str | None = None) -> str:
         """All that a run depends on, as one digest: its values and code, the user's files, and the
         digests of what it reads, so that equal digests mean equal results.
         """
-        return self._digest(step.name, model or "")
-
-    @cached_property
-    def _digests(self) -> dict[tuple[str, str], str]:
-        return {}
-
-    def _digest(self, name: str, model: str) -> str:
-        step = STEPS[name]
-        model = model if runs_per_model(step) else ""
-        if (name, model) not in self._digests:
+        model = (model or "") if runs_per_model(step) else ""
+        if (step.name, model) not in self._digests:
             values = self.values(step, model)
-            files = [file for path in _named_paths(values) for file in list_files(path)]
-            above: dict[str, Any] = {other: self._digest(other, model) for other in step.reads}
-            encoder = read_tokenizer_origin(self.params.tokenizer.path)
-            if name == "corpus" and encoder is not None:
-                above[f"study:{encoder}"] = self._other(encoder)._digest("corpus", "")
-            if step.phase == "train" and model in self.origins:
-                origin = self.origins[model]
-                above["weights"] = self._other(origin.study)._digest("lm", origin.model)
+            above = {name: self.digest(STEPS[name], model) for name in step.reads}
+            if origin := self._origin(step, model):
+                other = _open(find_study(origin.study, self.file))
+                read = STEPS["lm" if origin.model else "corpus"]
+                above["origin"] = other.digest(read, origin.model)
             if step.phase == "report":
-                runs = {(s.name, run[0]) for s in self.steps if s != step for run in self.runs(s)}
-                above = {"/".join(run): self._digest(*run) for run in sorted(runs)}
+                runs = [
+                    (one, run[0]) for one in self.steps if one != step for run in self.runs(one)
+                ]
+                above = {f"{one.name}/{of}": self.digest(one, of) for one, of in runs}
+            files = [file for path in _named_paths(values) for file in list_files(path)]
             parts = {
-                "code": find_code(name, self._kinds(step, model)),
-                "files": file_digests(files, WORK),
+                "code": self.code(step, model),
+                "files": list(map(file_digest, files)),
                 "values": values,
                 "above": above,
             }
             text = json.dumps(parts, sort_keys=True).encode()
-            self._digests[name, model] = hashlib.sha256(text).hexdigest()[:16]
-        return self._digests[name, model]
-
-    def _kinds(self, step: Step, model: str) -> tuple[str, ...]:
-        """The kinds of model whose code a run's code builds or loads."""
-        if not loads_models(step.name) or not model:
-            return ()
-        if step.own is not None:
-            return (getattr(self.params, step.name).models[model]["kind"],)
-        entry = self.params.models[model]
-        matched = entry.get("matched_to") if step.phase == "train" else None
-        return (entry["kind"], *([self.params.models[matched]["kind"]] if matched else []))
-
-    def _other(self, study: str) -> Plan:
-        """The plan of another study."""
-        return _open(find_study(study, self.file))
+            self._digests[step.name, model] = hashlib.sha256(text).hexdigest()[:16]
+        return self._digests[step.name, model]
 
     def stale(self, *phases: str) -> Iterator[str]:
         """The records of runs that were made with other values, code or inputs than they would be
@@ -199,10 +186,10 @@ class Plan:
                 if _recorded(record) != self.digest(step, model) or (found and name == MANIFEST):
                     found = True
                     yield str(record)
-        encoder = read_tokenizer_origin(self.params.tokenizer.path)
-        for study in sorted({origin.study for origin in self.origins.values()} | {encoder or ""}):
-            if study:
-                yield from self._other(study).stale("corpus", "train")
+        runs = [(step, model) for step in self.steps for model, _ in self.runs(step)]
+        origins = filter(None, (self._origin(*run) for run in runs))
+        for study in sorted({origin.study for origin in origins}):
+            yield from _open(find_study(study, self.file)).stale("corpus", "train")
 
     def missing_library(self) -> str:
         """What to install before what has still to be made, in a line; "" for nothing."""
@@ -217,14 +204,6 @@ class Plan:
                     return f"models.{model}: {kind.missing}"
         return ""
 
-    @cached_property
-    def _values(self) -> Any:
-        values = _plain(self.params.model_dump(mode="json"))
-        for entry in values["models"].values():
-            for key in ("only", "role"):  # which change none of its numbers
-                entry.pop(key, None)
-        return values
-
 
 @cache
 def _open(path: Path) -> Plan:
@@ -238,42 +217,8 @@ def _recorded(record: Path) -> str:
         return ""  # damaged: as good as made otherwise
 
 
-@cache
-def loads_models(name: str) -> bool:
-    """Does the step's code build or load models? Then that of their kinds is part of it."""
-    return any(module.startswith("models.") for module in reach([f"steps.{name}"]))
-
-
-@cache
-def find_code(name: str, kinds: tuple[str, ...] = ()) -> str:
-    """The digest of the code of a step, and of the kinds whose models it builds or loads."""
-    homes = [KINDS[kind].home.partition(".")[2] for kind in kinds]
-    params = [KINDS[kind].params for kind in kinds]
-    return digest_modules([f"steps.{name}", *homes], STEPS[name].data, params)
-
-
-def _take(values: Any, key: str) -> Any:
-    for part in key.split("."):
-        values = values[part]
-    return values
-
-
-def _plain(value: Any) -> Any:
-    """``value`` with numbers as DVC compares them, those that YAML 1.1 takes for text as well."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
 def _named_paths(values: Mapping[str, Any]) -> Iterable[str]:
     """The files and folders of the user's that these values name."""
     sections = [section for section in values.values() if isinstance(section, Mapping)]
     named = [section.get(key) for section in sections for key in OWN_PATHS]
-    return [str(path) for path in named if is_own_path(path)]
+    return [p for p in named if isinstance(p, str) and not p.startswith((STUDY, HUB, PIP))]

@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from entity_transformers.study.params import Params
+if TYPE_CHECKING:
+    from entity_transformers.study.params import Params
 
-INSTRUCTIONS = {"avx512_bf16", "amx_bf16", "bf16"}
-"""What Linux calls the instructions for bfloat16: Intel's and AMD's; the last is ARM's."""
+CPU, GPU = Path("/proc/cpuinfo"), Path("/proc/driver/nvidia/gpus")
+"""Read instead of asking torch, whose import takes seconds."""
 
 
-def warn_of_bfloat16(
-    params: Params,
-    flags: Path = Path("/proc/cpuinfo"),
-    gpu: Path = Path("/proc/driver/nvidia/gpus"),
-) -> str | None:
-    """A line where models are to be trained in bfloat16 on a processor without instructions for it,
-    which takes many times as long as float32 there; None where they are not, where a GPU may take
-    them, or where the machine doesn't tell.
-
-    Read from files, because importing torch to ask it takes seconds.
+def has_bfloat16(device: str = "auto") -> bool | None:
+    """Can bfloat16 be computed with instructions of its own? Without, training takes many times as
+    long as in float32. True where a GPU may do it, None where the machine does not say.
     """
-    if "lm" not in params.study.steps or params.run.device.startswith("cuda"):
-        return None
-    if params.run.device == "auto" and gpu.is_dir() and any(gpu.iterdir()):
-        return None
+    if device.startswith("cuda") or (device == "auto" and GPU.is_dir() and any(GPU.iterdir())):
+        return True
+    with contextlib.suppress(OSError):
+        found = re.search(r"^(?:flags|Features)\s*:(.*)", CPU.read_text(errors="replace"), re.M)
+        if found:  # what Linux calls the instructions: Intel's and AMD's; the last is ARM's
+            return bool({"avx512_bf16", "amx_bf16", "bf16"} & {*found[1].split()})
+    return None
+
+
+def warn_of_bfloat16(params: Params) -> str | None:
+    """A line if models are to be trained in bfloat16 where that takes many times as long."""
     half = [
         entry.name
         for entry in params.entries()
         if getattr(entry.lm, "precision", None) == "bfloat16"  # static vectors know none
     ]
-    known = _read_flags(flags)
-    if not half or not known or known & INSTRUCTIONS:
+    if not half or not params.runs_step("lm") or has_bfloat16(params.run.device) is not False:
         return None
     return (
         f"lm.precision is bfloat16 ({', '.join(half[:3])}{', ...' if half[3:] else ''}), for which"
         " this machine's processor has no instructions: training takes some 16 times as long as"
         " with lm.precision: float32, whose numbers are others"
     )
-
-
-def _read_flags(path: Path) -> set[str]:
-    """The instructions of the first processor; none where the file is not there."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return set()
-    rows = (line.partition(":") for line in lines)
-    return next(({*value.split()} for name, _, value in rows if _is_flags(name)), set())
-
-
-def _is_flags(name: str) -> bool:
-    return name.strip() in ("flags", "Features")

@@ -4,11 +4,13 @@ with every key's type, limits and meaning; those of the steps stand with them in
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from entity_transformers.study.origin import read_tokenizer_origin
+from entity_transformers.corpus.document import Split
+from entity_transformers.study.origin import read_origin
 
 
 def _refuse_truth(value: Any) -> Any:
@@ -17,6 +19,14 @@ def _refuse_truth(value: Any) -> Any:
     return value
 
 
+def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if list(values) != sorted(set(values)):
+        raise ValueError(f"{list(values)}: expected different ones, smallest first")
+    return values
+
+
+Ascending = AfterValidator(_check_ascending)
+"""Different values, smallest first."""
 Integer = Annotated[int, BeforeValidator(_refuse_truth)]
 Number = Annotated[float, BeforeValidator(_refuse_truth)]
 PositiveInt = Annotated[Integer, Field(gt=0, le=10**10)]
@@ -40,6 +50,16 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def problems(self) -> Iterator[str]:
+        """What is wrong with values that are right by themselves."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for problem in self.problems():
+            raise ValueError(problem)
+        return self
+
 
 class StudyParams(Section):
     """What is done, and how often each model is trained."""
@@ -49,12 +69,10 @@ class StudyParams(Section):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     """one training run per model and seed"""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> StudyParams:
+    def problems(self) -> Iterator[str]:
         for name in ("steps", "seeds"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise ValueError(f"{name} must not repeat")
-        return self
+                yield f"{name} must not repeat"
 
 
 class RunParams(Section):
@@ -72,6 +90,22 @@ class RunParams(Section):
     """save and stop a training after so many minutes, to be resumed; null: no limit"""
 
 
+class ChoosingSection(Section):
+    """What is chosen on one split is scored on another."""
+
+    choose: Split
+    """split on which values are chosen"""
+    report: Split
+    """another split, which is scored"""
+
+    def problems(self) -> Iterator[str]:
+        if self.choose == self.report:
+            yield (
+                f"choose and report are both {self.report}: what is chosen must be scored on text"
+                " that it was not chosen on"
+            )
+
+
 class TokenizerParams(Section):
     """The byte-pair encoder (section 4.1)."""
 
@@ -84,14 +118,12 @@ class TokenizerParams(Section):
     vocabulary: Annotated[Integer, Field(ge=257, le=10**7)]
     """tokens of a trained encoder, 256 bytes and <|endoftext|> included"""
 
-    @model_validator(mode="after")
-    def _found(self) -> TokenizerParams:
-        named = read_tokenizer_origin(self.path) is not None
+    def problems(self) -> Iterator[str]:
+        origin = read_origin(self.path)
         if self.kind == "pretrained" and self.path is None:
-            raise ValueError("kind pretrained has no path: name the model, as in initial_weights")
-        if self.path is None if self.kind == "study" else named:
-            raise ValueError(
+            yield "kind pretrained has no path: name the model, as in initial_weights"
+        if (origin is None or origin.model) if self.kind == "study" else origin is not None:
+            yield (
                 f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"
                 " study:NAME"
             )
-        return self

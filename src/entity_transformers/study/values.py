@@ -1,72 +1,41 @@
-"""Values as they stand in a YAML file, before they are typed and checked."""
+"""The values of a study as they stand in YAML files, before they are typed and checked.
+
+params.yaml has every value, those of the paper's study. Another study is ``studies/NAME.yaml``:
+what differs from params.yaml, or from another study that it names as its ``base``:
+
+    base: ontogum                 # left out: params.yaml
+    lm: {width: 64}               # the same nesting
+    models: {gpt2e: null}         # in a mapping of names, null takes one out
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.representer import SafeRepresenter
 
-WIDTH = 90
-DEEPEST = 20  # levels; a study has four
+FILE, STUDIES, PAPER = "params.yaml", "studies", "paper"
+"""The file of the paper's study, the folder of the others, and the paper's name beside theirs."""
+PACKAGED = Path(__file__).resolve().parents[1] / FILE
+"""The paper's values in an installed package; a checkout has them at its top."""
+NAMED = ("models", "kinds", "recall.models", "transfer.variants", "similarity.groups",
+         "probe.groups")  # fmt: skip
+"""Mappings whose keys a study chooses."""
 
 
 class ParamsError(ValueError):
     """A study that can't be used: the message names file, key and value."""
 
 
-def read_values(path: Path) -> dict[str, Any]:
-    """The sections of a study's file, not checked yet; ParamsError if it is no YAML mapping."""
-    try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParamsError(
-            f"{path}: {error.strerror}: name params.yaml or studies/NAME.yaml"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        raise ParamsError(f"{path}: not YAML: {_tell(error)}") from None
-    if not isinstance(values, dict):
-        raise ParamsError(f"{path}: holds no sections: copy one of the others")
-    return values
-
-
-def _tell(error: yaml.YAMLError) -> str:
-    """What is wrong, and where, in one line."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return " ".join(str(error).split())
-    problem = getattr(error, "problem", None)
-    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
-
-
 class _Loader(yaml.SafeLoader):
-    """SafeLoader would take the last of several equal keys, where YAML allows one, and build what a
-    few lines of aliases, or of brackets, let grow without end.
-    """
-
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        found = ""
-        if self.check_event(yaml.AliasEvent):
-            found = "an alias: write the value itself"
-        elif self._depth == DEEPEST:
-            found = f"more than {DEEPEST} levels deep"
-        if found:
-            mark: Any = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, found, mark)
-        self._depth += 1
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+    """Refuses a key that is given twice, of which SafeLoader takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set[str]()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+        seen = set[Any]()
+        for key, _ in node.value:
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value} is given twice", key.start_mark
@@ -76,29 +45,103 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a text in YAML 1.1; anything wrong with it, a key given twice, an alias and more
-    than `DEEPEST` levels included, raises yaml.YAMLError.
-    """
+    """The value of a text in YAML 1.1; anything wrong with it raises yaml.YAMLError."""
     return yaml.load(text, _Loader)
 
 
-def dump_yaml(values: Mapping[str, Any]) -> str:
-    """YAML that every parser reads alike: sections apart, a key per line, lists on one."""
-    texts = []
-    for name, value in values.items():
-        # None: what holds values alone goes on one line
-        section = SafeRepresenter(
-            default_flow_style=None,  # type: ignore[arg-type]
-            sort_keys=False,
-        ).represent_data({name: value})
-        _open(section)
-        texts.append(yaml.serialize(section, Dumper=yaml.SafeDumper, width=WIDTH))
-    return "\n".join(texts)
+def read_values(path: Path) -> dict[str, Any]:
+    """The sections of one file; ParamsError if it is no YAML mapping."""
+    try:
+        values = read_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParamsError(
+            f"{path}: {error.strerror}: name params.yaml or studies/NAME.yaml"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except yaml.YAMLError as error:
+        raise ParamsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ParamsError(f"{path}: holds no sections: copy one of the others")
+    return values
 
 
-def _open(node: yaml.Node) -> None:
-    """Let mappings take a line per key: a parser in C refuses ``{labels: resolver:names}``."""
-    if isinstance(node, yaml.MappingNode):
-        node.flow_style = False
-        for _, value in node.value:
-            _open(value)
+def read_study(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """All values of a study: those of its base, and over them its own. A base that does not exist
+    or leads back to the study, and a key that its base does not have raise ParamsError.
+    """
+    if path in above:
+        chain = " -> ".join(map(str, (*above[above.index(path) :], path)))
+        raise ParamsError(f"{path}: base: circular, {chain}")
+    values = read_values(path)
+    if path.name == FILE:
+        return values
+    base = values.pop("base", PAPER)
+    if not isinstance(base, str):
+        raise ParamsError(f"{path}: base: {base!r}, expected the name of another study")
+    below = find_study(base, path, f"{path}: base: ")
+    return _merge(read_study(below, (*above, path)), values, path, "")
+
+
+def _merge(base: Mapping[str, Any], over: Any, path: Path, where: str) -> dict[str, Any]:
+    """``base`` with the values of ``over`` in the place of its own."""
+    if not isinstance(over, Mapping):
+        raise ParamsError(f"{path}: {where}: {over!r}, expected a mapping: {', '.join(base)}")
+    # an entry of such a mapping has the keys of its kind, which are checked when it is read
+    free = where in NAMED or where.rpartition(".")[0] in NAMED
+    merged = dict(base)
+    for key, value in over.items():
+        name = f"{where}.{key}".lstrip(".")
+        if key not in base and (not free or (value is None and where in NAMED)):
+            raise ParamsError(
+                f"{path}: {name}: {value!r}, but its base has no such key, expected one of"
+                f" {', '.join(map(str, base))}"
+            )
+        if value is None and where in NAMED:
+            del merged[key]
+        elif isinstance(base.get(key), Mapping):
+            merged[key] = _merge(base[key], value, path, name)
+        else:
+            merged[key] = value
+    return merged
+
+
+def override(values: dict[str, Any], overrides: Mapping[str, Any], path: Path) -> None:
+    """Put ``overrides``, values by SECTION.KEY, into ``values``."""
+    for name, value in overrides.items():
+        *sections, key = name.split(".")
+        held: Any = values
+        for section in sections:
+            held = held.get(section) if isinstance(held, dict) else None
+        if not isinstance(held, dict) or (key not in held and ".".join(sections) not in NAMED):
+            raise ParamsError(f"--set {name}: {path} has no such value")
+        held[key] = value
+
+
+def find_name(path: Path) -> str:
+    """What a study is called, by its file."""
+    name = PAPER if path.name == FILE else path.stem
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise ParamsError(f"{path}: the name is part of paths: use a-z, 0-9, - and _")
+    return name
+
+
+def find_study(name: str, beside: Path = Path(FILE), about: str = "") -> Path:
+    """The file of a study by its name; ParamsError, ``about`` first, where there is none.
+    ``beside``: the file of another study of the same checkout.
+    """
+    top = beside.parent if beside.name == FILE else beside.parent.parent
+    if name == PAPER:
+        return top / FILE if (top / FILE).is_file() else PACKAGED
+    path = top / STUDIES / f"{name}.yaml"
+    if not path.is_file():
+        known = [PAPER, *(file.stem for file in list_studies(top)[1:])]
+        raise ParamsError(
+            f"{about}no study {name!r}: {path} does not exist; expected one of {', '.join(known)}"
+        )
+    return path
+
+
+def list_studies(top: Path = Path()) -> list[Path]:
+    """The files of all studies of a checkout, the paper's first."""
+    return [top / FILE, *sorted((top / STUDIES).glob("*.yaml"))]

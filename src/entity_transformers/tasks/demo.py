@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from entity_transformers.corpus.tokens import Source
-from entity_transformers.encode.document import DocumentReader, ReadDocument
+from entity_transformers.encode.document import DocumentReader
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word of the text: whose it is (0: nobody's), its nats with the memory and without, and the
-    token that each expected where it begins.
+class Word(NamedTuple):
+    """A word of the text: its entity (0: none), its nats with the memory and without, and the
+    likeliest token where it begins.
     """
 
     text: str
@@ -27,8 +26,7 @@ class Word:
     expected_off: str
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(NamedTuple):
     """A token that may come next: its text, its probability with the memory and without."""
 
     text: str
@@ -49,61 +47,29 @@ class Demo:
     off: float
 
 
+@torch.no_grad()
 def compare(reader: DocumentReader, source: Source, most: int = 5) -> Demo:
     """Read the text twice, and say of each word and of the next token what the memory changes.
 
     ``most`` guesses are the likeliest with the memory.
     """
-    on, off = reader.read(source), reader.read(source, entities=False)
-    words = [
-        Word(
-            _write(reader, source.tokens[part]).strip(),
-            int(source.entity_ids[part.start]),
-            float(on.losses[part].sum()),
-            float(off.losses[part].sum()),
-            _expect(reader, on, part.start),
-            _expect(reader, off, part.start),
-        )
-        for part in _parts(source.words)
-    ]
-    chances = [_chances(reader, one) for one in (on, off)]
-    best = chances[0].topk(min(most, len(chances[0]))).indices.tolist()
-    guesses = [
-        Guess(_write(reader, [token]), float(chances[0][token]), float(chances[1][token]))
-        for token in best
-    ]
-    return Demo(words, guesses, _find_names(words), on.loss, off.loss)
-
-
-def _parts(words: np.ndarray) -> list[slice]:
-    """The tokens of each word."""
-    found = []
-    for word, group in groupby(range(len(words)), key=lambda index: int(words[index])):
-        places = list(group)
+    both = reader.read(source), reader.read(source, entities=False)
+    words: list[Word] = []
+    for word, group in groupby(range(len(source.words)), key=source.words.__getitem__):
         if word >= 0:
-            found.append(slice(places[0], places[-1] + 1))
-    return found
-
-
-def _find_names(words: list[Word]) -> dict[int, list[str]]:
+            places = np.array(list(group))
+            text, entity = reader.decode(source.tokens[places]), source.entity_ids[places[0]]
+            on, off = (float(read.losses[places].sum()) for read in both)
+            expected = (int(reader.model.guess(read.hidden[places[0] - 1])) for read in both)
+            written = [reader.decode([token]) for token in expected]
+            words.append(Word(text.strip(), int(entity), on, off, written[0], written[1]))
+    output = reader.model.output_weight.T
+    memory, alone = ((read.hidden[-1] @ output).float().softmax(-1).cpu() for read in both)
+    best = memory.topk(min(most, len(memory))).indices.tolist()
+    guesses = [Guess(reader.decode([i]), float(memory[i]), float(alone[i])) for i in best]
     names: dict[int, list[str]] = {}
-    for entity, group in groupby(words, key=lambda word: word.entity):
-        form = " ".join(word.text for word in group)
+    for entity, same in groupby(words, key=lambda word: word.entity):
+        form = " ".join(word.text for word in same)
         if entity and form not in names.setdefault(entity, []):
             names[entity].append(form)
-    return dict(sorted(names.items()))
-
-
-def _expect(reader: DocumentReader, read: ReadDocument, at: int) -> str:
-    """The token that was the likeliest at a place."""
-    return _write(reader, [int(reader.model.guess(read.hidden[at - 1]))])
-
-
-def _chances(reader: DocumentReader, read: ReadDocument) -> Tensor:
-    """Probabilities of the token after the last, float32 [vocabulary]."""
-    with torch.no_grad():
-        return (read.hidden[-1] @ reader.model.output_weight.T).float().softmax(-1).cpu()
-
-
-def _write(reader: DocumentReader, tokens: np.ndarray | list[int]) -> str:
-    return reader.decode(tokens)
+    return Demo(words, guesses, dict(sorted(names.items())), *(read.loss for read in both))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.tasks.probe import watch
 
 TOP = 3
 """Entities told of each token: those that it read most of."""
@@ -50,12 +49,10 @@ def read_memory(
     share = np.zeros((len(corpus.tokens), TOP), np.float32)
     last = np.zeros(len(corpus.tokens), bool)
     last[corpus.offsets[1:] - 1] = True
-    seen: list[torch.Tensor | None] = []
-    with _watch(model, seen):
-        reader = read_windows(model, corpus, window=window, stride=stride, batch=batch)
-        for reading in reader:
+    with watch(model, "entity") as seen:
+        for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
             # a layer whose window has no entity returns no weights, and reads none
-            layers = [one.float().mean(1) for one in seen if one is not None]
+            layers = [one.float().mean(1) for one in seen.values() if one is not None]
             if layers:
                 weights = (torch.stack(layers).sum(0) / len(seen)).cpu().numpy()
                 for row in range(len(reading.documents)):
@@ -66,7 +63,6 @@ def read_memory(
                     amount = np.take_along_axis(shares, top, 1)
                     entity[where[kept] + 1, : top.shape[1]] = np.where(amount > 0, top, 0)[kept]
                     share[where[kept] + 1, : top.shape[1]] = amount[kept]
-            seen.clear()
     return {"entity": entity, "share": share}
 
 
@@ -80,19 +76,3 @@ def _sum_by_entity(
     labels = given[where[0] - context : where[-1] + 1]
     mine = weights[context : context + len(where), : len(labels)]
     return mine @ np.eye(int(labels.max()) + 1, dtype=mine.dtype)[labels]
-
-
-@contextmanager
-def _watch(model: LanguageModel, seen: list[torch.Tensor | None]) -> Iterator[None]:
-    """Append the weights [B, H, T, T] of each layer's entity attention to ``seen``."""
-
-    def see(module: Any, arguments: Any, output: Any) -> None:
-        seen.append(output[1])
-
-    modules = model.attention_modules()["entity"]
-    handles = [module.register_forward_hook(see) for module in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -12,11 +12,12 @@ right if every target token is the argmax.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from tokenizers import Tokenizer
 
@@ -24,6 +25,7 @@ from entity_transformers.corpus.alignment import find_end, spelled_out
 from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.step import Rows
 from entity_transformers.tasks.perplexity import exp_or_none
 
 
@@ -40,81 +42,42 @@ class Passage:
     target: int
 
 
-@dataclass(frozen=True)
-class PassageScores:
-    """What each of P passages scored, in nats (float64 [P]) and counts (int64 [P]).
-
-    target_*  the last word: nats, tokens, target tokens that are not the argmax
-    last_*    the last token: nats, not the argmax (0 or 1)
-    passage_* every token but the first that the window holds
-    word_*    the tokens of words that the window holds whole, and how many such words (the first
-              word's first token is never predicted)
-    truncated was the passage longer than the window without_context was the passage a single word,
-    read after ``<|endoftext|>``
-
-    A passage of one token, after which nothing is predicted, has zeros throughout and no part in
-    any mean.
-    """
-
-    target_nll: np.ndarray
-    target_tokens: np.ndarray
-    target_misses: np.ndarray
-    last_nll: np.ndarray
-    last_misses: np.ndarray
-    passage_nll: np.ndarray
-    passage_tokens: np.ndarray
-    word_nll: np.ndarray
-    word_count: np.ndarray
-    truncated: np.ndarray
-    without_context: np.ndarray
-
-
-def encode_passages(
-    rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, source: str = "lambada.jsonl"
-) -> list[Passage]:
-    """Encode rows of ``text`` and ``target_start``; a passage without a target raises ValueError
-    with its line.
-    """
-    parts = [_split(row, f"{source}, line {i}") for i, row in enumerate(rows, start=1)]
-    with spelled_out(tokenizer):
-        encodings = tokenizer.encode_batch(
-            [context + target for context, target in parts], add_special_tokens=False
-        )
-    end = find_end(tokenizer)
-    return [
-        _cut(context, context + target, encoding, end)
-        for (context, target), encoding in zip(parts, encodings, strict=True)
+def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> list[Passage]:
+    """Encode rows of ``text`` and ``target_start``."""
+    contexts = [len(row["text"][: row["target_start"]].rstrip()) for row in rows]
+    texts = [
+        row["text"] if context else " " + row["text"][row["target_start"] :]
+        for row, context in zip(rows, contexts, strict=True)
     ]
-
-
-def _split(row: Mapping[str, Any], where: str) -> tuple[str, str]:
-    """Context and target, with the white space between them before the target: a single space,
-    where there is no context.
-    """
-    context, target = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
-    if not target.strip():
-        raise ValueError(
-            f"{where}: {row['text'][:60]!r} has no last word to be predicted: remove it"
-        )
-    kept = context.rstrip()
-    return kept, (context[len(kept) :] if kept else " ") + target
-
-
-def _cut(context: str, text: str, encoding: Any, end: int) -> Passage:
-    ends = np.array([end for _, end in encoding.offsets])
-    word_starts = [match.start() for match in re.finditer(r"\S+", text)]
-    words = np.maximum(np.searchsorted(word_starts, ends - 1, side="right") - 1, 0).astype(np.int32)
-    if context:
-        return Passage(np.array(encoding.ids, np.int32), words, int((ends <= len(context)).sum()))
-    return Passage(np.array([end, *encoding.ids], np.int32), np.append(np.int32(-1), words), 1)
+    with spelled_out(tokenizer):
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    found = []
+    for text, context, encoding in zip(texts, contexts, encodings, strict=True):
+        tokens, ends = np.array(encoding.ids, np.int32), np.array(encoding.offsets)[:, 1]
+        starts = [match.start() for match in re.finditer(r"\S+", text)]
+        words = np.maximum(np.searchsorted(starts, ends - 1, side="right") - 1, 0).astype(np.int32)
+        target = int((ends <= context).sum())
+        if not context:
+            end = find_end(tokenizer)
+            tokens, words, target = np.insert(tokens, 0, end), np.insert(words, 0, -1), 1
+        found.append(Passage(tokens, words, target))
+    return found
 
 
 @torch.inference_mode()
 def score_passages(
     model: LanguageModel, passages: Sequence[Passage], *, window: int, batch: int
-) -> PassageScores:
+) -> pd.DataFrame:
     """Score every passage without entities, ``batch`` of similar length at a time, padded on the
-    right.
+    right: a row per passage, in nats and counts.
+
+    target_*   the last word: nats, tokens, target tokens that are not the argmax
+    last_*     the last token: nats, not the argmax (0 or 1)
+    passage_*  every token but the first that the window holds
+    word_*     the tokens of words that the window holds whole, and how many such words (the first
+               word's first token is never predicted)
+    truncated        was the passage longer than the window?
+    without_context  was it a single word, read after ``<|endoftext|>``?
 
     A target of more tokens than the window raises ValueError.
     """
@@ -126,28 +89,20 @@ def score_passages(
             )
     lengths = np.array([len(passage.tokens) for passage in passages], np.int64)
     kept = np.minimum(lengths, window + 1)
-    columns: dict[str, np.ndarray] = {
-        name: np.zeros(len(passages)) for name in PassageScores.__dataclass_fields__
-    }
-    for rows in log_progress(batch_by_length(kept - 1, batch), "batches of passages"):
-        for name, values in _score_batch(model, [passages[i] for i in rows], kept[rows]).items():
-            columns[name][rows] = values
-    columns["truncated"] = lengths > window + 1
-    columns["without_context"] = np.array(
-        [(passage.words[:1] < 0).any() for passage in passages], bool
-    )
-    return PassageScores(
-        **{
-            name: values if name.endswith("nll") else values.astype(np.int64)
-            for name, values in columns.items()
-        }
-    )
+    parts = [
+        pd.DataFrame(_score_batch(model, [passages[i] for i in rows], kept[rows]), index=rows)
+        for rows in log_progress(batch_by_length(kept - 1, batch), "batches of passages")
+    ]
+    scores = pd.concat(parts).sort_index()
+    scores["truncated"] = lengths > window + 1
+    scores["without_context"] = [bool((passage.words[:1] < 0).any()) for passage in passages]
+    return scores
 
 
 def _score_batch(
     model: LanguageModel, passages: Sequence[Passage], kept: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Columns of `PassageScores` [B] for one batch; ``kept`` [B] tokens at the end of each passage
+    """Columns of `score_passages` [B] for one batch; ``kept`` [B] tokens at the end of each passage
     are in the window.
     """
     cuts = [slice(len(p.tokens) - k, None) for p, k in zip(passages, kept, strict=True)]
@@ -158,93 +113,58 @@ def _score_batch(
     targets = np.array([p.target - cut.start for p, cut in zip(passages, cuts, strict=True)])
     where, valid = lay_out(np.cumsum(kept) - kept, kept - 1)
     row, step = np.nonzero(valid)
-    nll, missed = _score_tokens(model, tokens, where, valid, in_target := step + 1 >= targets[row])
-    return _sum_columns(
-        row, nll, missed, in_target, step + 2 == kept[row], words[where[valid] + 1], len(passages)
-    )
-
-
-def _score_tokens(
-    model: LanguageModel,
-    tokens: np.ndarray,
-    where: np.ndarray,
-    valid: np.ndarray,
-    judged: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Nats of the token after each valid position, and whether it is not the argmax (looked at only
-    where ``judged``).
-    """
-    batch = Batch(gather(tokens, where, valid, model.device))
-    hidden, _ = model.encode(batch, model.start(len(where)))
+    target, last = step + 1 >= targets[row], step + 2 == kept[row]
+    following, word = tokens[where[valid] + 1], words[where[valid] + 1]
+    inputs = Batch(gather(tokens, where, valid, model.device))
+    hidden, _ = model.encode(inputs, model.start(len(where)))
     hidden = hidden[torch.from_numpy(valid).to(model.device)]
-    following = tokens[where[valid] + 1]
     nll = compute_token_losses(model, hidden, following).astype(np.float64)
-    greedy = model.guess(hidden[torch.from_numpy(judged).to(model.device)]).cpu().numpy()
+    guesses = model.guess(hidden[torch.from_numpy(target).to(model.device)]).cpu().numpy()
     missed = np.zeros(len(nll), bool)
-    missed[judged] = greedy != following[judged]
-    return nll, missed
+    missed[target] = guesses != following[target]
 
+    def add(values: np.ndarray, among: np.ndarray) -> np.ndarray:
+        return np.bincount(row[among], weights=values[among], minlength=len(passages))
 
-def _sum_columns(
-    row: np.ndarray,
-    nll: np.ndarray,
-    missed: np.ndarray,
-    target: np.ndarray,
-    last: np.ndarray,
-    words: np.ndarray,
-    count: int,
-) -> dict[str, np.ndarray]:
-    def add(values: np.ndarray, where: np.ndarray) -> np.ndarray:
-        return np.bincount(row[where], weights=values[where], minlength=count)
+    def count(values: np.ndarray, among: np.ndarray) -> np.ndarray:
+        return add(values, among).astype(np.int64)
 
-    ones, everything, whole = np.ones(len(row)), np.ones(len(row), bool), words > 0
+    ones, every = np.ones(len(row)), np.ones(len(row), bool)
     return {
-        "target_nll": add(nll, target), "target_tokens": add(ones, target),
-        "target_misses": add(missed, target),
-        "last_nll": add(nll, last), "last_misses": add(missed, last),
-        "passage_nll": add(nll, everything), "passage_tokens": add(ones, everything),
-        "word_nll": add(nll, whole), "word_count": add(words, last),
-    }  # fmt: skip
-
-
-def summarise_passages(scores: PassageScores) -> dict[str, Any]:
-    """Scores of the last word, the last token and the whole passage. Without passages every mean is
-    None.
-    """
-    judged = scores.target_tokens > 0
-    n = int(judged.sum())
-    tokens, words = int(scores.passage_tokens.sum()), int(scores.word_count.sum())
-    return {
-        "passages": n,
-        "truncated": int(scores.truncated.sum()),
-        "without_context": int(scores.without_context.sum()),
-        "last_word": {
-            "nll": float(scores.target_nll.sum()),
-            "tokens": int(scores.target_tokens.sum()),
-            "perplexity": _perplexity(scores.target_nll, n),
-            "accuracy": float((scores.target_misses[judged] == 0).mean()) if n else None,
-        },
-        "last_token": {
-            "perplexity": _perplexity(scores.last_nll, n),
-            "accuracy": float((scores.last_misses[judged] == 0).mean()) if n else None,
-        },
-        "passage": {
-            "tokens": tokens,
-            "words": words,
-            "perplexity_token": _perplexity(scores.passage_nll, tokens),
-            "perplexity_word": _perplexity(scores.word_nll, words),
-        },
+        "target_nll": add(nll, target),
+        "target_tokens": count(ones, target),
+        "target_misses": count(missed, target),
+        "last_nll": add(nll, last),
+        "last_misses": count(missed, last),
+        "passage_nll": add(nll, every),
+        "passage_tokens": count(ones, every),
+        "word_nll": add(nll, word > 0),
+        "word_count": count(word, last),
     }
 
 
-def _perplexity(nll: np.ndarray, count: int) -> float | None:
-    return exp_or_none(float(nll.sum()) / count) if count else None
-
-
-def passage_rows(scores: PassageScores) -> Iterator[dict[str, Any]]:
-    """The nats of each passage's last word, for intervals over passages."""
-    judged = zip(scores.target_nll.tolist(), scores.target_tokens > 0, strict=True)
-    for number, (nats, is_judged) in enumerate(judged, start=1):
-        if is_judged:
-            about = {"split": "lambada", "entities": "off", "unit": str(number)}
-            yield {"measure": "nll", "value": nats, "count": 1, **about}
+def passage_rows(scores: pd.DataFrame) -> Rows:
+    """Scores of the last word, the last token and the whole passage, and the nats of each passage's
+    last word.
+    """
+    n, total = len(scores), {name: scores[name].to_numpy().sum().item() for name in scores}
+    total["passages"] = n
+    for name in ("passages", "truncated", "without_context"):
+        yield {"measure": name, "value": total[name], "split": "lambada"}
+    off = {"split": "lambada", "entities": "off"}
+    tokens = total["target_tokens"]
+    yield {"measure": "last_word_nll", "value": total["target_nll"], "count": tokens, **off}
+    for part, name in (("last_word", "target"), ("last_token", "last")):
+        right = float((scores[f"{name}_misses"] == 0).mean())
+        perplexity = exp_or_none(total[f"{name}_nll"] / n)
+        yield {"measure": f"{part}_perplexity", "value": perplexity, "count": n, **off}
+        yield {"measure": f"{part}_accuracy", "value": right, "count": n, **off}
+    for measure, part, count in (
+        ("perplexity", "passage", "passage_tokens"),
+        ("perplexity_word", "word", "word_count"),
+    ):
+        value = exp_or_none(total[f"{part}_nll"] / total[count])
+        yield {"measure": measure, "value": value, "count": total[count], **off}
+    for number, nats in scores["target_nll"].items():
+        about = {**off, "unit": str(number + 1)}
+        yield {"measure": "nll", "value": nats, "count": 1, **about}

@@ -5,7 +5,7 @@ of speech and distance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus, summarise
 from entity_transformers.corpus.labels import give, shuffle_given
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.step import Row, Rows
 
 Scores = Mapping[str, np.ndarray]
 DISTANCES = (1, 16, 64, 256, 1024)
@@ -102,51 +103,63 @@ def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
     return {"tokens": tokens, "nll": total, "loss": loss, "perplexity": exp_or_none(loss)}
 
 
-def summarise_split(
-    corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
-    """The scores of one split; ``scores`` are the nats of each token by mode, as of
-    `score_modes`.
+def split_classes(corpus: AlignedCorpus) -> dict[str, np.ndarray]:
+    """Which predicted tokens lie outside mentions, in an entity's first one, in a later one: bool
+    [N] each.
+    """
+    distances = np.where(corpus.words >= 0, mention_distances(corpus), -2)
+    return {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
 
-    Classes, groups and distances are those of the *predicted* token. A tag in none of the groups
-    counts as ``other``; where words without a tag exist, they are ``unknown``. Distances are tokens
-    since the entity's previous mention.
+
+def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]) -> Rows:
+    """The scores of one split: of all tokens, then by class, group of tags and distance to the
+    entity's previous mention, of the *predicted* token, and the nats of each document; ``scores``
+    are the nats of each token by mode, as of `score_modes`.
+
+    A tag in none of the groups counts as ``other``; where words without a tag exist, they are
+    ``unknown``.
     """
     predicted = corpus.words >= 0
     words = summarise(corpus)["words"]
     size = int(corpus.bytes.sum(dtype=np.int64))
+    for name, value in (("documents", len(corpus)), ("words", words), ("bytes", size)):
+        yield {"measure": name, "value": value, "split": corpus.split}
+    for mode, nll in scores.items():
+        yield from _score(nll, predicted, {"split": corpus.split, "entities": mode}, words, size)
     distances = np.where(predicted, mention_distances(corpus), -2)
-    classes = {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
+    bounds = zip(DISTANCES, (*DISTANCES[1:], None), strict=True)
     parts = {
-        "by_class": classes,
-        "by_group": {
-            name: predicted & where for name, where in _split_tags(corpus, groups).items()
-        },
-        "by_distance": _split_distances(distances),
-    }
-    return {
-        "documents": len(corpus),
-        "words": words,
-        "bytes": size,
-        **{mode: _score_split(nll, predicted, words, size) for mode, nll in scores.items()},
-        **{
-            part: {name: _by_mode(scores, where) for name, where in masks.items()}
-            for part, masks in parts.items()
+        "class": split_classes(corpus),
+        "group": _split_tags(corpus, groups),
+        "distance": {
+            f"{low}-{high - 1}" if high else f"{low}+": (
+                (distances >= low) & (distances < (high or np.inf))
+            )
+            for low, high in bounds
         },
     }
+    for column, masks in parts.items():
+        for name, where in masks.items():
+            for mode, nll in scores.items():
+                about = {"split": corpus.split, "entities": mode, column: name}
+                yield from _score(nll, predicted & where, about)
+    counts = (np.diff(corpus.offsets) - 1).tolist()
+    for mode, nll in scores.items():
+        totals = sum_documents(nll, corpus.offsets).tolist()
+        for name, total, count in zip(corpus.names, totals, counts, strict=True):
+            about = {"split": corpus.split, "entities": mode, "unit": name}
+            yield {"measure": "nll", "value": total, "count": count, **about}
 
 
-def _score_split(nll: np.ndarray, predicted: np.ndarray, words: int, size: int) -> dict[str, Any]:
-    score = sum_score(nll, predicted)
-    per_word = exp_or_none(score["nll"] / words) if words else None
-    return score | {
-        "perplexity_word": per_word,
-        "bits_per_byte": score["nll"] / math.log(2) / size if size else None,
-    }
-
-
-def _by_mode(scores: Scores, where: np.ndarray) -> dict[str, Any]:
-    return {mode: sum_score(nll, where) for mode, nll in scores.items()}
+def _score(nll: np.ndarray, where: np.ndarray, about: Row, words: int = 0, size: int = 0) -> Rows:
+    """Of the tokens marked in ``where`` bool [N]; of a whole split also per word and byte."""
+    score = sum_score(nll, where)
+    tokens = score.pop("tokens")
+    if size:
+        score["perplexity_word"] = exp_or_none(score["nll"] / words)
+        score["bits_per_byte"] = score["nll"] / math.log(2) / size
+    for name, value in score.items():
+        yield {"measure": name, "value": value, "count": tokens, **about}
 
 
 def _split_tags(
@@ -159,25 +172,8 @@ def _split_tags(
     return {name: member[corpus.tags] for name, member in members.items()}
 
 
-def _split_distances(distances: np.ndarray) -> dict[str, np.ndarray]:
-    bounds = zip(DISTANCES, (*DISTANCES[1:], None), strict=True)
-    return {
-        f"{low}-{high - 1}" if high else f"{low}+": (
-            (distances >= low) & (distances < (high or np.inf))
-        )
-        for low, high in bounds
-    }
-
-
-def document_rows(corpus: AlignedCorpus, scores: Scores) -> Iterator[dict[str, Any]]:
-    """The nats of each document in each mode, for intervals over documents."""
-    tokens = np.diff(corpus.offsets) - 1
-    for mode, nll in scores.items():
-        totals = _document_sums(nll, corpus.offsets).tolist()
-        for name, total, count in zip(corpus.names, totals, tokens.tolist(), strict=True):
-            about = {"split": corpus.split, "entities": mode, "unit": name}
-            yield {"measure": "nll", "value": total, "count": count, **about}
-
-
-def _document_sums(nll: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def sum_documents(nll: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The nats of each document, float64 [D], from those of each token and the documents'
+    offsets.
+    """
     return np.diff(np.concatenate([[0.0], np.cumsum(nll, dtype=np.float64)])[offsets])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from entity_transformers.encode.reader import read_windows
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
+from entity_transformers.step import Rows
 from entity_transformers.steps.recall import RecallParams
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
@@ -102,16 +102,16 @@ def start_training(
     )
 
 
-def score_training(training: Training, params: RecallParams) -> dict[str, Any]:
-    """`measure_accuracy` of a trained model on ``params.test_documents`` documents that are the
-    same for every seed and row, with labels of the layer that it was trained with.
+def score_training(training: Training, params: RecallParams) -> Rows:
+    """`accuracy_rows` of a trained model on ``params.test_documents`` documents that are the same
+    for every seed and row, with labels of the layer that it was trained with.
     """
     task = make_task(params)
     facts = make_facts(task, params.test_documents, TEST_SEED, "test")
     test = give(facts, training.corpus.layer, training.seed)
     answers = find_answers(task, test)
     guesses = guess_tokens(training.model.eval(), test, window=training.params.window)
-    return measure_accuracy(task, answers, guesses[answers.places] == test.tokens[answers.places])
+    return accuracy_rows(task, answers, guesses[answers.places] == test.tokens[answers.places])
 
 
 @torch.inference_mode()
@@ -127,30 +127,17 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
     return guesses[:-1]
 
 
-def measure_accuracy(task: FactTask, answers: Answers, right: np.ndarray) -> dict[str, Any]:
-    """Share of right answers and their number, beyond the fact's own window and by distance in
-    windows, then by kind beyond it.
-
-    ``right`` is bool [N]. Without any question of a sort its accuracy is None and its number 0.
+def accuracy_rows(task: FactTask, answers: Answers, right: np.ndarray) -> Rows:
+    """Share of right answers, bool [N], and the number of questions, by the fact's distance in
+    windows, beyond its own window (later), and of these by kind of fact. Without any question of a
+    sort the share is None.
     """
     later = answers.distances > 0
-    return {
-        "chance": 1 / task.values,
-        "later": _share(right, later),
-        "by_distance": {str(d): _share(right, answers.distances == d) for d in range(task.windows)},
-        "by_kind": {
-            name: _share(right, later & (answers.kinds == k)) for k, name in enumerate(task.kinds)
-        },
-    }
-
-
-def _share(right: np.ndarray, among: np.ndarray) -> dict[str, float | int | None]:
-    count = int(among.sum())
-    return {"accuracy": float(right[among].mean()) if count else None, "questions": count}
-
-
-def describe_task(task: FactTask) -> dict[str, Any]:
-    """The task as it stands in accuracy.json: its numbers, and the tokens of a window and of the
-    vocabulary.
-    """
-    return asdict(task) | {"window": task.window, "vocabulary": task.vocabulary}
+    sorts: list[tuple[str, str | None, np.ndarray]] = [("later", None, later)]
+    sorts += [("later", name, later & (answers.kinds == k)) for k, name in enumerate(task.kinds)]
+    sorts[:0] = [(str(d), None, answers.distances == d) for d in range(task.windows)]
+    for distance, fact, among in sorts:
+        count = int(among.sum())
+        share = float(right[among].mean()) if count else None
+        about = {"count": count, "distance": distance, "fact": fact}
+        yield {"measure": "accuracy", "value": share, **about}

@@ -24,7 +24,7 @@ from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pointer.lm import GPT2Pointer
 from entity_transformers.resolve.base import Resolver, resolve
-from entity_transformers.tasks.groups import Mention, find_mentions
+from entity_transformers.tasks.mentions import Mention, find_mentions
 
 ROOM = 256
 """Entities that the memory has room for at first, and by how many it grows."""
@@ -209,7 +209,7 @@ class EntityReader:
         )
 
     def _find_mentions(self) -> list[Mention]:
-        resolved = resolve(self.resolver, self.document, "outermost").document
+        resolved = resolve(self.resolver, self.document, "outermost")
         labels, spans = word_labels(resolved, "outermost")
         # a word to come has no label yet
         labels, spans = np.append(labels, 0), np.append(spans, -1)

@@ -7,65 +7,36 @@ is (|S|^2 - n) / (n (n - 1)).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-CHUNK = 4096
+from entity_transformers.step import Rows
 
 
-@dataclass(frozen=True)
-class UnitSums:
-    """Sums over the unit vectors u of each of E entities, S being the sum of an entity's; float64
-    [E] but for the last.
-
-    counts          mentions
-    squares, selves |S|^2 and the sum of |u|^2 (the mentions, less those with a zero vector, whose
-    cosine is 0 with everything)
-    *_cosines       summed cosines with the entity's memory vector and with the vector of ones
-    total           sum of all unit vectors [width]
+def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> Rows:
+    """Similarities by group of tags, of words without and in context, entities on and off, from the
+    arrays of `encode.embed_mentions`.
     """
-
-    counts: np.ndarray
-    squares: np.ndarray
-    selves: np.ndarray
-    memory_cosines: np.ndarray
-    ones_cosines: np.ndarray
-    total: np.ndarray
-
-
-def summarise_similarity(
-    arrays: Mapping[str, np.ndarray], groups: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
-    """The groups of similarity.json from the arrays of `encode.embed_mentions`: words without
-    and in context, entities on and off.
-
-    Vectors are read in pieces, and each array is asked for when its turn comes, so that
-    `streamed.ArrayFile` needs no memory that grows with them. A vector that is not finite raises
-    ValueError.
-    """
-    result: dict[str, Any] = {}
-    for g, (name, tags) in enumerate(groups.items()):
+    for g, group in enumerate(groups):
         rows = np.flatnonzero(arrays["group"] == g)
         entity = arrays["entity"][rows]
-        result[name] = {"tags": list(tags)}
-        for kind, prefix in (("words", "word"), ("context", "context")):
-            result[name][kind] = {
-                mode: measure_similarity(
-                    arrays[f"{prefix}_{mode}"], entity, arrays[f"memory_{mode}"], rows
-                )
-                for mode in ("on", "off")
-            }
-    return result
+        for context, prefix in (("words", "word"), ("context", "context")):
+            for mode in ("on", "off"):
+                vectors, memory = arrays[f"{prefix}_{mode}"][rows], arrays[f"memory_{mode}"]
+                numbers = measure_similarity(vectors, entity, memory)
+                about = {"group": group, "context": context, "entities": mode}
+                several = numbers.pop("entities")
+                for name, value in numbers.items():
+                    count = None if name == "mentions" else several
+                    yield {"measure": name, "value": value, "count": count, **about}
 
 
 def measure_similarity(
-    vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray, rows: np.ndarray | None = None
+    vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray
 ) -> dict[str, Any]:
-    """Similarities of M mention vectors, ``rows`` [M] of ``vectors`` [N, width] or all of them, of
-    entities [M], rows of ``memory`` [E, width].
+    """Similarities of M mention vectors [M, width] of entities [M], rows of ``memory`` [E, width].
 
     mentions                   M
     entities                   entities with two mentions or more: the ones that the three means
@@ -77,100 +48,42 @@ def measure_similarity(
     *_centred                  the same after subtracting the mean of the M vectors, which takes out
                                the anisotropy of the space
 
-    None where there is no pair.
+    None where there is no pair. A vector that is not finite raises ValueError.
     """
-    rows = np.arange(len(vectors)) if rows is None else rows
-    if not (_are_finite(vectors, rows) and _are_finite(memory, np.arange(len(memory)))):
+    if not (np.isfinite(vectors).all() and np.isfinite(memory).all()):
         raise ValueError(
             "a mention's or entity's vector is not finite: the model diverged; train it again"
         )
-    raw = sum_units(vectors, entity, memory, np.zeros(vectors.shape[1]), rows)
-    centred = sum_units(vectors, entity, memory, _average(vectors, rows), rows)
-    several = raw.counts >= 2
-    return {
-        "mentions": len(rows),
-        "entities": int(several.sum()),
-        "mention_similarity": _mean(_within(raw, several)),
-        "entity_similarity": _mean((raw.memory_cosines / raw.counts)[several]),
-        "entity_similarity_to_ones": _mean((raw.ones_cosines / raw.counts)[several]),
-        "between_entities": _between(raw),
-        "mention_similarity_centred": _mean(_within(centred, several)),
-        "between_entities_centred": _between(centred),
-    }
-
-
-def _pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
-    for start in range(0, len(rows), CHUNK):
-        yield rows[start : start + CHUNK]
-
-
-def _are_finite(vectors: np.ndarray, rows: np.ndarray) -> bool:
-    return all(np.isfinite(vectors[piece]).all() for piece in _pieces(rows))
-
-
-def _average(vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Mean of some rows [width] in float64, added up row by row: no CHUNK changes a bit of it."""
-    total = np.zeros((1, vectors.shape[1]))
-    for piece in _pieces(rows):
-        total = np.concatenate([total, vectors[piece]]).sum(axis=0, keepdims=True)
-    return total[0] / max(len(rows), 1)
-
-
-def _within(sums: UnitSums, several: np.ndarray) -> np.ndarray:
-    """Mean cosine of the pairs of each entity with several mentions."""
-    n = sums.counts[several]
-    return (sums.squares - sums.selves)[several] / (n * (n - 1))
-
-
-def _between(sums: UnitSums) -> float | None:
-    """Mean cosine of the pairs of different entities: all pairs less those within an entity."""
-    pairs = sums.counts.sum() ** 2 - (sums.counts**2).sum()
-    return float((sums.total @ sums.total - sums.squares.sum()) / pairs) if pairs else None
+    vectors = vectors.astype(np.float64)
+    order = np.argsort(entity, kind="stable")
+    ids, firsts, n = np.unique(entity[order], return_index=True, return_counts=True)
+    several, pairs = n >= 2, n * (n - 1.0)
+    result: dict[str, Any] = {"mentions": len(vectors), "entities": int(several.sum())}
+    means = vectors.sum(axis=0) / max(len(vectors), 1)
+    for name, space in (("", vectors), ("_centred", vectors - means)):
+        units = _normalise(space[order])
+        sums = np.add.reduceat(units, firsts, axis=0)  # [entities, width]
+        squares = np.einsum("ew,ew->e", sums, sums)
+        # |u|^2: 1, or 0 of a zero vector, whose cosine is 0 with everything
+        selves = np.add.reduceat(np.einsum("mw,mw->m", units, units), firsts)
+        within = (squares - selves)[several] / pairs[several]
+        total = sums.sum(axis=0)
+        apart = n.sum() ** 2 - (n**2).sum()
+        result[f"mention_similarity{name}"] = _mean(within)
+        if not name:
+            known = _normalise(memory[ids].astype(np.float64))
+            to_memory = np.einsum("ew,ew->e", sums, known) / n
+            to_ones = sums.sum(axis=1) / np.sqrt(vectors.shape[1]) / n
+            result["entity_similarity"] = _mean(to_memory[several])
+            result["entity_similarity_to_ones"] = _mean(to_ones[several])
+        result[f"between_entities{name}"] = (
+            float((total @ total - squares.sum()) / apart) if apart else None
+        )
+    return result
 
 
 def _mean(values: np.ndarray) -> float | None:
     return float(values.mean()) if len(values) else None
-
-
-def sum_units(
-    vectors: np.ndarray,
-    entity: np.ndarray,
-    memory: np.ndarray,
-    centre: np.ndarray,
-    rows: np.ndarray,
-) -> UnitSums:
-    """`UnitSums` of ``vectors[rows] - centre``; the cosines with memory and ones are those of the
-    uncentred memory vector and ones.
-    """
-    order = np.argsort(entity, kind="stable")
-    ids, firsts = np.unique(entity[order], return_index=True)
-    bounds = np.append(firsts, len(order))
-    squares, selves, memory_cosines, ones_cosines = np.zeros((4, len(ids)))
-    total = np.zeros(vectors.shape[1])
-    for low, high in _chunk_entities(bounds):
-        of_these = rows[order[bounds[low] : bounds[high]]]
-        units = _normalise(vectors[of_these] - centre)
-        starts = bounds[low:high] - bounds[low]
-        sums = np.add.reduceat(units, starts, axis=0)
-        squares[low:high] = np.einsum("ew,ew->e", sums, sums)
-        selves[low:high] = np.add.reduceat(np.einsum("mw,mw->m", units, units), starts)
-        memory_cosines[low:high] = np.einsum(
-            "ew,ew->e", sums, _normalise(memory[ids[low:high]].astype(np.float64))
-        )
-        ones_cosines[low:high] = sums.sum(axis=1) / np.sqrt(vectors.shape[1])
-        total += sums.sum(axis=0)
-    return UnitSums(
-        np.diff(bounds).astype(np.float64), squares, selves, memory_cosines, ones_cosines, total
-    )
-
-
-def _chunk_entities(bounds: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of whole entities of about `CHUNK` mentions."""
-    low = 0
-    while low < len(bounds) - 1:
-        high = max(low + 1, int(np.searchsorted(bounds, bounds[low] + CHUNK, side="right")) - 1)
-        yield low, high
-        low = high
 
 
 def _normalise(vectors: np.ndarray) -> np.ndarray:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
 
 from entity_transformers.artifacts import (
     RECORD,
-    format_json,
     read_json,
-    write_json,
     write_record,
 )
 from entity_transformers.digests import file_digest
-from entity_transformers.provenance import digest
 from entity_transformers.train.distributed import World
 
 log = logging.getLogger(__name__)
@@ -62,32 +58,6 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
             "%s: %s not as written: writing all again from the last checkpoint", state, names
         )
     return not damaged
-
-
-def keep_scores(path: Path, scores: Mapping[str, Any]) -> None:
-    """Write what a run in the folder of ``path`` found, with a digest of it and whose it is."""
-    write_json(path, {"scores": scores, "digest": _sign(path, scores)})
-
-
-def read_scores(path: Path) -> dict[str, Any] | None:
-    """What `keep_scores` wrote; None where it is not there, or where it was damaged, edited or is
-    another run's, which is said in the log.
-    """
-    if not path.exists():
-        return None
-    try:
-        kept = read_json(path)
-        if kept["digest"] == _sign(path, kept["scores"]):
-            return cast(dict[str, Any], kept["scores"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    log.warning("%s: not as this run wrote it, so it is not used: training again", path)
-    return None
-
-
-def _sign(path: Path, scores: Mapping[str, Any]) -> str:
-    """A digest of the scores and of the run, which its folder's name tells."""
-    return digest(path.parent.name, format_json(scores, path.name))
 
 
 @contextlib.contextmanager

@@ -452,7 +452,7 @@ if {hidden}:
                 raise ModuleNotFoundError(name)
     sys.meta_path.insert(0, Hidden())
 else:
-    import entity_transformers
+    from entity_transformers import GPT2EConfig
 
 from transformers import AutoConfig, AutoModelForCausalLM
 inputs = load_file("{folder}/inputs.safetensors")

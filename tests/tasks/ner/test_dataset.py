@@ -6,13 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, NamedEntity
-from entity_transformers.tasks.ner.dataset import build_sentences, list_labels, list_tags
-from entity_transformers.tasks.ner.training import pad
+from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
 
 
 def make_document(
@@ -36,24 +34,11 @@ def test_tags_rows_and_offsets() -> None:
     sentences = build_sentences(documents, np.arange(100, 111), labels)
     names = [sentences.tag_names[tag] for tag in sentences.tags]
     assert names == ["B-PERSON", "I-PERSON", "O", "B-GPE", "B-GPE", "I-GPE", "O", "B-DATE"]
-    assert sentences.rows.tolist() == list(range(100, 111))
+    assert sentences.rows.tolist() == [100, 101, 102, 103, 104, 105, 109, 110]
     assert sentences.offsets.tolist() == [0, 4, 6, 7, 8]
-    assert sentences.starts is not None
-    assert sentences.starts.tolist() == [0, 4, 9, 10]
-    rows, _, mask = pad(sentences, np.arange(4), torch.device("cpu"))
-    assert rows[mask].tolist() == [100, 101, 102, 103, 104, 105, 109, 110]
+    assert (sentences.documents, sentences.document_of.tolist()) == (("a#0", "b#0"), [0, 0, 1, 1])
     assert sentences.lengths.tolist() == [4, 2, 1, 1]
-    assert (len(sentences), sentences.left_out, sentences.split_spans, sentences.unseen_labels) == (
-        4,
-        1,
-        0,
-        (),
-    )
-    assert (sentences.rows.dtype, sentences.tags.dtype, sentences.offsets.dtype) == (
-        np.int32,
-        np.int16,
-        np.int64,
-    )
+    assert (len(sentences), sentences.left_out, sentences.unseen_labels) == (4, 1, ())
 
 
 def test_labels_absent_from_train_come_after_the_known_ones() -> None:
@@ -63,22 +48,6 @@ def test_labels_absent_from_train_come_after_the_known_ones() -> None:
     assert sentences.unseen_labels == ("LAW",)
     assert sentences.tag_names == ("O", "B-GPE", "I-GPE", "B-ORG", "I-ORG", "B-LAW", "I-LAW")
     assert sentences.tags.tolist() == [5, 1, 2]
-
-
-def test_a_span_across_sentence_ends_is_split_and_counted() -> None:
-    sentences = build_sentences(
-        [make_document(7, (0, 2, 4), [(1, 6, "ORG"), (6, 7, "ORG")])], np.arange(7), ("ORG",)
-    )
-    assert [sentences.tag_names[tag] for tag in sentences.tags] == [
-        "O",
-        "B-ORG",
-        "B-ORG",
-        "I-ORG",
-        "B-ORG",
-        "I-ORG",
-        "B-ORG",
-    ]
-    assert sentences.split_spans == 1
 
 
 @given(
@@ -114,7 +83,6 @@ def test_spans_come_back_from_the_tags(
             assert found[-1][1:] == (position, name[2:])
             found[-1] = (found[-1][0], position + 1, name[2:])
     assert found == expected
-    assert sentences.split_spans == sum(any(s < start < e for start in starts) for s, e, _ in spans)
 
 
 def test_nothing_annotated_gives_an_empty_set() -> None:
@@ -141,7 +109,3 @@ def test_an_index_of_another_corpus_is_an_error() -> None:
 def test_labels_that_iob2_cannot_carry_are_errors(label: str) -> None:
     with pytest.raises(CorpusError, match="named-entity label"):
         list_labels([make_document(2, (0,), [(0, 1, label)])])
-
-
-def test_list_tags() -> None:
-    assert list_tags(("A", "B-C")) == ("O", "B-A", "I-A", "B-B-C", "I-B-C")

@@ -5,8 +5,6 @@ results.
 from __future__ import annotations
 
 import itertools
-import tracemalloc
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,17 +14,13 @@ from entity_transformers.corpus.document import Document, NamedEntity
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner import training
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences
-from entity_transformers.tasks.ner.scoring import score
-from entity_transformers.tasks.ner.tagger import load_tagger, state_arrays
+from entity_transformers.tasks.ner.scoring import score_spans, score_tags, span_f1
+from entity_transformers.tasks.ner.tagger import Tagger
 from entity_transformers.tasks.ner.training import bucket, pad, predict, train_epoch, train_tagger
 
 PARAMS = NerParams(
     hidden=16, dropout=0.1, learning_rate=0.02, decay=0.9, epochs=6, patience=2, batch=16
 )
-Change = Callable[
-    [TaggedSentences, TaggedSentences, np.ndarray],
-    tuple[TaggedSentences, TaggedSentences, np.ndarray],
-]
 VECTORS = np.random.default_rng(9).normal(size=(30, 12)).astype(np.float32)
 
 
@@ -81,9 +75,9 @@ def trained() -> training.Training:
 
 def test_an_easy_task_is_learnt(trained: training.Training) -> None:
     test = make_sentences(4)
-    result = score(test, predict(trained.tagger, test, batch=16))
-    assert result["span"]["micro"]["f1"] > 0.95
-    assert result["span"]["micro"]["support"] == len(make_document(4).named_entities or ())
+    result = score_spans(test, predict(trained.tagger, test, batch=16))
+    assert result["average"]["micro"].f1 > 0.95
+    assert result["average"]["micro"].support == len(make_document(4).named_entities or ())
     losses = [row["train_loss"] for row in trained.history]
     assert losses[-1] < losses[0] / 4
 
@@ -94,8 +88,8 @@ def test_history_and_learning_rate(trained: training.Training) -> None:
     assert [row["learning_rate"] for row in trained.history] == pytest.approx(rates)
     best = max(row["dev_f1"] for row in trained.history)
     assert trained.history[trained.best_epoch - 1]["dev_f1"] == best
-    again = score(make_sentences(2), predict(trained.tagger, make_sentences(2), batch=16))
-    assert again["span"]["micro"]["f1"] == best, (
+    again = score_spans(make_sentences(2), predict(trained.tagger, make_sentences(2), batch=16))
+    assert again["average"]["micro"].f1 == best, (
         "the tagger that comes back is the one that scored best"
     )
 
@@ -108,9 +102,9 @@ def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(
     again = train_tagger(make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3)
     assert torch.equal(before, torch.random.get_rng_state())
     assert again.history == trained.history
-    mine, theirs = state_arrays(again.tagger), state_arrays(trained.tagger)
+    mine, theirs = again.tagger.state_dict(), trained.tagger.state_dict()
     assert mine.keys() == theirs.keys()
-    assert all(mine[name].tobytes() == theirs[name].tobytes() for name in mine)
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
     other = train_tagger(
         make_sentences(1),
         make_sentences(2),
@@ -136,17 +130,13 @@ def test_early_stopping_keeps_the_best_epoch(
     train, dev = make_sentences(1, 20), make_sentences(2, 5)
     scores = iter(scripted)
     monkeypatch.setattr(training, "span_f1", lambda gold, predicted: next(scores))
-    seen: list[int] = []
     params = PARAMS.model_copy(update={"epochs": 8})
-    result = train_tagger(
-        train, dev, VECTORS, params, seed=1, progress=lambda row: seen.append(row["epoch"])
-    )
+    result = train_tagger(train, dev, VECTORS, params, seed=1)
     assert (len(result.history), result.best_epoch) == (epochs, best)
-    assert seen == list(range(1, epochs + 1))
     monkeypatch.setattr(training, "span_f1", lambda gold, predicted: 0.0)
     shorter = train_tagger(train, dev, VECTORS, PARAMS.model_copy(update={"epochs": best}), seed=1)
-    mine, theirs = state_arrays(result.tagger), state_arrays(shorter.tagger)
-    assert all(np.array_equal(mine[name], theirs[name]) for name in mine), (
+    mine, theirs = result.tagger.state_dict(), shorter.tagger.state_dict()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine), (
         "the weights are those of the best epoch"
     )
 
@@ -157,7 +147,9 @@ def test_poor_data_give_defined_results() -> None:
     result = train_tagger(make_sentences(1, 5), empty, VECTORS, short, seed=1)
     assert ([row["dev_f1"] for row in result.history], result.best_epoch) == ([0.0, 0.0], 2)
     assert predict(result.tagger, empty, batch=4).tolist() == []
-    assert score(empty, predict(result.tagger, empty, batch=4))["span"]["micro"]["support"] == 0
+    assert (
+        score_spans(empty, predict(result.tagger, empty, batch=4))["average"]["micro"].support == 0
+    )
     one_word = make_plain(1, ("PERSON", "PLACE"))
     assert predict(result.tagger, one_word, batch=4).shape == (1,)
     nothing = train_tagger(make_plain(1), make_plain(1), VECTORS, short, seed=1)
@@ -174,10 +166,9 @@ def test_labels_absent_from_train_are_scored_but_never_predicted() -> None:
         "law", 0, "test", "", ("1", "2", "8"), (0,), named_entities=(NamedEntity(0, 2, "LAW"),)
     )
     gold = build_sentences([document], np.array([1, 2, 8]), ("PERSON", "PLACE"))
-    scores = score(gold, predict(result.tagger, gold, batch=4))
-    law = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1, "predicted": 0}
-    assert scores["span"]["labels"]["LAW"] == law
-    assert scores["tag"]["rows"]["I-LAW"] == law
+    predicted = predict(result.tagger, gold, batch=4)
+    assert score_spans(gold, predicted)["label"]["LAW"] == (0, 0, 0, 0, 1)
+    assert score_tags(gold, predicted)["row"]["I-LAW"] == (0, 0, 0, 0, 1)
 
 
 def test_predictions_do_not_depend_on_the_batches(trained: training.Training) -> None:
@@ -233,57 +224,21 @@ def test_buckets_hold_each_sentence_once_and_like_lengths() -> None:
     assert list(bucket(np.zeros(0, np.int64), 4, np.random.default_rng(1))) == []
 
 
-def test_buckets_keep_four_bytes_of_each_sentence() -> None:
-    tracemalloc.start()
-    try:
-        batches = bucket(np.full(100_000, 7), 32, np.random.default_rng(1))
-        next(batches)
-        size = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert size < 6 * 100_000
-
-
 def test_an_epoch_turns_dropout_on_and_returns_the_mean_loss_of_a_sentence(
     trained: training.Training,
 ) -> None:
     sentences = make_sentences(7, 7)
-    tagger = load_tagger(
-        state_arrays(trained.tagger),
-        sentences.labels,
-        VECTORS,
-        PARAMS.model_copy(update={"dropout": 0.0}),
-    )
+    tagger = Tagger(VECTORS, sentences.labels, PARAMS.model_copy(update={"dropout": 0.0}))
+    tagger.load_state_dict(trained.tagger.state_dict())
     standing = torch.optim.SGD(tagger.parameters(), lr=0.0)
     singly = [
-        tagger.loss(*pad(sentences, [number], torch.device("cpu"))).item() for number in range(7)
+        tagger.loss(*pad(sentences, np.array([number]), torch.device("cpu"))).item()
+        for number in range(7)
     ]
     assert train_epoch(
         tagger, standing, sentences, [np.arange(5), np.arange(5, 7)]
     ) == pytest.approx(np.mean(singly), rel=1e-5)
     assert tagger.training
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda t, d, v: (make_plain(0), d, v), "no training sentence"),
-        (lambda t, d, v: (t, make_sentences(2, 5, ("PERSON",)), v), "the tagger knows the labels"),
-        (
-            lambda t, d, v: (make_sentences(1, 5, ("PERSON",)), d, v),
-            "labels that it was not built with: PLACE",
-        ),
-        (lambda t, d, v: (t, d, v[:20]), "train: rows 0 to 29, but there are 20 vectors"),
-        (
-            lambda t, d, v: (t, d, np.where(np.arange(30)[:, None] == 7, np.nan, v)),
-            "NaN or infinity",
-        ),
-    ],
-)
-def test_bad_input_is_an_error(change: Change, message: str) -> None:
-    train, dev, vectors = change(make_sentences(1, 20), make_sentences(2, 5), VECTORS)
-    with pytest.raises(ValueError, match=message):
-        train_tagger(train, dev, vectors, PARAMS, seed=1)
 
 
 def test_a_loss_that_is_not_finite_stops() -> None:
@@ -304,5 +259,5 @@ def test_cuda_learns_the_same_task() -> None:
     )
     test = make_sentences(4)
     predicted = predict(result.tagger, test, batch=16)
-    assert score(test, predicted)["span"]["micro"]["f1"] > 0.95
+    assert span_f1(test, predicted) > 0.95
     assert (predict(result.tagger.to("cuda"), test, batch=16) == predicted).mean() > 0.999

@@ -70,13 +70,9 @@ class Reader:
 @cache
 def registry() -> Mapping[str, Reader]:
     """Every format's reader by its name, sorted."""
-    found: dict[str, Reader] = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        reader: Reader = importlib.import_module(module.name).READER
-        if reader.name in found:
-            raise ValueError(f"{module.name}: a second reader named {reader.name!r}")
-        found[reader.name] = reader
-    return MappingProxyType(dict(sorted(found.items())))
+    modules = pkgutil.iter_modules(__path__, f"{__name__}.")
+    readers: list[Reader] = [importlib.import_module(module.name).READER for module in modules]
+    return MappingProxyType({one.name: one for one in sorted(readers, key=lambda one: one.name)})
 
 
 def names() -> tuple[str, ...]:
@@ -107,14 +103,12 @@ class Corpus:
             found = True
             yield document
         if not found:
-            left_out = f"{len(self.ledger.excluded)} excluded, {len(self.ledger.bad)} bad"
-            raise CorpusError(f"no document is left to read ({left_out}): {self._reasons()}")
+            excluded, bad = self.ledger.excluded, self.ledger.bad
+            reasons = "; ".join([*bad.values()][:3]) or "check corpus.path and corpus.exclude"
+            raise CorpusError(
+                f"no document is left to read ({len(excluded)} excluded, {len(bad)} bad): {reasons}"
+            )
         self.ledger.check_exclude()
-
-    def _reasons(self) -> str:
-        reasons = list(self.ledger.bad.values())
-        rest = [f"and {len(reasons) - 3} more"] if len(reasons) > 3 else []
-        return "; ".join([*reasons[:3], *rest]) or "check corpus.path and corpus.exclude"
 
 
 def read_corpus(
@@ -145,20 +139,15 @@ def detect_format(path: Path) -> tuple[str, str]:
         name: match for name, reader in registry().items() if (match := reader.recognise(path))
     }
     if not matches:
-        raise CorpusError(_unknown(path))
+        forms = "; ".join(f"{name}: {reader.form}" for name, reader in registry().items())
+        found = "" if path.is_dir() else f", line 1: {shown(first_line(path))}"
+        raise CorpusError(
+            f"{path}{found}, expected one of {forms}: name the format, or write a"
+            ' text of your own as JSON lines, {"name": ..., "words": [...]} each'
+        )
     best = max(match.evidence for match in matches.values())
-    found = {name: match.why for name, match in matches.items() if match.evidence == best}
-    if len(found) > 1:
-        reasons = " and ".join(f"{name} ({why})" for name, why in found.items())
+    fitting = {name: match.why for name, match in matches.items() if match.evidence == best}
+    if len(fitting) > 1:
+        reasons = " and ".join(f"{name} ({why})" for name, why in fitting.items())
         raise CorpusError(f"{path}: may be {reasons}: name the format, or give one file")
-    return next(iter(found.items()))
-
-
-def _unknown(path: Path) -> str:
-    forms = "; ".join(f"{name}: {reader.form}" for name, reader in registry().items())
-    if path.is_dir():
-        return f"{path}: no corpus in this folder, expected one of {forms}: name the format"
-    return (
-        f"{path}, line 1: {shown(first_line(path))}, expected one of {forms}: name the format, or"
-        ' write a text of your own as JSON lines, {"name": ..., "words": [...]} each'
-    )
+    return next(iter(fitting.items()))

@@ -7,23 +7,21 @@ A row needs ``name`` and ``words``; everything else has a default: {"name": "let
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from entity_transformers.corpus.document import (
     KEYS,
     SPLITS,
     CorpusError,
     Document,
-    Mention,
-    NamedEntity,
     Split,
+    from_row,
     reading_order,
 )
 from entity_transformers.corpus.files import (
@@ -43,11 +41,10 @@ from entity_transformers.corpus.sources import Dataset
 LONGEST_ROW = 100_000_000
 """Characters of a row, which holds a whole document."""
 _PATTERNS = ("*.jsonl", "*.jsonl.gz")
-_PARTS, _CHAINS = 2**31, 2**63
 
 Index = Annotated[int, Field(ge=0)]
 Flag = Annotated[int, Field(ge=0, le=1)] | bool
-Chain = Annotated[int, Field(ge=-_CHAINS, lt=_CHAINS)]
+Chain = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Text = Annotated[str, Field(min_length=1)]
 # JSON has lists only, which a strict tuple refuses; what is inside stays strict
 Span = Annotated[tuple[Index, Index, Chain], Field(strict=False)]
@@ -58,13 +55,13 @@ List = Annotated[list[Item], Field(fail_fast=True)]
 
 
 class Row(BaseModel):
-    """The types of a row; what its values have to do with each other is checked after them."""
+    """The values of a row; mentions are [start, end, chain], the end exclusive."""
 
     model_config = ConfigDict(strict=True)
 
     name: Text
-    words: List[str]
-    part: Annotated[Index, Field(lt=_PARTS)] = 0
+    words: Annotated[List[str], Field(min_length=1)]
+    part: Annotated[Index, Field(lt=2**31)] = 0
     split: Split = "train"
     genre: str = ""
     sentence_starts: List[Index] = [0]
@@ -73,27 +70,37 @@ class Row(BaseModel):
     space_after: List[Flag] | None = None
     named_entities: List[Typed] | None = None
 
-
-_SPAN = "with 0 <= start < end <= {words} (the end is not part of the span)"
-_EXPECTED: dict[str, tuple[str, str]] = {
-    "name": ("a text that is not empty", ""),
-    "part": (f"an integer from 0 to {_PARTS - 1}", ""),
-    "split": (f"one of {', '.join(SPLITS)}", ""),
-    "genre": ("a text", ""),
-    "words": ("a list of texts", "a text without white space"),
-    "tags": ("a list of texts", "a text without white space"),
-    "space_after": ("a list of 0 and 1", "0 or 1"),
-    "sentence_starts": ("a list that begins with 0", "an integer from 0 to {last}"),
-    "mentions": (
-        "a list of [start, end, chain]",
-        f"[start, end, chain] {_SPAN}, chain an integer of 64 bits",
-    ),
-    "named_entities": (
-        "a list of [start, end, label]",
-        f"[start, end, label] {_SPAN}, label a text that is not empty",
-    ),
-}
-"""Of each key: what its value must be, and what each item of its list."""
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """What values have to do with each other."""
+        count, starts, entities = len(self.words), self.sentence_starts, self.named_entities or []
+        for key, texts in (("words", self.words), ("tags", self.tags or [])):
+            if " ".join(texts).split() != texts:
+                i = next(i for i, text in enumerate(texts) if text.split() != [text])
+                raise ValueError(f"{key}[{i}]: {shown(texts[i])}, expected a text without space")
+        for key, values in (("tags", self.tags), ("space_after", self.space_after)):
+            if values is not None and len(values) != count:
+                raise ValueError(f"{key}: {len(values)} values, expected {count} as many as words")
+        ascending = all(first < second for first, second in pairwise(starts))
+        if starts[:1] != [0] or not ascending or starts[-1] >= count:
+            raise ValueError(
+                f"sentence_starts: {shown(starts)}, expected ascending indices of the {count} words"
+                " that begin with 0"
+            )
+        for key, spans in (("mentions", self.mentions), ("named_entities", entities)):
+            for i, (start, end, _) in enumerate(spans):
+                if not start < end <= count:
+                    raise ValueError(
+                        f"{key}[{i}]: {shown([start, end])}, expected 0 <= start < end <= {count}"
+                        " (the end is not part of the span)"
+                    )
+        for one, two in pairwise(sorted(entities)):
+            if two[0] < one[1]:
+                raise ValueError(
+                    f"named_entities: {shown(two)} overlaps {shown(one)}, expected spans that share"
+                    " no word"
+                )
+        return self
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
@@ -145,135 +152,45 @@ def _read_lines(
 
 def _parse(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=partial(_once, where))
-    except CorpusError:
-        raise
-    except json.JSONDecodeError as error:
-        what = "a web page" if is_html(line) else f"not JSON ({error.msg})"
-        raise CorpusError(
-            f"{where}, character {error.pos + 1}: {what}: {shown(line[error.pos :])}, expected one"
-            " object per line"
-        ) from None
+        row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise CorpusError(
-            f"{where}: not JSON that can be read ({shown(str(error))}): {shown(line)}"
-        ) from None
+        what = "a web page" if is_html(line) else f"not JSON ({shown(str(error))})"
+        raise CorpusError(f"{where}: {what}: {shown(line)}, expected one object per line") from None
     if not isinstance(row, dict):
-        raise CorpusError(
-            f"{where}: {shown(line)} is a JSON {type(row).__name__}, expected an object"
-        )
-    return row
-
-
-def _once(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these keys and values; json would take the last of several equal keys."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise CorpusError(f"{where}: key {shown(twice)} is given twice, expected once: remove one")
+        raise CorpusError(f"{where}: {shown(line)}, expected a JSON object")
     return row
 
 
 def parse_row(values: Mapping[str, Any], where: str) -> Document:
     """The document of a JSON object; CorpusError at ``where`` for whatever does not fit."""
-    _check_keys(values, where)
+    for key in values:  # not left to pydantic, which can't name a key that is no UTF-8
+        if key not in KEYS:
+            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
     try:
         row = Row.model_validate(values)
     except ValidationError as error:
-        raise _type_fault(error, values, where) from None
-    _check_texts(row, values, where)
-    _check_places(row, values, where)
-    entities = row.named_entities
-    mentions = [Mention(*span) for span in row.mentions]
-    return Document(
-        name=row.name,
-        part=row.part,
-        split=row.split,
-        genre=row.genre,
-        words=tuple(row.words),
-        sentence_starts=tuple(row.sentence_starts),
-        mentions=tuple(sorted(mentions, key=reading_order)),
-        tags=None if row.tags is None else tuple(row.tags),
-        space_after=None if row.space_after is None else tuple(map(bool, row.space_after)),
-        named_entities=(
-            None if entities is None else tuple(sorted(NamedEntity(*span) for span in entities))
-        ),
+        raise CorpusError(f"{where}, {_describe(error)}") from None
+    labels = [label for *_, label in row.named_entities or []]
+    texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
+    check_text("".join(texts), where, LONGEST_ROW)
+    document = from_row(dict(row))
+    entities = document.named_entities
+    return replace(
+        document,
+        mentions=tuple(sorted(document.mentions, key=reading_order)),
+        named_entities=None if entities is None else tuple(sorted(entities)),
     )
 
 
-def _check_keys(values: Mapping[str, Any], where: str) -> None:
-    """Not left to pydantic, which can't name a key that is no UTF-8."""
-    for key in ("name", "words"):
-        if key not in values:
-            optional = ", ".join(other for other in KEYS if other not in ("name", "words"))
-            raise CorpusError(
-                f"{where}: no key {key!r}, expected at least name and words (and any of {optional})"
-            )
-    for key in values:
-        if key not in KEYS:
-            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
-
-
-def _type_fault(error: ValidationError, values: Mapping[str, Any], where: str) -> CorpusError:
+def _describe(error: ValidationError) -> str:
+    """The first fault: key and place in its list, value, and what is expected."""
     first = error.errors(include_url=False)[0]
+    if not first["loc"]:
+        return first["msg"].removeprefix("Value error, ")
     key, *inside = first["loc"]
-    if first["type"] == "string_unicode":
-        check_text(first["input"], f"{where}, {key}", LONGEST_ROW)
-    return _fault(str(key), next(iter(inside), None), values, where)
-
-
-def _fault(key: str, index: int | str | None, values: Mapping[str, Any], where: str) -> CorpusError:
-    """The error at a key's value, or at an item of its list."""
-    whole, item = _EXPECTED[key]
-    if not isinstance(index, int):
-        return CorpusError(f"{where}, {key}: {shown(values[key])}, expected {whole}")
-    words = len(values["words"]) if isinstance(values["words"], list) else 0
-    expected = item.format(words=words, last=words - 1)
-    return CorpusError(f"{where}, {key}[{index}]: {shown(values[key][index])}, expected {expected}")
-
-
-def _check_texts(row: Row, values: Mapping[str, Any], where: str) -> None:
-    """Words, as many tags and flags, and no text that a corpus file may not hold."""
-    if not row.words:
-        raise CorpusError(f"{where}, words: none, expected at least one: remove the document")
-    for key, texts in (("words", row.words), ("tags", row.tags or [])):
-        if " ".join(texts).split() != texts:
-            index = next(i for i, text in enumerate(texts) if text.split() != [text])
-            raise _fault(key, index, values, where)
-        check_text("".join(texts), f"{where}, {key}", LONGEST_ROW)
-    for key, items in (("tags", row.tags), ("space_after", row.space_after)):
-        if items is not None and len(items) != len(row.words):
-            raise CorpusError(
-                f"{where}, {key}: {len(items)} values, expected {len(row.words)} as many as words"
-            )
-    labels = "".join(label for *_, label in row.named_entities or [])
-    for key, text in (("name", row.name), ("genre", row.genre), ("named_entities", labels)):
-        check_text(text, f"{where}, {key}", LONGEST_ROW)
-
-
-def _check_places(row: Row, values: Mapping[str, Any], where: str) -> None:
-    """Sentences and spans lie within the words; named entities share none."""
-    words, starts = len(row.words), row.sentence_starts
-    if (index := next((i for i, start in enumerate(starts) if start >= words), None)) is not None:
-        raise _fault("sentence_starts", index, values, where)
-    if not starts:
-        raise _fault("sentence_starts", None, values, where)
-    if starts[0] or any(first >= second for first, second in pairwise(starts)):
-        raise CorpusError(
-            f"{where}, sentence_starts: {shown(starts)}, expected ascending word indices that begin"
-            " with 0"
-        )
-    entities = row.named_entities or []
-    for key, spans in (("mentions", row.mentions), ("named_entities", entities)):
-        for index, (start, end, _) in enumerate(spans):
-            if not start < end <= words:
-                raise _fault(key, index, values, where)
-    for one, two in pairwise(sorted(entities)):
-        if two[0] < one[1]:
-            raise CorpusError(
-                f"{where}, named_entities: {shown(two)} overlaps {shown(one)}, expected spans that"
-                " share no word"
-            )
+    place = f"{key}" + "".join(f"[{i}]" for i in inside if isinstance(i, int))
+    value = "" if first["type"] == "missing" else f"{shown(first['input'])}, "
+    return f"{place}: {value}{first['msg']}"
 
 
 def recognise(path: Path) -> Match | None:

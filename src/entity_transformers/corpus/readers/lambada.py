@@ -8,14 +8,12 @@ of OpenAI's 5,153 passages that is a word, a line break and the last word.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from entity_transformers.corpus.document import KEYS, CorpusError, Document, Split
 from entity_transformers.corpus.files import (
-    LONGEST_LINE,
     check_lines,
     check_text,
     find_files,
@@ -27,7 +25,7 @@ from entity_transformers.corpus.files import (
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 
 Text = Literal["original", "openai"]
 Row = dict[str, Any]
@@ -36,7 +34,6 @@ _FILES: dict[Text, str] = {
     "openai": "lambada_test.jsonl",
 }
 _LAMBADA = f"{RAW}/Victorwz/VaLM/161accd153943a502ec7e3983c448dda07f9d975/data/lambada"
-_SAMPLE = 200
 _FEWEST = 20
 """Passages that tell the two texts apart by their capitals; fewer may be anything."""
 
@@ -48,99 +45,59 @@ def parse_passages(
     given as lines.
 
     A passage of the other kind, damaged or without a word raises CorpusError with its line, or is
-    written down in the ledger. A file without any passage, or whose capitals are those of the other
-    text, raises CorpusError under every policy; the first 200 passages are looked at before any is
-    given. A passage of one word is its target, at offset 0.
+    written down in the ledger. A file without any passage, or most of whose passages have capitals
+    as only the other text has them, raises CorpusError under every policy at its end.
     """
-    if text not in _FILES:
-        raise CorpusError(f"lambada.text is {text!r}, expected one of {', '.join(_FILES)}")
-    rows = _read_lines(
-        lines, source, _parse_original if text == "original" else _parse_openai, ledger or Ledger()
-    )
-    first = list(islice(rows, _SAMPLE))
-    if not first:
-        raise CorpusError(f"{source}: no passage in this file, expected one per line")
-    count, capitals = len(first), sum(map(_has_capitals, first))
-    _check_case(capitals, count, source, text)
-    yield from first
-    for row in rows:
-        count += 1
-        capitals += _has_capitals(row)
-        yield row
-    _check_case(capitals, count, source, text)
-
-
-def _read_lines(
-    lines: Iterable[str], source: str, parse: Callable[[str, str], str], ledger: Ledger
-) -> Iterator[Row]:
+    ledger, count, capitals = ledger or Ledger(), 0, 0
     for number, line in enumerate(lines, 1):
         if line == "\n":
             continue
         where = f"{source}, line {number}"
         try:
             check_lines([line], source, number)
-            passage = parse(line.removesuffix("\n"), where)
-            yield {"text": passage, "target_start": _target_start(passage, where)}
+            passage = _parse(line.removesuffix("\n"), where, text)
         except CorpusError as error:
             ledger.reject(where, error)
-
-
-def _has_capitals(row: Row) -> bool:
-    return bool(row["text"] != row["text"].lower())
-
-
-def _parse_original(line: str, where: str) -> str:
-    if is_html(line):
+            continue
+        count += 1
+        capitals += passage != passage.lower()
+        yield {"text": passage, "target_start": passage.rfind(" ") + 1}
+    if not count:
+        raise CorpusError(f"{source}: no passage in this file, expected one per line")
+    if count >= _FEWEST and 2 * capitals != count and (2 * capitals > count) != (text == "openai"):
         raise CorpusError(
-            f"{where}: a web page ({shown(line)}), expected a passage: download the file itself"
+            f"{source}: {capitals} of {count} passages have capitals: this is not the {text} text"
+            f" ({_FILES[text]}), which is {'in' if text == 'original' else 'not in'} lower case"
         )
-    if line.startswith('{"'):
+
+
+def _parse(line: str, where: str, text: Text) -> str:
+    """The passage of a line; CorpusError for one of the other text."""
+    if text == "openai":
+        try:
+            passage = json.loads(line)["text"]
+            check_text(passage, where)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, CorpusError):
+                raise
+            raise CorpusError(
+                f'{where}: {shown(line)}, expected a JSON object {{"text": ...}} of OpenAI\'s text:'
+                " set lambada.text to original if this is the original one"
+            ) from None
+    elif line.startswith('{"') or is_html(line):
         raise CorpusError(
-            f"{where}: {shown(line)} is a passage of OpenAI's text, expected the original one: set"
-            " lambada.text to openai"
+            f"{where}: {shown(line)}, expected a passage of the original text: set lambada.text to"
+            " openai if this is OpenAI's, or download the file itself"
         )
-    return line.strip(" ")
-
-
-def _parse_openai(line: str, where: str) -> str:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        hint = "set lambada.text to original if this is the original text"
-        raise CorpusError(
-            f'{where}: {shown(line)}, expected a JSON object {{"text": ...}} of OpenAI\'s text:'
-            f" {hint}"
-        ) from None
-    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-        raise CorpusError(f'{where}: {shown(line)}, expected a JSON object {{"text": ...}}')
-    check_text(row["text"], where, LONGEST_LINE)
-    return row["text"].strip(" ")
-
-
-def _target_start(passage: str, where: str) -> int:
-    start = passage.rfind(" ") + 1
-    if not passage[start:].strip():
+    else:
+        passage = line
+    passage = passage.strip(" ")
+    if not passage.rpartition(" ")[2].strip():
         raise CorpusError(
             f"{where}: {shown(passage)} has no last word, expected a context and the word to be"
             " predicted: remove the line"
         )
-    return start
-
-
-def _check_case(capitals: int, count: int, source: str, text: Text) -> None:
-    """The original is in lower case, OpenAI's text has capitals: most passages decide."""
-    if count < _FEWEST:
-        return
-    if text == "original" and 2 * capitals > count:
-        kind = "OpenAI's or another detokenised text, expected the original one in lower case"
-    elif text == "openai" and 2 * capitals < count:
-        kind = "the original text in lower case, expected OpenAI's"
-    else:
-        return
-    raise CorpusError(
-        f"{source}: {capitals} of the first {count} passages have capitals: this is {kind}"
-        f" ({_FILES[text]})"
-    )
+    return passage
 
 
 def tell_text(first: str) -> Text:
@@ -207,12 +164,7 @@ READER = Reader(
     recognise=recognise,
     splits=("dev", "test"),
     data=tuple(
-        Dataset(
-            f"lambada-{text}",
-            folder="lambada",
-            patterns=(name,),
-            source=pinned(f"lambada-{text}", f"LAMBADA, {_LAMBADA}", "CC BY 4.0", _LAMBADA),
-        )
+        pinned(f"lambada-{text}", "LAMBADA", "CC BY 4.0", _LAMBADA, "lambada", (name,))
         for text, name in _FILES.items()
     ),
 )

@@ -11,7 +11,7 @@ from entity_transformers.corpus.document import SPLITS, CorpusError, Document, S
 from entity_transformers.corpus.files import find_packed, find_root, open_lines
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 
 FOLD = 0
 """LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test
@@ -29,11 +29,6 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
     files = find_packed(folder, ".conll")
-    if not files:
-        raise CorpusError(
-            f"{folder}: no file matches *.conll or *.conll.gz: give the folder of a LitBank release"
-            " (corpus.path)"
-        )
     splits = {
         name: split
         for split in SPLITS[:3]
@@ -79,17 +74,14 @@ READER = Reader(
     recognise=recognise,
     splits=("train", "dev", "test"),
     data=(
-        Dataset(
+        pinned(
             "litbank",
-            folder="litbank",
-            patterns=("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
-            source=pinned(
-                "litbank",
-                f"LitBank, {_LITBANK}; folds {_FOLDS}",
-                "CC BY 4.0",
-                _LITBANK,
-                ("splits/", _FOLDS),
-            ),
+            "LitBank",
+            "CC BY 4.0",
+            _LITBANK,
+            "litbank",
+            ("coref/conll/*.conll", "coref/conll/*.conll.gz", "splits/0/*.ids"),
+            moved=("splits/", _FOLDS),
         ),
     ),
 )

@@ -18,26 +18,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from entity_transformers.corpus.archives import extract, is_archive
 from entity_transformers.corpus.books import read_book
 from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import SPLIT_NAMES, check_text, is_html, shown
+from entity_transformers.corpus.files import (
+    SPLIT_NAMES,
+    check_text,
+    extract,
+    is_archive,
+    is_html,
+    shown,
+)
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
+from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.splitting import WordSplitter
 
 LARGEST = 200_000_000
 """Bytes of a file; a book of a million words has 6 million."""
-_ENDINGS = (".txt", ".txt.gz")
-_LITBANK = f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8"
+_ENDINGS = (".txt.gz", ".txt")
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Chapters of a file, or of the files of a folder or archive in the order of their names."""
     if path.is_file() and is_archive(path):
         with tempfile.TemporaryDirectory() as folder:
-            yield from _read_files(extract(path, Path(folder)), ledger)
+            extract(path, Path(folder))
+            yield from _read_files(Path(folder), ledger)
     else:
         yield from _read_files(path, ledger)
 
@@ -56,15 +62,12 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
     splits = choose_splits({name: path.relative_to(root) for path, name in names.items()})
     splitter = WordSplitter()
     for file, name in names.items():
-        try:
-            check_name(name, file)
-        except CorpusError as error:
-            ledger.reject(ascii(str(file)), error)
-            continue
-        if ledger.admits(name):
-            yield from ledger.accept(
-                _read_book(file, name, splits[name], splitter, ledger), str(file)
-            )
+        if not name.isprintable():  # no list of documents can hold it
+            error = f"{shown(str(file), 200)}: a name that can't be printed: rename the file"
+            ledger.reject(ascii(str(file)), CorpusError(error))
+        elif ledger.admits(name):
+            documents = _read_book(file, name, splits[name], splitter)
+            yield from ledger.accept(documents, str(file))
 
 
 def find_texts(root: Path) -> list[Path]:
@@ -89,17 +92,8 @@ def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
 
 
 def _stem(name: str) -> str:
-    ending = next((ending for ending in reversed(_ENDINGS) if name.lower().endswith(ending)), "")
+    ending = next((ending for ending in _ENDINGS if name.lower().endswith(ending)), "")
     return name[: len(name) - len(ending)] or name
-
-
-def check_name(name: str, file: Path) -> None:
-    """CorpusError for a file's name that no list of documents can hold."""
-    if not name.isprintable():
-        raise CorpusError(
-            f"{shown(str(file), 200)}: a name with characters that can't be printed or are not"
-            " UTF-8: rename the file"
-        )
 
 
 def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
@@ -107,10 +101,9 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     its name. Fewer than three books are all train.
     """
     named = {
-        name: next(
-            (SPLIT_NAMES[p.lower()] for p in path.parts[-2::-1] if p.lower() in SPLIT_NAMES), None
-        )
+        name: next((SPLIT_NAMES[part] for part in reversed(folders) if part in SPLIT_NAMES), None)
         for name, path in books.items()
+        for folders in [[part.lower() for part in path.parts[:-1]]]
     }
     if any(named.values()):
         return {name: split or "train" for name, split in named.items()}
@@ -121,16 +114,12 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     return {name: held.get(name, "train") for name in books}
 
 
-def _read_book(
-    file: Path, name: str, split: Split, splitter: WordSplitter, ledger: Ledger
-) -> Iterator[Document]:
-    book = read_book(read_text(file))
-    if not book.chapters:
+def _read_book(file: Path, name: str, split: Split, splitter: WordSplitter) -> Iterator[Document]:
+    chapters = read_book(read_text(file))
+    if not chapters:
         raise CorpusError(f"{file}: no text in this file, expected a book: remove it")
-    ledger.books[name] = {"split": split, "chapters": len(book.chapters), **book.characters}
-    ledger.remarks += [f"{file}, {remark}" for remark in book.remarks]
-    for part, chapter in enumerate(book.chapters):
-        words, spaces, starts = splitter.split(chapter.lines)
+    for part, lines in enumerate(chapters):
+        words, spaces, starts = splitter.split(lines)
         yield Document(
             name=name,
             part=part,
@@ -147,10 +136,8 @@ def read_text(file: Path) -> str:
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
             data = opened.read(LARGEST + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise CorpusError(f"{file}: not a whole gzip file ({error}): fetch it again") from None
-    except OSError as error:
-        raise CorpusError(f"{file}: {error.strerror or error}: give a readable file") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorpusError(f"{file}: can't be read ({error}): fetch it again") from None
     if len(data) > LARGEST:
         raise CorpusError(f"{file}: more than {LARGEST} bytes, expected a book: split the file")
     text = data.decode("utf-8", errors="surrogateescape")
@@ -183,17 +170,15 @@ READER = Reader(
     recognise=recognise,
     splits=("train", "dev", "test"),
     data=(
-        Dataset(
+        pinned(
             "text",
-            folder="litbank",
-            patterns=("**/*.txt", "**/*.txt.gz"),
+            "the novels of LitBank (Project Gutenberg)",
+            "public domain in the United States",
+            f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8",
+            "litbank",
+            ("**/*.txt", "**/*.txt.gz"),
+            listed="litbank-books",
             find=find_texts,
-            source=pinned(
-                "litbank-books",
-                f"the novels of LitBank (Project Gutenberg), {_LITBANK}",
-                "public domain in the United States",
-                _LITBANK,
-            ),
             archive="original.tar.bz2",
         ),
     ),

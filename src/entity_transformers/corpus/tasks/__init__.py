@@ -1,5 +1,5 @@
 """Tasks of examples with labels (step transfer). Tasks are discovered automatically: put a module
-with ``TASKS`` in this folder.
+with ``TASK`` in this folder.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ __all__ = ["Example", "Shape", "Task", "find_task", "registry"]
 @cache
 def registry() -> Mapping[str, Task]:
     """Every task by its name, sorted."""
-    found: dict[str, Task] = {}
-    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
-        for task in getattr(importlib.import_module(module.name), "TASKS", ()):
-            if task.name in found:
-                raise ValueError(f"{module.name}: a second task named {task.name!r}")
-            found[task.name] = task
-    return MappingProxyType(dict(sorted(found.items())))
+    names = [f"{__name__}.{one.name}" for one in pkgutil.iter_modules(__path__)]
+    modules = [importlib.import_module(name) for name in names]
+    tasks = [module.TASK for module in modules if hasattr(module, "TASK")]
+    return MappingProxyType({task.name: task for task in sorted(tasks, key=lambda one: one.name)})
 
 
 def find_task(name: str) -> Task:

@@ -1,4 +1,5 @@
-"""What every reader of a task returns and step transfer reads: one example.
+"""What every reader of a task returns and step transfer reads, and how the lines of a task's files
+are read: of a folder, or of a zip archive as it is.
 
 Three shapes, those of GPT-1's figure 1, and that of a pronoun:
 
@@ -9,16 +10,20 @@ pronoun         a sentence, the place of a pronoun in it, and what may take its 
 
 from __future__ import annotations
 
+import io
 import logging
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter
 
 from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.files import shown
+from entity_transformers.corpus.files import check_lines, is_archive, is_html, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import Dataset
 
@@ -26,6 +31,7 @@ log = logging.getLogger(__name__)
 Shape = Literal["classification", "entailment", "pronoun"]
 TEXTS: Mapping[Shape, int] = {"classification": 1, "entailment": 2, "pronoun": 1}
 """Texts of an example of each shape."""
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,73 +62,80 @@ class Example:
         return self.texts[0][:start] + self.options[option], self.texts[0][end:]
 
 
+_EXAMPLE = TypeAdapter(Example)
+
+
 @dataclass(frozen=True)
 class Task:
     """A task: its examples' shape, and where they are and how they are read.
 
-    labels   names of the labels, in the order of their indices; () where each example has options
+    dataset  its files
     splits   those that its files fill
-    licence, size   for documents: under which terms, and how many examples by split
-    dataset  its files; those of one that is not pinned are the user's own
     read     examples of a path that is there, each checked; what is left out is written down
+    labels   names of the labels, in the order of their indices; () where each example has options
     """
 
-    name: str
+    dataset: Dataset
     shape: Shape
     splits: tuple[str, ...]
-    licence: str
-    size: Mapping[str, int]
-    dataset: Dataset
     read: Callable[[Path, Ledger], Iterator[Example]]
     labels: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """That of its files."""
+        return self.dataset.name
 
-def to_row(example: Example) -> dict[str, Any]:
-    """The JSON object of an example; `from_row` gives it back."""
-    return asdict(example)
-
-
-def from_row(row: Mapping[str, Any]) -> Example:
-    """The example of an object that `to_row` made; one that is cut raises KeyError or TypeError."""
-    blank = row["blank"]
-    return Example(
-        row["name"],
-        row["split"],
-        tuple(row["texts"]),
-        row["label"],
-        tuple(row["options"]),
-        None if blank is None else (blank[0], blank[1]),
-        dict(row["groups"]),
-    )
+    @property
+    def licence(self) -> str:
+        """That of its files."""
+        return self.dataset.source.licence if self.dataset.source else "not known"
 
 
-def read_label(value: str, labels: Mapping[str, int], where: str, column: str = "label") -> int:
-    """The index of a label; one outside the set raises CorpusError."""
-    if value not in labels:
-        raise CorpusError(
-            f"{where}, {column}: {shown(value)}, expected one of {', '.join(map(repr, labels))}:"
-            " correct the line or remove it"
-        )
-    return labels[value]
+def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
+    """The lines of the file ``name`` below ``root``, which may be that file or a zip archive: where
+    each is, as errors say it, and its text without the line break.
+
+    A file that is missing or damaged, a web page, or a line that is no UTF-8 raises CorpusError.
+    """
+    places = (root / name, root / Path(name).name, root, *sorted(root.glob("*.zip")))
+    paths = [path for path in places if path.is_file()]
+    if not paths:
+        raise CorpusError(f"{root}: no file {name} there: name the folder that has it")
+    packed = is_archive(paths[0])
+    source = f"{paths[0]}, {name}" if packed else str(paths[0])
+    for number, line in enumerate(_unpack(paths[0], name) if packed else open_lines(paths[0]), 1):
+        if number == 1 and is_html(line):
+            raise CorpusError(f"{source}: a web page ({shown(line)}): download the file itself")
+        text = line.removesuffix("\n").removesuffix("\r")
+        check_lines([text], source, number)
+        yield f"{source}, line {number}", text
 
 
-def read_text(value: str, where: str, column: str) -> str:
-    """A text with single spaces, none at its ends; an empty one raises CorpusError."""
-    if text := " ".join(value.split()):
-        return text
-    raise CorpusError(f"{where}, {column}: an empty text: correct the line or remove it")
-
-
-def check_options(options: tuple[str, ...], text: str, where: str) -> None:
-    """CorpusError for an option that does not stand in the text, or for two that are equal."""
-    for option in options:
-        if option.lower() not in text.lower():
-            raise CorpusError(
-                f"{where}: {shown(option)} does not stand in the sentence {shown(text)}, expected a"
-                " candidate that does: correct the line or remove it"
+def _unpack(archive: Path, name: str) -> Iterator[str]:
+    try:
+        with zipfile.ZipFile(archive) as opened, opened.open(name) as member:
+            yield from io.TextIOWrapper(
+                member, encoding="utf-8-sig", errors="surrogateescape", newline="\n"
             )
-    if len({option.lower() for option in options}) < len(options):
-        raise CorpusError(f"{where}: the candidate {shown(options[0])} twice, expected others")
+    except (KeyError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise CorpusError(f"{archive}: can't read {name} in it ({error}): fetch it again") from None
+
+
+def read_each(
+    rows: Iterable[tuple[str, Row]], parse: Callable[[Row], Example], ledger: Ledger
+) -> Iterator[Example]:
+    """The example of each row, which comes after its place; one that ``parse`` can't read raises
+    CorpusError or is written down.
+    """
+    for where, row in rows:
+        try:
+            example = parse(row)
+        except (ValueError, LookupError, TypeError, RecursionError, StopIteration) as error:
+            message = f"{where}: {shown(row)}: {type(error).__name__}: {shown(str(error))}"
+            ledger.reject(where, CorpusError(f"{message}: correct the line or remove it"))
+        else:
+            yield example
 
 
 def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
@@ -135,16 +148,10 @@ def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
     return [example for i, example in enumerate(examples) if i in kept]
 
 
-def count_examples(task: Task, examples: Sequence[Example]) -> dict[str, Any]:
-    """Examples by split, and of each label: its name, the option's index, or neither."""
-    splits = Counter(example.split for example in examples)
-    names = dict(enumerate(task.labels))
-    labels = Counter(
-        "neither" if example.label is None else names.get(example.label, f"option {example.label}")
-        for example in examples
-    )
-    counts = {"splits": splits, "labels": labels}
-    return {"shape": task.shape} | {name: dict(sorted(one.items())) for name, one in counts.items()}
+def _name_label(task: Task, label: int | None) -> str:
+    if label is None:
+        return "neither"
+    return task.labels[label] if task.labels else f"option {label}"
 
 
 def read_all(
@@ -157,23 +164,26 @@ def read_all(
 
     for name, root in roots.items():
         ledger, task = Ledger(policy=policy), find_task(name)
-        examples = list(task.read(root, ledger))
+        examples = thin_out(list(task.read(root, ledger)), most)
         if not examples:
             raise CorpusError(f"{root}: no example of task {name} in it: is it another data set?")
-        examples = thin_out(examples, most)
-        statistics[name] = count_examples(task, examples) | {"bad": ledger.bad}
-        statistics[name]["left_out"] = dict(sorted(ledger.counts.items()))
+        labels = Counter(_name_label(task, example.label) for example in examples)
+        statistics[name] = {
+            "splits": dict(sorted(Counter(example.split for example in examples).items())),
+            "labels": dict(sorted(labels.items())),
+            "bad": ledger.bad,
+            "left_out": dict(sorted(ledger.counts.items())),
+        }
         log.info("%s: %d examples, %d left out", name, len(examples), len(ledger.bad))
-        for example in examples:
-            yield {"task": name} | to_row(example)
+        yield from ({"task": name} | asdict(example) for example in examples)
 
 
 def load_examples(path: Path, tasks: tuple[str, ...]) -> dict[str, list[Example]]:
     """The examples of the named tasks in examples.jsonl; ValueError for a task that has none."""
     found: dict[str, list[Example]] = {name: [] for name in tasks}
     for row in read_json_lines(path):
-        if row["task"] in found:
-            found[row["task"]].append(from_row(row))
+        if (name := row.pop("task")) in found:
+            found[name].append(_EXAMPLE.validate_python(row))
     for name, examples in found.items():
         if not examples:
             raise ValueError(f"{path}: no example of task {name}: add it to examples.tasks")

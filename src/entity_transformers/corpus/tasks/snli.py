@@ -8,56 +8,44 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_label, read_text
-from entity_transformers.corpus.tasks.files import read_lines
+from entity_transformers.corpus.sources import RAW, pinned
+from entity_transformers.corpus.tasks.example import (
+    Example,
+    Task,
+    read_each,
+    read_lines,
+)
 
 _COMMIT = "7b585a3f077fdea899780eb0473940522ae44a2e"
 _PARTS = f"{RAW}/OanaMariaCamburu/e-SNLI/{_COMMIT}/dataset/eSNLI"
 LABELS = ("entailment", "neutral", "contradiction")
-_INDEX = {name: index for index, name in enumerate(LABELS)}
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
     """Line i of three files is a pair; a tenth of the authors' dev premises is dev, else train."""
     for file in ("dev", "test"):
         columns = [read_lines(root, f"{part}.{file}") for part in ("s1", "s2", "labels")]
-        for number, lines in enumerate(zip_longest(*columns), 1):
-            where = next(line[0] for line in lines if line)
-            try:
-                if not all(lines):
-                    raise CorpusError(f"{where}: a line more than in another of the three files")
-                premise, hypothesis = (
-                    read_text(line[1], line[0], "sentence") for line in lines[:2]
-                )
-                label = read_label(lines[2][1].strip(), _INDEX, lines[2][0])
-            except CorpusError as error:
-                ledger.reject(where, error)
-                continue
-            part = "dev" if zlib.crc32(premise.encode()) % 10 == 0 else "train"
-            split = "test" if file == "test" else part
-            yield Example(f"{file}-{number}", split, (premise, hypothesis), label)
+        rows = (
+            (lines[0][0], (f"{file}-{number}", *(" ".join(text.split()) for _, text in lines)))
+            for number, lines in enumerate(zip(*columns, strict=True), 1)
+        )
+        yield from read_each(rows, _make_example, ledger)
 
 
-TASKS = (
-    Task(
-        name="snli",
-        shape="entailment",
-        splits=("train", "dev", "test"),
-        licence="CC BY-SA 4.0",
-        size={"train": 8846, "dev": 996, "test": 9824},
-        dataset=Dataset(
-            "snli",
-            folder="snli",
-            patterns=("s1.*", "s2.*", "labels.*"),
-            source=pinned("snli", f"SNLI, {_PARTS}", "CC BY-SA 4.0", _PARTS),
-        ),
-        read=read,
-        labels=LABELS,
-    ),
+def _make_example(row: tuple[str, ...]) -> Example:
+    name, premise, hypothesis, label = row
+    part = "dev" if zlib.crc32(premise.encode()) % 10 == 0 else "train"
+    split = "test" if name.startswith("test") else part
+    return Example(name, split, (premise, hypothesis), LABELS.index(label))
+
+
+TASK = Task(
+    pinned("snli", "SNLI", "CC BY-SA 4.0", _PARTS, "snli", ("s1.*", "s2.*", "labels.*")),
+    "entailment",
+    ("train", "dev", "test"),
+    read,
+    labels=LABELS,
 )

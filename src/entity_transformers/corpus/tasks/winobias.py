@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 from entity_transformers.corpus.conll2012 import read_rows
-from entity_transformers.corpus.document import CorpusError, Document, Mention
-from entity_transformers.corpus.files import shown
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
-from entity_transformers.corpus.tasks.example import Example, Task
-from entity_transformers.corpus.tasks.files import read_lines
+from entity_transformers.corpus.sources import RAW, pinned
+from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
 
 _COMMIT = "0bce984dd081bbc10b0622f326727a024c607895"
@@ -37,16 +34,8 @@ OCCUPATIONS = (
 _OCCUPATION = re.compile(rf"\b(?:(?:the|a|an) )?({'|'.join(OCCUPATIONS)})\b", re.IGNORECASE)
 
 _BEGIN = re.compile(r"#begin document \((.*)\);")
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    """A document of one sentence: its words, the mentions of its chain, where it stands."""
-
-    words: tuple[str, ...]
-    mentions: tuple[Mention, ...]
-    document: Document
-    where: str
+Sentence = tuple[Document, Document | None, str, Mapping[str, str]]
+"""A document of one sentence, its other version, the split, and type and version."""
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
@@ -59,17 +48,16 @@ def read(root: Path, ledger: Ledger) -> Iterator[Example]:
             for version in _VERSIONS
         }
         for version, other in zip(_VERSIONS, reversed(_VERSIONS), strict=True):
-            for number, sentence in found[version].items():
-                try:
-                    twin = found[other].get(number)
-                    groups = {"type": kind, "version": version}
-                    name = f"{split}-{kind}-{number}-{version}"
-                    yield _read_sentence(sentence, twin, name, split, groups)
-                except CorpusError as error:
-                    ledger.reject(sentence.where, error)
+            groups = {"type": kind, "version": version}
+            rows = [
+                (where, (document, found[other].get(number, (None, ""))[0], split, groups))
+                for number, (document, where) in found[version].items()
+            ]
+            yield from read_each(rows, _make_example, ledger)
 
 
-def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, _Sentence]]:
+def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, tuple[Document, str]]]:
+    """Each sentence by its number, and where it stands."""
     file = f"conll_format/{name}.v4_auto_conll"
     begins: dict[str, str] = {}
 
@@ -80,71 +68,49 @@ def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, _Se
             yield f"{line}\n"
 
     for document in read_rows(list_lines(), f"{root}, {file}", ledger=ledger):
-        where = begins[document.name]
-        sentence = _Sentence(document.words, document.mentions, document, where)
-        yield document.name.rpartition("/")[2], sentence
+        yield document.name.rpartition("/")[2], (document, begins[document.name])
 
 
-def _read_sentence(
-    sentence: _Sentence, twin: _Sentence | None, name: str, split: str, groups: Mapping[str, str]
-) -> Example:
+def _make_example(sentence: Sentence) -> Example:
     from entity_transformers.corpus.alignment import spaced_words  # loads NumPy
 
-    words = sentence.words
-    pronoun = next((m for m in sentence.mentions if words[m.start].lower() in GENDERS), None)
-    named = next((m for m in sentence.mentions if words[m.end - 1].lower() not in GENDERS), None)
-    if pronoun is None or named is None or pronoun.end != pronoun.start + 1:
-        raise CorpusError(
-            f"{sentence.where}: {shown(' '.join(words))}, expected a chain of an occupation and a"
-            " pronoun"
-        )
-    pieces = spaced_words(sentence.document, "natural")
-    before, written = "".join(pieces[: pronoun.start]), pieces[pronoun.start]
-    start = len(before) + len(written) - len(written.lstrip())
-    text = "".join(pieces)
+    document, twin, split, groups = sentence
+    words = document.words
+    place = next(m.start for m in document.mentions if words[m.start].lower() in GENDERS)
+    named = next(m for m in document.mentions if words[m.end - 1].lower() not in GENDERS)
+    pieces, word = spaced_words(document, "natural"), words[place]
+    before = "".join(pieces[:place])
+    start = len(before) + len(pieces[place]) - len(pieces[place].lstrip())
     candidates = {match[1].lower(): match[0] for match in _OCCUPATION.finditer(before)}
-    right = _OCCUPATION.search(" ".join(words[named.start : named.end]))
-    if len(candidates) != 2 or right is None or right[1].lower() not in candidates:
-        raise CorpusError(
-            f"{sentence.where}: {shown(text)} names {', '.join(candidates) or 'no occupation'}"
-            f" before {written.strip()}, expected two occupations, the right one among them"
-        )
-    word = words[pronoun.start]
-    possessive = _has_possessor(sentence, twin, pronoun.start)
+    right = _OCCUPATION.findall(" ".join(words[named.start : named.end]))
+    if len(candidates) != 2:
+        raise ValueError(f"names {', '.join(candidates)} before {word}, expected two occupations")
+    possessive = _has_possessor(document, twin, place)
+    number = document.name.rpartition("/")[2]
     return Example(
-        name=name,
+        name=f"{split}-{groups['type']}-{number}-{groups['version']}",
         split=split,
-        texts=(text,),
-        label=list(candidates).index(right[1].lower()),
+        texts=("".join(pieces),),
+        label=list(candidates).index(right[0].lower()),
         options=tuple(write_option(one, before, possessive) for one in candidates.values()),
         blank=(start, start + len(word)),
         groups={**groups, "gender": GENDERS[word.lower()]},
     )
 
 
-def _has_possessor(sentence: _Sentence, twin: _Sentence | None, place: int) -> bool:
-    """Does the pronoun at a place stand for a possessor? Of her the sentence's other version tells,
-    where it has as many words.
+def _has_possessor(document: Document, twin: Document | None, place: int) -> bool:
+    """Does the pronoun at a place stand for a possessor? For *her* the sentence's other version
+    decides, where it has as many words.
     """
-    word, following = sentence.words[place], sentence.words[place + 1 : place + 2]
-    if word.lower() == "her" and twin is not None and len(twin.words) == len(sentence.words):
+    word, following = document.words[place], document.words[place + 1 : place + 2]
+    if word.lower() == "her" and twin is not None and len(twin.words) == len(document.words):
         word = twin.words[place]
     return is_possessive(word, "".join(following))
 
 
-TASKS = (
-    Task(
-        name="winobias",
-        shape="pronoun",
-        splits=("dev", "test"),
-        licence="MIT",
-        size={"dev": 1584, "test": 1584},
-        dataset=Dataset(
-            "winobias",
-            folder="winobias",
-            patterns=("conll_format/*_conll",),
-            source=pinned("winobias", f"WinoBias, {_WINOBIAS}", "MIT", _WINOBIAS),
-        ),
-        read=read,
-    ),
+TASK = Task(
+    pinned("winobias", "WinoBias", "MIT", _WINOBIAS, "winobias", ("conll_format/*_conll",)),
+    "pronoun",
+    ("dev", "test"),
+    read,
 )

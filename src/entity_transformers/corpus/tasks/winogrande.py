@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.sources import RAW, Dataset, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, check_options, read_label
-from entity_transformers.corpus.tasks.files import read_objects
+from entity_transformers.corpus.sources import RAW, pinned
+from entity_transformers.corpus.tasks.example import (
+    Example,
+    Task,
+    read_each,
+    read_lines,
+)
 
 _WINOGRANDE = f"{RAW}/zhang-edward/WinoGrande/ea61adace986f13f152757273a9b0840887efe65/data"
-_KEYS = ("qID", "sentence", "option1", "option2", "answer")
-_BLANK = "_"
 _DEV_TENTH = 10
 
 
@@ -23,50 +25,39 @@ def read(root: Path, ledger: Ledger) -> Iterator[Example]:
     answers, is test.
     """
     twins: dict[str, int] = {}
-    for file in ("train_l", "dev"):
-        for where, row in read_objects(root, f"{file}.jsonl", _KEYS, ledger):
-            try:
-                pair = twins.setdefault(row["qID"].rpartition("-")[0], len(twins))
-                split = "test" if file == "dev" else "train" if (pair + 1) % _DEV_TENTH else "dev"
-                yield _read_row(row, split, where)
-            except CorpusError as error:
-                ledger.reject(where, error)
+    for example in read_each(read_lines(root, "train_l.jsonl"), _make_example, ledger):
+        pair = twins.setdefault(example.name.rpartition("-")[0], len(twins))
+        yield example if (pair + 1) % _DEV_TENTH else replace(example, split="dev")
+    for example in read_each(read_lines(root, "dev.jsonl"), _make_example, ledger):
+        yield replace(example, split="test")
 
 
-def _read_row(row: Mapping[str, str], split: str, where: str) -> Example:
-    sentence = row["sentence"]
-    if sentence.count(_BLANK) != 1:
-        raise CorpusError(f"{where}: {shown(sentence)}, expected one blank ({_BLANK}) in it")
+def _make_example(line: str) -> Example:
+    row = json.loads(line)
+    before, after = row["sentence"].split("_")
     options = (row["option1"], row["option2"])
-    check_options(options, sentence, where)
-    start = sentence.index(_BLANK)
-    if not sentence[start + 1 :].strip():
-        raise CorpusError(
-            f"{where}: {shown(sentence)} ends with its blank, expected words after it"
-        )
+    if not after.strip() or any(one.lower() not in row["sentence"].lower() for one in options):
+        raise ValueError("expected both options in the sentence, and words after its blank")
     return Example(
         name=row["qID"],
-        split=split,
-        texts=(sentence,),
-        label=read_label(row["answer"], {"1": 0, "2": 1}, where, "answer"),
+        split="train",
+        texts=(row["sentence"],),
+        label=("1", "2").index(row["answer"]),
         options=options,
-        blank=(start, start + 1),
+        blank=(len(before), len(before) + 1),
     )
 
 
-TASKS = (
-    Task(
-        name="winogrande",
-        shape="pronoun",
-        splits=("train", "dev", "test"),
-        licence="CC BY",
-        size={"train": 9212, "dev": 1022, "test": 1267},
-        dataset=Dataset(
-            "winogrande",
-            folder="winogrande",
-            patterns=("train_l.jsonl", "dev.jsonl"),
-            source=pinned("winogrande", f"Winogrande 1.1, {_WINOGRANDE}", "CC BY", _WINOGRANDE),
-        ),
-        read=read,
+TASK = Task(
+    pinned(
+        "winogrande",
+        "Winogrande 1.1",
+        "CC BY",
+        _WINOGRANDE,
+        "winogrande",
+        ("train_l.jsonl", "dev.jsonl"),
     ),
+    "pronoun",
+    ("train", "dev", "test"),
+    read,
 )

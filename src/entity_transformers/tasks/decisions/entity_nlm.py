@@ -14,13 +14,32 @@ the words, and e unit vectors, one for each entity so far:
 The word's e is that of its entity, outside mentions that of the one mentioned last, and no vector
 before any mention. T begins at zero, so that the words begin as the language model's.
 
-Dimensions: T predicted tokens of a document, W the model's width, K that of entities, M mentions,
-m tokens in mentions.
+And which entity is mentioned next? Asked where a mention begins, with gold decisions of the past,
+and compared with two distributions that know only how long ago or how often entities were
+mentioned,
+
+    recency    p(i) ∝ r_i ^ -a   r: 1 for the entity mentioned last, 2 for the one before, ...
+    frequency  p(i) ∝ c_i ^ a    c: its mentions so far
+
+with p(new) ∝ b in both; a and b are chosen on other text.
+
+Tokens are BPE tokens: a mention is a span of tokens, its length a number of tokens. Dimensions: T
+predicted tokens of a document, W the model's width, K that of entities, M mentions, m tokens in
+mentions, N entities, C = 1 + N candidates, of which the first is an entity that was not mentioned
+before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pandas as pd
 import torch
+from scipy.special import log_softmax
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -31,13 +50,110 @@ from entity_transformers.tasks.decisions.learning import (
     sum_words,
     word_nats,
 )
-from entity_transformers.tasks.decisions.story import NOTHING, Story
 
+KINDS = ("begins", "entities", "lengths")
+"""Of decisions."""
+Parts = tuple[Tensor, Tensor, Tensor]
+"""log p of `KINDS` at each token, float [T] each; 0 where there is none."""
+BASELINES = ("recency", "frequency")
+POWERS = tuple(np.arange(0, 3.01, 0.25).tolist())
+NEW_WEIGHTS = tuple(np.logspace(-2, 3, 21).tolist())
+"""Of the baselines, a and b that are tried."""
 ROWS = 256
 """Mentions whose candidates are scored at once."""
-Parts = tuple[Tensor, Tensor, Tensor]
-"""log p of `KINDS` of decisions at each token, float [T] each; 0 where there is none."""
-KINDS = ("begins", "entities", "lengths")
+NOTHING, NEW, FIRST = 0, 1, 2
+"""Rows of embeddings: none at all, an entity before its first mention, and from FIRST on entities
+after a token of a mention of theirs (`Story.order`).
+"""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is decided of each token, where, and which embeddings the decisions read.
+
+    entity  int64 [T]     of which entity it is, 1..N; 0: in no mention
+    length  int64 [T]     tokens of the mention that begins with it; 0: none begins. The last one
+            may be longer than what is left of the document
+    asked   bool [T]      is it decided here whether a mention begins? Not where one is open
+    begins  int64 [M]     first tokens of mentions
+    which   int64 [M]     the candidate that was mentioned
+    rows    int64 [M, C]  row of embeddings of each candidate; NOTHING: not mentioned yet
+    age     int64 [M, C]  tokens since its latest one; 0 where there is none
+    count   int64 [M, C]  its mentions so far
+    given   int64 [T]     row of embeddings that the word depends on: of its entity, outside
+            mentions of the latest one
+    order   int64 [m]     tokens in mentions, the first ones of all entities before the second ones
+    sizes   how many first ones, second ones, ...: row FIRST + i is after token ``order[i]``, and
+            the i-th of one size is of the entity that is the i-th of the size before
+    """
+
+    entity: Tensor
+    length: Tensor
+    asked: Tensor
+    begins: Tensor
+    which: Tensor
+    rows: Tensor
+    age: Tensor
+    count: Tensor
+    given: Tensor
+    order: Tensor
+    sizes: tuple[int, ...]
+
+
+def tell_story(
+    labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu", *, longest: int
+) -> Story:
+    """The story of mentions, from the entity (0: none) and number of the mention (-1: none) of each
+    token, int [T]. One of more than ``longest`` tokens is several, one after the other.
+    """
+    entity, length = (
+        np.where(spans >= 0, labels, 0).astype(np.int64),
+        np.zeros(len(spans), np.int64),
+    )
+    edges = [0, *(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(spans)]
+    for start, end in pairwise(edges):
+        for first in range(start, end, longest):
+            length[first] = min(longest, end - first) if spans[start] >= 0 else 0
+    return lay_out(entity, length, device)
+
+
+def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str = "cpu") -> Story:
+    """The story of these decisions, int64 [T] each."""
+    order, sizes, row_of = _order_tokens(entity)
+    latest, seen, times = np.zeros((3, 1 + int(entity.max(initial=0))), np.int64)
+    latest[0] = NEW
+    asked, given = np.zeros(len(entity), bool), np.zeros(len(entity), np.int64)
+    which, table = [], []
+    left, current = 0, NOTHING
+    for t, (one, tokens) in enumerate(zip(entity.tolist(), length.tolist(), strict=True)):
+        asked[t] = left == 0
+        if tokens:
+            left = tokens
+            which.append(one if latest[one] else 0)
+            table.append([latest.copy(), np.where(times > 0, t - seen, 0), times.copy()])
+            times[one] += 1
+        given[t] = current
+        if left:
+            left -= 1
+            given[t] = latest[one] or NEW
+            latest[one] = current = row_of[t]
+            seen[one] = t
+    rows, age, count = np.array(table, np.int64).reshape(-1, 3, len(latest)).swapaxes(0, 1)
+    begins = np.flatnonzero(length)
+    arrays = (entity, length, asked, begins, np.array(which, np.int64), rows, age, count, given)
+    found: list[Any] = [torch.tensor(one, device=device) for one in (*arrays, order)]
+    return Story(*[*found, sizes])
+
+
+def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:
+    """`Story`'s order and sizes, and the row after each token, int64 [T] (0 outside mentions)."""
+    inside = np.flatnonzero(entity)
+    own = entity[inside]
+    rank = pd.Series(own).groupby(own).cumcount().to_numpy()
+    order = inside[np.lexsort((own, -np.bincount(own)[own], rank))]  # most mentioned ones first
+    row_of = np.zeros(len(entity), np.int64)
+    row_of[order] = FIRST + np.arange(len(order))
+    return order, tuple(np.bincount(rank).tolist()), row_of
 
 
 class Decider(nn.Module):
@@ -161,3 +277,70 @@ def score_parts(model: LanguageModel, decider: Decider, text: ReadText) -> dict[
         "words": sum_words(model, states, text),
         **{name: -float(part.double().sum()) for name, part in named},
     }
+
+
+def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndarray:
+    """log p of every candidate of each mention [M, C], a new entity first, -inf for what is not
+    there, by one of `BASELINES`.
+    """
+    known = (story.rows != NOTHING).cpu().numpy()
+    if name == "recency":
+        age = np.where(known, story.age.cpu(), np.iinfo(np.int64).max)
+        age[:, 0] = -1  # before all: entities count from 1
+        rank = age.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+        values = -np.log(np.maximum(rank, 1))
+    else:
+        values = np.log(np.maximum(story.count.cpu().numpy(), 1))
+    logits = np.where(known, power * values, -np.inf)
+    logits[:, 0] = np.log(new)
+    return log_softmax(logits, axis=1)
+
+
+def judge_baseline(
+    name: str, choose: Sequence[ReadText], report: Sequence[ReadText]
+) -> dict[str, Any]:
+    """`judge` of a baseline, with the power and weight of new entities, of a grid, that have the
+    least cross-entropy on other texts.
+    """
+
+    def try_one(texts: Sequence[ReadText], power: float, new: float) -> dict[str, Any]:
+        return judge([score_baseline(name, text.story, power, new) for text in texts], texts)
+
+    best = min(
+        product(POWERS, NEW_WEIGHTS), key=lambda one: try_one(choose, *one)["any"]["cross_entropy"]
+    )
+    return try_one(report, *best)
+
+
+@torch.inference_mode()
+def judge_decider(decider: Decider, texts: Sequence[ReadText]) -> dict[str, Any]:
+    """`judge` of a decider's distributions."""
+    scores = []
+    for text in texts:
+        embeddings = decider.follow(normalise(text.after), text.story)
+        found = decider.score_rows(normalise(text.states), embeddings, text.story)
+        scores.append(found.double().cpu().numpy())
+    return judge(scores, texts)
+
+
+def judge(scores: Sequence[np.ndarray], texts: Sequence[ReadText]) -> dict[str, Any]:
+    """Mentions, cross-entropy in nats per mention and accuracy: over all mentions, new entities
+    among the candidates (any), and over those of entities that were mentioned before, told so
+    (known). Zeros where there is no mention.
+    """
+    every = [(own, text.story.which.cpu().numpy()) for own, text in zip(scores, texts, strict=True)]
+    again = [
+        (log_softmax(own[which > 0, 1:], axis=1), which[which > 0] - 1)
+        for own, which in every
+        if which.any()
+    ]
+    found = {}
+    for name, pairs in (("any", every), ("known", again)):
+        nats = [-rows[np.arange(len(which)), which] for rows, which in pairs if len(which)]
+        hits = [rows.argmax(axis=1) == which for rows, which in pairs if len(which)]
+        found[name] = {
+            "mentions": sum(map(len, nats)),
+            "cross_entropy": float(np.concatenate(nats).mean()) if nats else 0.0,
+            "accuracy": float(np.concatenate(hits).mean()) if nats else 0.0,
+        }
+    return found

@@ -1,4 +1,5 @@
-"""Decisions are learnt from documents that a model has read once, and scored on others.
+"""What EntityNLM and SetLM have in common: decisions are learnt from documents that a model has
+read once, and scored on others.
 
 Dimensions: T predicted tokens of a document, W the model's width.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,13 +25,19 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.resolve.registry import follow_from_text
+from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.cache import read_documents
-from entity_transformers.tasks.groups import find_layer
+from entity_transformers.tasks.mentions import cut_documents, find_layer
 
+MOST = 500_000
+"""Tokens of a split: of a larger one every k-th document is read."""
 PARTS, TOKENS = 4, 256
 """Parts of documents in a training step, and tokens of each."""
 WARMUP = 0.1
 Trained = TypeVar("Trained", bound=nn.Module)
+Tell = Callable[[np.ndarray, np.ndarray, torch.device], Any]
+"""From the entity (0: none) and number of the mention (-1: none) of each token, int [T], to the
+decisions of a document."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class ReadText:
     tokens  int64 [T]
     plain   float64 [T]     nats of each under the model
     words   words that these tokens are of
-    story   its decisions: `story.Story` for EntityNLM, `set_lm.Sets` for SetLM
+    story   its decisions: `entity_nlm.Story` or `set_lm.Sets`
     """
 
     name: str
@@ -66,8 +73,9 @@ def normalise(states: Tensor) -> Tensor:
 
 def name_labels(entry: ModelEntry) -> str:
     """The labels that the model reads while decisions are learnt from it: its own where these
-    follow from the text, else none. One that holds labels back itself says words by them, past the
-    states that decisions move, so it gets none either.
+    follow from the text, else none, or the decisions' own mentions would be among what it has read.
+    A model that holds labels back itself gives words by them, past the states that decisions move,
+    so it gets none either.
     """
     return entry.labels if follow_from_text(entry.labels) and not entry.lags else "none"
 
@@ -77,21 +85,15 @@ def read_texts(
     model: LanguageModel,
     corpus: AlignedCorpus,
     layer: str,
-    tell: Callable[[np.ndarray, np.ndarray, torch.device], Any],
+    tell: Tell,
     *,
     given: str = "none",
     window: int,
 ) -> list[ReadText]:
     """Every document of the split, read in windows that follow one another with the labels
-    ``given``, ``none`` or some that follow from the text; ``tell`` makes its story of the mentions
-    of ``layer``, ``gold`` or ``resolver:NAME``. Labels that tell more raise ValueError: the
-    decisions' own mentions would be among what the model has read.
+    ``given``; ``tell`` makes its decisions of the mentions of ``layer``, ``gold`` or
+    ``resolver:NAME``.
     """
-    if given != "none" and not follow_from_text(given):
-        raise ValueError(
-            f"labels {given!r} tell more than the text does: expected none, or"
-            " lagged-resolver:NAME of a resolver whose name ends in -causal"
-        )
     labels, spans = find_layer(corpus, layer)
     reads = {"window": window, "stride": window, "batch": 1}
     found = []
@@ -119,7 +121,7 @@ def sum_words(model: LanguageModel, states: Tensor, text: ReadText) -> float:
 
 
 class Shift(nn.Module):
-    """What knows no entities: one learnt vector, added to every state."""
+    """A baseline without entities: one learnt vector, added to every state."""
 
     def __init__(self, states: int) -> None:
         super().__init__()
@@ -184,3 +186,62 @@ def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText
     while True:
         generator.shuffle(parts)
         yield from parts
+
+
+class Splits:
+    """The documents that a run's section names, as its model reads them: ``train``, ``choose`` and
+    ``texts``, which are scored; ``rates``, the learning rate that was chosen for each thing learnt.
+    """
+
+    def __init__(self, run: Run, tell: Tell) -> None:
+        section, self.model, self.run = run.section, run.trained, run
+        self.model.module.requires_grad_(False)
+        labels, window = name_labels(run.entry), run.entry.lm.window
+        self.train, self.choose, self.texts = (
+            read_texts(
+                self.model,
+                cut_documents(run.split(split), section.tokens, MOST),
+                section.labels,
+                tell,
+                given=labels,
+                window=window,
+            )
+            for split in ("train", section.choose, section.report)
+        )
+        self.rates: dict[str, float] = {}
+        self.words = sum(text.words for text in self.texts)
+
+    def learn(self, name: str, make: Callable[[], Trained], nats: Callable[..., Tensor]) -> Trained:
+        """What `learn` finds; its rate goes into ``rates``."""
+        section = self.run.section
+        how = (section.steps, section.learning_rates, self.run.seed)
+        found, self.rates[name] = learn(self.model, self.train, self.choose, *how, make, nats, name)
+        return found
+
+    def score_baselines(self) -> dict[str, list[float]]:
+        """Nats of each text by the model alone, and with a learnt vector."""
+        shift = self.learn("shift", lambda: Shift(self.model.width), Shift.nats)
+        shifted = [sum_words(self.model, text.states + shift.vector, text) for text in self.texts]
+        return {"plain": [float(text.plain.sum()) for text in self.texts], "shift": shifted}
+
+    def describe(
+        self, nats: Sequence[float], about: Mapping[str, Any], is_cost: bool = False
+    ) -> Rows:
+        """The loss per token of these nats of each text, the perplexity per word if they are not
+        the cost of decisions, and the nats themselves.
+        """
+        sizes = [len(text.tokens) for text in self.texts]
+        total, tokens = math.fsum(nats), sum(sizes)
+        where = {"split": self.run.section.report, **about}
+        yield {"measure": "loss", "value": total / tokens, "count": tokens, **where}
+        if not is_cost:
+            perplexity = math.exp(total / self.words)
+            yield {"measure": "perplexity_word", "value": perplexity, "count": self.words, **where}
+        for text, value, size in zip(self.texts, nats, sizes, strict=True):
+            yield {"measure": "nll", "value": value, "count": size, "unit": text.name, **where}
+
+    def describe_rates(self) -> Rows:
+        """The learning rates."""
+        for name, value in self.rates.items():
+            about = {"split": self.run.section.report, "trained": name}
+            yield {"measure": "learning_rate", "value": value, **about}

@@ -34,7 +34,6 @@ from entity_transformers.tasks.decisions.learning import (
     sum_words,
     word_nats,
 )
-from entity_transformers.tasks.decisions.story import find_spans
 
 NONE, NEW, FIRST = 0, 1, 2
 AMPLIFIER = 10.0
@@ -56,9 +55,7 @@ def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str 
     """The sets that the mentions make, from the entity (0: none) and number of the mention (-1:
     none) of each token, int [T].
     """
-    entity = np.zeros(len(labels), np.int64)
-    for start, end in find_spans(spans):
-        entity[start:end] = labels[start]
+    entity = np.where(spans >= 0, labels, 0).astype(np.int64)
     numbers = {one: n for n, one in enumerate(dict.fromkeys(entity[entity > 0].tolist()))}
     latest, target = np.empty((len(entity), len(numbers)), np.int64), np.zeros_like(entity)
     now = np.full(len(numbers), -1)

@@ -4,7 +4,6 @@ tagger.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,20 +16,15 @@ from entity_transformers.corpus.document import CorpusError, Document
 class TaggedSentences:
     """The annotated sentences of one split, n words in s sentences, flat and in document order.
 
-    rows              int32 [m], row of each word's frozen vector, those of documents that are left
-                      out among them: maybe a read-only map of a file
+    rows              int32 [n], row of each word's frozen vector
     tags              int16 [n], gold tag of each word, an index into tag_names
     offsets           int64 [s + 1], first word of each sentence, then n
     labels            sorted labels of train: the tagger knows these only
     unseen_labels     sorted labels of this split that train lacks; their tags come after those of
                       ``labels``
     left_out          sentences of documents that have no named-entity annotation
-    split_spans       named entities that crossed a sentence end and became one span in each
-                      sentence
     documents         ids of the annotated documents
     document_of       int32 [s], index of each sentence's document
-    starts            int64 [s], place of each sentence's first word in ``rows``; None where no
-                      document is left out, so that it is that of ``offsets``
     """
 
     rows: np.ndarray
@@ -39,10 +33,8 @@ class TaggedSentences:
     labels: tuple[str, ...]
     unseen_labels: tuple[str, ...] = ()
     left_out: int = 0
-    split_spans: int = 0
     documents: tuple[str, ...] = ()
     document_of: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
-    starts: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -87,9 +79,9 @@ def build_sentences(
 
     ``index`` is integer [words of all ``documents``, annotated or not], the row of each word's
     vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
-    are left out and their sentences counted. A span that crosses a sentence end is split there and
-    counted, since a tagger reads one sentence at a time. Raises ValueError where the index does not
-    fit, CorpusError for a span outside its document or spans that overlap.
+    are left out and their sentences counted. A span that crosses a sentence end is split there,
+    since a tagger reads one sentence at a time. Raises ValueError where the index does not fit,
+    CorpusError for a span outside its document or spans that overlap.
     """
     words = sum(len(document.words) for document in documents)
     if len(index) != words:
@@ -99,50 +91,37 @@ def build_sentences(
         )
     unseen = sorted({*list_labels(documents)} - {*labels})
     ids = {label: 1 + 2 * i for i, label in enumerate((*labels, *unseen))}
-    rows, tags = np.asarray(index, np.int32), np.zeros(words, np.int16)
-    lengths = array("q", [0])
-    annotated: list[tuple[str, int]] = []
-    kept: list[slice] = []
-    before: list[int] = []  # words of documents that were left out before each
-    left_out = split_spans = end = skipped = 0
+    rows, tags = [np.zeros(0, np.int32)], [np.zeros(0, np.int16)]
+    lengths: list[int] = []
+    counts: dict[str, int] = {}
+    left_out = end = 0
     for document in documents:
         start, end = end, end + len(document.words)
         sizes = [len(sentence) for sentence in document.sentences() if len(sentence)]
         if document.named_entities is None:
             left_out += len(sizes)
-            skipped += end - start
             continue
-        tags[start:end], crossing = _tag_words(document, ids)
-        kept.append(slice(start, end))
-        before.append(skipped)
-        lengths.extend(sizes)
-        annotated.append((document.id, len(sizes)))
-        split_spans += crossing
-    if skipped:
-        tags = np.concatenate([tags[:0], *(tags[part] for part in kept)])  # of its type if none is
-    counts = [count for _, count in annotated]
-    offsets = np.cumsum(np.array(lengths), dtype=np.int64)
+        rows.append(np.asarray(index[start:end], np.int32))
+        tags.append(_tag_words(document, ids))
+        lengths += sizes
+        counts[document.id] = len(sizes)
     return TaggedSentences(
-        rows,
-        tags,
-        offsets,
+        np.concatenate(rows),
+        np.concatenate(tags),
+        np.cumsum([0, *lengths], dtype=np.int64),
         tuple(labels),
         tuple(unseen),
         left_out,
-        split_spans,
-        tuple(name for name, _ in annotated),
-        np.repeat(np.arange(len(annotated), dtype=np.int32), counts),
-        offsets[:-1] + np.repeat(np.array(before, np.int64), counts) if skipped else None,
+        tuple(counts),
+        np.repeat(np.arange(len(counts), dtype=np.int32), list(counts.values())),
     )
 
 
-def _tag_words(document: Document, ids: Mapping[str, int]) -> tuple[np.ndarray, int]:
-    """Tag ids int16 of a document's words, and how many spans a sentence end splits. ``ids`` gives
-    the B- tag of a label.
-    """
+def _tag_words(document: Document, ids: Mapping[str, int]) -> np.ndarray:
+    """Tag ids int16 of a document's words. ``ids`` gives the B- tag of a label."""
     tags = np.zeros(len(document.words), np.int16)
     starts = np.asarray(document.sentence_starts)
-    end, crossing = 0, 0
+    end = 0
     for entity in sorted(document.named_entities or ()):
         if not end <= entity.start < entity.end <= len(tags):
             raise CorpusError(
@@ -154,5 +133,4 @@ def _tag_words(document: Document, ids: Mapping[str, int]) -> tuple[np.ndarray, 
         tags[entity.start : end] = ids[entity.label] + 1
         inner = starts[(entity.start < starts) & (starts < end)]
         tags[[entity.start, *inner]] = ids[entity.label]
-        crossing += bool(len(inner))
-    return tags, crossing
+    return tags

@@ -5,7 +5,7 @@ embeddings).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -108,37 +108,6 @@ def _read(words: Tensor, mirror: Tensor, ahead: nn.Module, back: nn.Module) -> T
     forward, _ = ahead(words)  # [B, T, H]
     backward, _ = back(words.gather(1, mirror.expand_as(words)))
     return torch.cat([forward, backward.gather(1, mirror.expand_as(backward))], 2)
-
-
-def state_arrays(tagger: Tagger) -> dict[str, np.ndarray]:
-    """The trained weights by name (float32 copies on the CPU), without the frozen vectors."""
-    return {
-        name: tensor.detach().cpu().numpy().copy() for name, tensor in tagger.state_dict().items()
-    }
-
-
-def load_tagger(
-    arrays: Mapping[str, np.ndarray],
-    labels: Sequence[str],
-    vectors: np.ndarray,
-    params: NerParams,
-    later: np.ndarray | None = None,
-) -> Tagger:
-    """The tagger of `state_arrays`, on the CPU and in evaluation mode. Arrays that don't fit the
-    sizes raise ValueError.
-    """
-    with torch.random.fork_rng(devices=[]):
-        tagger = Tagger(vectors, labels, params, later)
-    try:
-        tagger.load_state_dict(
-            {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        )
-    except RuntimeError as error:
-        raise ValueError(
-            "a tagger of other sizes than its labels, vectors and ner.hidden: train it again"
-            f" ({error})"
-        ) from None
-    return tagger.eval()
 
 
 def _share(vectors: np.ndarray) -> Tensor:

@@ -4,9 +4,10 @@ of like length.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypedDict
+import copy
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,29 +16,19 @@ from torch import Tensor
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.scoring import span_f1
-from entity_transformers.tasks.ner.tagger import Tagger, load_tagger, state_arrays
+from entity_transformers.tasks.ner.tagger import Tagger
 
-FEW = 1024  # losses that wait on the device
-
-
-class Epoch(TypedDict):
-    """One row of the history: ``train_loss`` in nats per sentence (dropout on), ``dev_f1`` strict
-    span micro-F1.
-    """
-
-    epoch: int
-    train_loss: float
-    dev_f1: float
-    learning_rate: float
+log = logging.getLogger(__name__)
 
 
 class Training(NamedTuple):
-    """The best tagger (on the CPU, evaluation mode), one row an epoch, and the epoch (from 1) the
-    tagger is from.
+    """The best tagger (on the CPU, evaluation mode), a row per epoch, and the epoch (from 1) that
+    the tagger is from. In a row ``train_loss`` is in nats per sentence (dropout on), ``dev_f1``
+    strict span micro-F1.
     """
 
     tagger: Tagger
-    history: list[Epoch]
+    history: list[dict[str, Any]]
     best_epoch: int
 
 
@@ -50,22 +41,22 @@ def train_tagger(
     seed: int,
     later: np.ndarray | None = None,
     device: torch.device | str = "cpu",
-    progress: Callable[[Epoch], None] = lambda row: None,
 ) -> Training:
     """Train a `Tagger` of ``vectors`` and ``later`` by Adam, the learning rate decaying by a factor
     each epoch, until ``patience`` epochs in a row bring no better dev F1.
 
     As long as no epoch has found a single dev span the latest epoch counts as the best, so that a
     slow start is not taken for the end; an empty dev therefore means all epochs and the last
-    weights. ``progress`` is called with each epoch's row. All randomness (weights, batches,
-    dropout) follows from ``seed``, torch's global state is left alone; on the CPU the same seed and
-    threads give identical weights. No training sentence, or labels or rows that don't fit, raise
-    ValueError.
+    weights. All randomness (weights, batches, dropout) follows from ``seed``, torch's global state
+    is left alone; on the CPU the same seed and threads give identical weights. Vectors that are not
+    finite raise ValueError.
     """
-    for found in (vectors, *([] if later is None else [later])):
-        _check(train, dev, found)
-    history: list[Epoch] = []
-    best_epoch, best_f1, best_arrays = 0, 0.0, {}
+    if not all(np.isfinite(found).all() for found in (vectors, later) if found is not None):
+        raise ValueError(
+            "the word vectors hold NaN or infinity: check the language model they come from"
+        )
+    history: list[dict[str, Any]] = []
+    best_epoch, best_f1, best = 0, 0.0, {}
     generator = np.random.default_rng(seed)
     target = torch.device(device)
     with torch.random.fork_rng(devices=[target] if target.type == "cuda" else []):
@@ -74,22 +65,21 @@ def train_tagger(
         optimizer = torch.optim.Adam(tagger.parameters(), lr=params.learning_rate)
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, params.decay)
         for epoch in range(1, params.epochs + 1):
-            rate = schedule.get_last_lr()[0]
-            loss = train_epoch(
-                tagger, optimizer, train, bucket(train.lengths, params.batch, generator)
-            )
+            rate = float(schedule.get_last_lr()[0])
+            batches = bucket(train.lengths, params.batch, generator)
+            loss = train_epoch(tagger, optimizer, train, batches)
             schedule.step()
             f1 = span_f1(dev, predict(tagger, dev, batch=params.batch))
             history.append(
-                {"epoch": epoch, "train_loss": loss, "dev_f1": f1, "learning_rate": float(rate)}
+                {"epoch": epoch, "train_loss": loss, "dev_f1": f1, "learning_rate": rate}
             )
-            progress(history[-1])
+            log.info("epoch %d  loss %.3f  dev F1 %.4f", epoch, loss, f1)
             if f1 > best_f1 or best_f1 == 0:
-                best_epoch, best_f1, best_arrays = epoch, f1, state_arrays(tagger)
+                best_epoch, best_f1, best = epoch, f1, copy.deepcopy(tagger.state_dict())
             elif epoch - best_epoch >= params.patience:
                 break
-    best = load_tagger(best_arrays, train.labels, vectors, params, later)
-    return Training(best, history, best_epoch)
+    tagger.load_state_dict(best)
+    return Training(tagger.cpu().eval(), history, best_epoch)
 
 
 def train_epoch(
@@ -98,30 +88,21 @@ def train_epoch(
     sentences: TaggedSentences,
     batches: Iterable[np.ndarray],
 ) -> float:
-    """One optimizer step a batch (sentence numbers each); returns the mean loss in nats per
-    sentence. NaN or infinity raises ValueError.
+    """One optimizer step per batch (sentence numbers each), and the mean loss in nats per sentence.
+    NaN or infinity raises ValueError.
     """
     tagger.train()
-    losses, sizes = array("d"), array("q")
-    latest: list[Tensor] = []
-
-    def take() -> None:  # so many at a time, or a small block lies between each two large ones
-        losses.extend(torch.stack(latest).cpu().tolist())
-        latest.clear()
-
+    losses: list[Tensor] = []
+    sizes: list[int] = []
     for numbers in batches:
         rows, tags, mask = pad(sentences, numbers, tagger.vectors.device)
         loss = tagger.loss(rows, tags, mask)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        latest.append(loss.detach())
+        losses.append(loss.detach())
         sizes.append(len(numbers))
-        if len(latest) == FEW:
-            take()
-    if latest:
-        take()
-    mean = float(np.average(np.array(losses), weights=np.array(sizes)))
+    mean = float(np.average(torch.stack(losses).cpu().double().numpy(), weights=sizes))
     if not np.isfinite(mean):
         raise ValueError(f"the tagger's training loss is {mean}: lower ner.learning_rate")
     return mean
@@ -131,22 +112,14 @@ def train_epoch(
 def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.ndarray:
     """Tag ids int16 [n] of all words, ``batch`` sentences at a time; only tags of labels that the
     tagger was trained on.
-
-    Sentences built with other labels of train than the tagger's raise ValueError.
     """
-    if sentences.labels != tagger.labels:
-        raise ValueError(
-            f"the tagger knows the labels {tagger.labels}, the sentences were built with"
-            f" {sentences.labels}"
-        )
     tagger.eval()
     tags = np.zeros(len(sentences.tags), np.int16)
     order = np.argsort(sentences.lengths, kind="stable")
     for start in range(0, len(order), batch):
         numbers = order[start : start + batch]
         rows, _, mask = pad(sentences, numbers, tagger.vectors.device)
-        inside = mask.cpu().numpy()
-        places = _spread(sentences.offsets[numbers], _lengths(sentences, numbers))
+        places, inside = _find_places(sentences, numbers)
         tags[places[inside]] = tagger.decode(rows, mask).cpu().numpy()[inside]
     return tags
 
@@ -157,63 +130,29 @@ def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> I
     """
     shuffled = generator.permutation(len(lengths)).astype(np.int32)
     order = shuffled[np.argsort(lengths.astype(np.int32)[shuffled], kind="stable")]
-    del lengths, shuffled  # or they stay in memory until the epoch ends, and long as the corpus
     for start in generator.permutation(np.arange(0, len(order), batch)):
         yield order[start : start + batch]
 
 
 def pad(
-    sentences: TaggedSentences, numbers: Sequence[int] | np.ndarray, device: torch.device
+    sentences: TaggedSentences, numbers: np.ndarray, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Vector rows int64, tags int64 and mask bool of the numbered sentences, each [B, T], padded
     with 0.
     """
-    lengths = _lengths(sentences, numbers)
-    mask = np.arange(lengths.max()) < lengths[:, None]
-    starts = sentences.offsets[:-1] if sentences.starts is None else sentences.starts
+    places, mask = _find_places(sentences, numbers)
     rows, tags = (
-        np.where(mask, values[_spread(first[numbers], lengths)], 0).astype(np.int64)
-        for values, first in ((sentences.rows, starts), (sentences.tags, sentences.offsets))
+        torch.from_numpy(np.where(mask, values[places], 0).astype(np.int64)).to(device)
+        for values in (sentences.rows, sentences.tags)
     )
-    return (
-        torch.from_numpy(rows).to(device),
-        torch.from_numpy(tags).to(device),
-        torch.from_numpy(mask).to(device),
-    )
+    return rows, tags, torch.from_numpy(mask).to(device)
 
 
-def _spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Places [B, T] of each sentence's words in a flat array; shorter ones repeat the last."""
-    return starts[:, None] + np.minimum(np.arange(lengths.max()), lengths[:, None] - 1)
-
-
-def _lengths(sentences: TaggedSentences, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Words of the numbered sentences alone: to count all for each batch would be quadratic."""
-    chosen = np.asarray(numbers)
-    return sentences.offsets[chosen + 1] - sentences.offsets[chosen]
-
-
-def _check(train: TaggedSentences, dev: TaggedSentences, vectors: np.ndarray) -> None:
-    if not len(train):
-        raise ValueError(
-            "no training sentence with named-entity annotation: the tagger needs a train split that"
-            " has it"
-        )
-    if train.unseen_labels:
-        raise ValueError(
-            f"train holds labels that it was not built with: {', '.join(train.unseen_labels)}"
-        )
-    for name, sentences in (("train", train), ("dev", dev)):
-        if len(sentences.rows) and not 0 <= sentences.rows.min() <= sentences.rows.max() < len(
-            vectors
-        ):
-            raise ValueError(
-                f"{name}: rows {sentences.rows.min()} to {sentences.rows.max()}, but there are"
-                f" {len(vectors)} vectors"
-            )
-    if not all(
-        np.isfinite(vectors[start : start + 65536]).all() for start in range(0, len(vectors), 65536)
-    ):
-        raise ValueError(
-            "the word vectors hold NaN or infinity: check the language model they come from"
-        )
+def _find_places(sentences: TaggedSentences, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places [B, T] of the numbered sentences' words in a flat array, of which shorter sentences
+    repeat the last, and the mask bool [B, T] of words.
+    """
+    starts = sentences.offsets[numbers][:, None]
+    lengths = sentences.offsets[numbers + 1][:, None] - starts
+    steps = np.arange(lengths.max())
+    return starts + np.minimum(steps, lengths - 1), steps < lengths

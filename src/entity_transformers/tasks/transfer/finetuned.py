@@ -1,69 +1,54 @@
-"""A language model with new embeddings and a linear head: GPT-1's L3 = L2 + λ L1.
+"""A language model with new embeddings and a linear head, and its training: GPT-1's
+L3 = L2 + λ L1.
 
 Dimensions: E examples, S their sequences (one, two, or one for each answer), T tokens, W width.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from entity_transformers.corpus.tasks import Task
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.inputs import NEW, Inputs
+from entity_transformers.train.progress import TrainingError
 
+SORTED = 8
+"""Batches whose examples are sorted by length together, so that little is padded."""
 STANDARD_DEVIATION = 0.02
 _LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers)\.(\d+)\.|_l(\d+)$")
 _EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
 
-
-@dataclass(frozen=True)
-class Losses:
-    """``task``: L2, the mean over examples; ``words``: L1, nats per token, of sequences' means."""
-
-    task: Tensor
-    words: Tensor
-
-
-class Head(nn.Module):
-    """Dropout, and a linear layer from the state of [extract] to a number for each label, or to
-    one for a candidate.
-    """
-
-    def __init__(self, width: int, task: Task, dropout: float) -> None:
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(width, len(task.labels) or 1)
-        nn.init.normal_(self.linear.weight, std=STANDARD_DEVIATION)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Numbers [..., labels] of states [..., W]."""
-        result: Tensor = self.linear(self.dropout(states))
-        return result
+log = logging.getLogger(__name__)
 
 
 class Finetuned(nn.Module):
-    """A model whose vocabulary has start, delimiter and extract at its end, and its head. Their
-    embeddings and the head's weights are drawn from torch's present state.
+    """A model whose vocabulary has start, delimiter and extract at its end, and a head: dropout,
+    and a linear layer from the state of [extract] to a number for each label, or to one for a
+    candidate. New embeddings and the head's weights are drawn from torch's present state.
     """
 
-    def __init__(
-        self, model: LanguageModel, task: Task, dropout: float, half: bool = False
-    ) -> None:
-        """``half``: the model, not its head, computes in bfloat16."""
+    def __init__(self, model: LanguageModel, task: Task, dropout: float) -> None:
         super().__init__()
         self.first = len(find_embeddings(model))
         extend_vocabulary(model)
-        self.model, self.task, self.reduced = model, task, half
+        self.model, self.task = model, task
         self.module = model.module
-        self.head = Head(model.width, task, dropout).to(model.device)
+        linear = nn.Linear(model.width, len(task.labels) or 1)
+        nn.init.normal_(linear.weight, std=STANDARD_DEVIATION)
+        nn.init.zeros_(linear.bias)
+        self.head = nn.Sequential(nn.Dropout(dropout), linear).to(model.device)
 
     def read(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
         """What the head says, [E, labels] or of choices [E, answers] (numbers [E, 1]); and the nats
@@ -76,12 +61,11 @@ class Finetuned(nn.Module):
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
         tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.model.device)
         nats = torch.zeros(len(rows), device=tokens.device)
-        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.reduced):
-            hidden = self._encode(tokens, lengths, examples)
-            if words and self.model.can("causal"):
-                there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-                targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
-                nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
+        hidden = self._encode(tokens, lengths, examples)
+        if words and self.model.can("causal"):
+            there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+            targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
+            nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
         states = hidden.float()[torch.arange(len(rows), device=tokens.device), lengths - 1]
         parts = states.split([len(example.sequences) for example in examples])
         if self.task.shape == "pronoun":
@@ -116,11 +100,13 @@ class Finetuned(nn.Module):
         second, _ = self.model.encode(whole, memory.detach())
         return torch.where(before[..., None], first, second)
 
-    def losses(self, examples: Sequence[Inputs], words: bool = True) -> Losses:
-        """Cross-entropy of the labels, and of the words: 0 where they are not asked for."""
+    def losses(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
+        """L2, the mean cross-entropy of the labels, and L1, nats per token as means of sequences: 0
+        where words are not asked for.
+        """
         said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
-        return Losses(functional.cross_entropy(said, labels), nats.mean())
+        return functional.cross_entropy(said, labels), nats.mean()
 
 
 def find_embeddings(model: LanguageModel) -> Tensor:
@@ -150,7 +136,9 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
     ``layers`` layers. More layers than it has, or names that tell no layers: ValueError.
     """
     own = dict(model.module.named_parameters())
-    place = {name: _find_layer(name) for name in own}
+    place = {
+        name: int(match[1] or match[2]) if (match := _LAYER.search(name)) else None for name in own
+    }
     count = len({layer for layer in place.values() if layer is not None})
     if layers > count or not count:
         raise ValueError(
@@ -164,7 +152,84 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
                 own[name].copy_(parameter)
 
 
-def _find_layer(name: str) -> int | None:
-    """The layer that a weight belongs to, from 0; None: to none."""
-    match = _LAYER.search(name)
-    return int(match[1] or match[2]) if match else None
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """Rate of step ``step`` (from 0) of so many, as in GPT-1's program: with x the share of steps
+    that are done after it, the peak times x / ``warmup`` up to ``warmup``, then times 1 − x.
+    """
+    done = (step + 1) / steps
+    return recipe.learning_rate * (done / recipe.warmup if done <= recipe.warmup else 1 - done)
+
+
+def order_examples(lengths: np.ndarray, batch: int, seed: int, epoch: int) -> list[np.ndarray]:
+    """The batches of an epoch, which depend on (seed, epoch) alone: examples in random order, of
+    each ``SORTED`` batches those of like length together.
+    """
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(lengths))
+    groups = [order[at : at + batch * SORTED] for at in range(0, len(order), batch * SORTED)]
+    ranked = np.concatenate([group[np.argsort(lengths[group], kind="stable")] for group in groups])
+    batches = [ranked[at : at + batch] for at in range(0, len(ranked), batch)]
+    return [batches[i] for i in generator.permutation(len(batches))]
+
+
+def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: int) -> None:
+    """Fine-tune the model by the recipe. A loss that is not finite raises TrainingError."""
+    lengths = np.array([max(map(len, one.sequences)) for one in examples])
+    steps = math.ceil(len(examples) / recipe.batch) * recipe.epochs
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        [
+            {
+                "params": [p for p in parameters if p.dim() >= 2],
+                "weight_decay": recipe.weight_decay,
+            },
+            {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+        ]
+    )
+    model.train()
+    step = 0
+    for epoch in range(recipe.epochs):
+        values = []
+        for numbers in order_examples(lengths, recipe.batch, seed, epoch):
+            weight = recipe.auxiliary_weight
+            own = [examples[number] for number in numbers]
+            task_loss, word_loss = model.losses(own, words=weight > 0)
+            loss = task_loss + weight * word_loss
+            values.append(float(loss.detach()))
+            if not math.isfinite(values[-1]):
+                raise TrainingError(
+                    f"step {step + 1}: loss {values[-1]}: lower transfer.learning_rate"
+                )
+            loss.backward()
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, steps, recipe)
+            norm = nn.utils.clip_grad_norm_(parameters, recipe.clip_norm or math.inf)
+            if torch.isfinite(norm):
+                optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            step += 1
+        log.info("epoch %d/%d: loss %.4f", epoch + 1, recipe.epochs, np.mean(values))
+
+
+@torch.inference_mode()
+def predict(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> np.ndarray:
+    """The likeliest label of each example, int64 [E]."""
+    model.eval()
+    order = np.argsort([max(map(len, one.sequences)) for one in examples], kind="stable")
+    found = np.zeros(len(examples), np.int64)
+    for at in range(0, len(order), batch):
+        numbers = order[at : at + batch]
+        said, _ = model.read([examples[number] for number in numbers], words=False)
+        found[numbers] = said.argmax(1).cpu().numpy()
+    return found
+
+
+@torch.inference_mode()
+def measure_loss(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> float:
+    """L2 of examples that all have a label, their mean."""
+    model.eval()
+    total = 0.0
+    for at in range(0, len(examples), batch):
+        part = examples[at : at + batch]
+        total += float(model.losses(part, words=False)[0]) * len(part)
+    return total / len(examples)

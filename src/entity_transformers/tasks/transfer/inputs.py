@@ -1,4 +1,5 @@
-"""A task's examples as sequences of tokens, by GPT-1's figure 1.
+"""A task's examples as sequences of tokens, by GPT-1's figure 1, with a resolver's entities for a
+model that reads any.
 
 classification  [start] text [extract]
 entailment      [start] premise [delimiter] hypothesis [extract]
@@ -11,14 +12,21 @@ a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
-from tokenizers import Encoding, Tokenizer
+import numpy as np
+from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import spelled_out
+from entity_transformers.corpus.alignment import AlignedCorpus, spelled_out, word_labels
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.labels import shuffle_labels
+from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.corpus.tasks import Example, Shape
+from entity_transformers.resolve.base import Resolver, resolve
 
 NEW = 3
 """Tokens after those of the encoder: start, delimiter, extract."""
@@ -32,7 +40,7 @@ class Inputs:
     """An example: its sequences of tokens, its label (-1: none is right), and whether something
     of it was cut.
 
-    entities  of each sequence the entity of each token, 0 for none; (): no entities are given
+    entities  of each sequence the entity of each token, 0 for none; (): the model reads none
     read      of each sequence the tokens of [start] and the first of two texts, which leave their
               entities in the memory before the whole is read; 0: there is one text
     """
@@ -69,78 +77,52 @@ def make_inputs(
     chains: Chains | None = None,
     *,
     first: int | None = None,
-    judged: bool = False,
 ) -> list[Inputs]:
-    """The inputs of examples, in sequences of at most ``longest`` tokens (None: any), with entities
-    where ``chains`` gives any. ``first``: the id of start, None: the one after the encoder's.
+    """The inputs of examples, in sequences of at most ``longest`` tokens (None: any), with the
+    entities of ``chains``. ``first``: the id of start, None: the one after the encoder's.
 
     Of a longer one with a pronoun what stands before it loses its beginning, then the rest its end;
-    of other sequences the longer text loses its end. An example without a label is refused
-    (ValueError) but where it is ``judged`` alone.
+    of other sequences the longer text loses its end.
     """
     size = tokenizer.get_vocab_size() if first is None else first
     start, delimiter, extract = range(size, size + NEW)
-    parts = [list_parts(example, shape) for example in examples]
-    texts = [
-        " " * (at > 0) + text
-        for sequences in parts
-        for texts in sequences
-        for at, text in enumerate(texts)
-    ]
+    sentences = [texts for example in examples for texts in list_parts(example, shape)]
+    spelled = [" " * (at > 0) + text for texts in sentences for at, text in enumerate(texts)]
     with spelled_out(tokenizer):
-        encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
-    sentences = [one for sequences in parts for one in sequences]
-    given = iter(_pair_with_entities(sentences, encoded, chains))
-    found = []
-    for example, sequences in zip(examples, parts, strict=True):
-        if example.label is None and not judged:
-            raise ValueError(f"example {example.name} has no label, which training needs")
-        rows, read, cut = [], [], False
-        for _ in sequences:
-            pieces = next(given)
-            room = None if longest is None else longest - len(pieces) - 1
-            kept = pieces if room is None else shorten(pieces, room, shape == "pronoun")
-            cut |= kept != pieces
-            row = [(start, 0), *kept[0]]
-            for piece in kept[1:]:
-                row += [(delimiter, 0), *piece]
-            rows.append([*row, (extract, 0)])
-            read.append(1 + len(kept[0]) if len(kept) > 1 else 0)
-        tokens, entities = (
-            tuple(tuple(pair[part] for pair in row) for row in rows) for part in (0, 1)
-        )
-        more = (entities, tuple(read)) if chains is not None else ()
-        label = -1 if example.label is None else example.label
-        found.append(Inputs(tokens, label, cut, *more))
-    return found
-
-
-def _pair_with_entities(
-    sentences: Sequence[tuple[str, ...]], encoded: Sequence[Encoding], chains: Chains | None
-) -> list[list[list[tuple[int, int]]]]:
-    """The texts of each sequence as pairs of a token and its entity, by the chains on its texts in
-    a row with a space between; 0 without chains.
-    """
-    each = iter(encoded)
-    pieces = [[next(each) for _ in texts] for texts in sentences]
-    ends = []
-    for texts, parts in zip(sentences, pieces, strict=True):
-        # a later text was encoded with the space before it
-        begins = [sum(map(len, texts[:at])) + max(0, at - 1) for at in range(len(texts))]
-        ends.append(
-            [
-                [begin + last for _, last in part.offsets]
-                for begin, part in zip(begins, parts, strict=True)
-            ]
-        )
-    flat = [[end for part in one for end in part] for one in ends]
+        encoded = iter(tokenizer.encode_batch(spelled, add_special_tokens=False))
+    pieces = [[next(encoded) for _ in texts] for texts in sentences]
+    ends = [
+        # a second text was encoded with the space before it
+        [
+            begin + end
+            for begin, piece in zip((0, len(texts[0])), parts, strict=False)
+            for _, end in piece.offsets
+        ]
+        for texts, parts in zip(sentences, pieces, strict=True)
+    ]
     whole = [" ".join(texts) for texts in sentences]
-    found = chains(whole, flat) if chains else [[0] * len(one) for one in flat]
-    pairs = []
-    for parts, entities in zip(pieces, found, strict=True):
-        rest = iter(entities)
-        pairs.append([[(token, next(rest)) for token in part.ids] for part in parts])
-    return pairs
+    entities = chains(whole, ends) if chains else [[0] * len(one) for one in ends]
+    made = []
+    for parts, labels in zip(pieces, entities, strict=True):
+        rest = iter(labels)
+        pairs = [[(token, next(rest)) for token in piece.ids] for piece in parts]
+        room = None if longest is None else longest - len(pairs) - 1
+        kept = pairs if room is None else shorten(pairs, room, shape == "pronoun")
+        row = [(start, 0), *kept[0]]
+        for piece in kept[1:]:
+            row += [(delimiter, 0), *piece]
+        read = 1 + len(kept[0]) if len(kept) > 1 else 0
+        made.append(([*row, (extract, 0)], read, kept != pairs))
+    found, made_next = [], iter(made)
+    for example in examples:
+        own = [next(made_next) for _ in list_parts(example, shape)]
+        tokens, given = (
+            tuple(tuple(pair[part] for pair in row) for row, _, _ in own) for part in (0, 1)
+        )
+        label = -1 if example.label is None else example.label
+        more = (given, tuple(read for _, read, _ in own)) if chains else ()
+        found.append(Inputs(tokens, label, any(cut for *_, cut in own), *more))
+    return found
 
 
 def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
@@ -160,3 +142,47 @@ def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
         return [first[: room - half], second[:half]]
     long = room - shorter
     return [first[:long], second[:long]]
+
+
+def find_entities(
+    resolver: Resolver,
+    shuffled: bool,
+    seed: int,
+    texts: Sequence[str],
+    ends: Sequence[Sequence[int]],
+) -> list[list[int]]:
+    """The entity of each token of each text, 0 for none, by the character after it (`Chains`): by
+    the resolver's chains, or by these permuted among a text's mentions.
+    """
+    names = tuple(map(str, range(len(texts))))
+    splitter = WordSplitter()
+    entities, mentions = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for name, text, last in zip(names, texts, ends, strict=True):
+        words, borders = _split_words(text, splitter)
+        document = Document(name, 0, "test", "", words, (0,))
+        entity, mention = word_labels(resolve(resolver, document), "outermost")
+        # a space before a word is the word's; one after the last word is of none
+        word = np.searchsorted(borders, last)
+        entities.append(np.append(entity, 0)[word])
+        mentions.append(np.append(mention, -1)[word])
+    offsets = np.cumsum([0, *map(len, ends)], dtype=np.int64)
+    labels = np.concatenate(entities).astype(np.int32)
+    if shuffled:
+        spans, zeros = np.concatenate(mentions).astype(np.int32), np.zeros_like(labels)
+        columns = (zeros, labels, spans, zeros, zeros, zeros)
+        corpus = AlignedCorpus("test", names, (), *columns, offsets)
+        labels = shuffle_labels(corpus, labels, seed, spans)
+    return [labels[a:b].tolist() for a, b in pairwise(offsets)]
+
+
+def _split_words(text: str, splitter: WordSplitter) -> tuple[tuple[str, ...], list[int]]:
+    """The words of a text and the character after each."""
+    words: list[str] = []
+    borders: list[int] = []
+    for piece in re.finditer(r"\S+", text):
+        at = piece.start()
+        for word in splitter.split([piece[0]])[0]:
+            words.append(word)
+            at += len(word)
+            borders.append(at)
+    return tuple(words), borders

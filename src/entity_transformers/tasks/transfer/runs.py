@@ -1,278 +1,273 @@
-"""The fine-tunings of one model: what step transfer does."""
+"""The fine-tunings of one model, and what its decisions are worth: what step transfer does."""
 
 from __future__ import annotations
 
-import json
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from entity_transformers import provenance, runtime
+from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples
 from entity_transformers.digests import file_digest
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, list_weights
 from entity_transformers.models.registry import build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.step import Run
-from entity_transformers.steps.transfer import Recipe, TransferParams, fit
+from entity_transformers.step import Row, Rows, Run
+from entity_transformers.steps.transfer import Recipe, fit
 from entity_transformers.study.plan import Plan
-from entity_transformers.tasks.transfer.chains import find_chains
-from entity_transformers.tasks.transfer.finetuned import Finetuned, keep_layers
-from entity_transformers.tasks.transfer.inputs import Inputs, make_inputs
-from entity_transformers.tasks.transfer.judging import GROUPED, Decisions, pair_versions
-from entity_transformers.tasks.transfer.judging import judge as judge_groups
-from entity_transformers.tasks.transfer.training import (
-    Finetuning,
-    judge,
+from entity_transformers.tasks.transfer.finetuned import (
+    Finetuned,
+    keep_layers,
     measure_loss,
     predict,
+    train,
 )
-from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.distributed import World
-from entity_transformers.train.loop import TrainingStopped, caught_signals
+from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs
 from entity_transformers.train.progress import TrainingError
-from entity_transformers.train.state import hold, keep_scores, read_scores
 
+GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "gap": (("gender",),),
+    "winobias": (("type",), ("version",), ("type", "version"), ("gender", "version")),
+}
+"""By task, the groups that it is also judged in."""
 log = logging.getLogger(__name__)
 
 
-def finetune(run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def finetune(run: Run) -> Rows:
     """Fine-tune the model on each task of transfer.tasks in each variant, and judge it on the
-    task's dev and test: the rates that were tried, and the trainings. What was finished before is
-    taken from ``run.work``.
+    task's dev and test: the losses of the rates that were tried, then the scores of each training.
+    What was finished before is read from ``run.work``.
     """
-    section, runs = run.section, _Runs(run)
-    every = load_examples(run.home("examples") / "examples.jsonl", section.named)
-    found, rates = [], {}
-    with caught_signals() as runs.caught:
-        try:
-            for name in section.tasks:
-                for variant, recipe in section.list_variants(run.entry, name).items():
-                    own = section.variants[variant]
-                    if "learning_rate" not in own and len(section.rate_factors) > 1:
-                        if recipe.pretrained not in rates:
-                            rates[recipe.pretrained] = runs.try_rates(recipe.pretrained, every)
-                        best = rates[recipe.pretrained]["best"]
-                        recipe = recipe.model_copy(update={"learning_rate": best})
-                    for own_seed in section.seeds or (runs.seed,):
-                        scores = runs.train(name, recipe, own_seed, every)
-                        about = {"task": name, "variant": variant, "seed": own_seed}
-                        found.append(about | scores)
-        except TrainingStopped as stop:
-            log.info("%s", stop)
-            raise SystemExit(runtime.STOPPED) from None
-    return list(rates.values()), found
+    section, trainings = run.section, Trainings(run)
+    rates: dict[bool, float] = {}
+    tried: list[Row] = []
+    found: list[Row] = []
+    for name in section.tasks:
+        for variant, recipe in section.list_variants(run.entry, name).items():
+            if "learning_rate" not in section.variants[variant] and len(section.rate_factors) > 1:
+                if recipe.pretrained not in rates:
+                    rates[recipe.pretrained], rows = trainings.try_rates(recipe.pretrained)
+                    tried += rows
+                recipe = recipe.model_copy(update={"learning_rate": rates[recipe.pretrained]})
+            for seed in trainings.seeds:
+                about = {"seed": seed, "variant": variant}
+                found += [{**row, **about} for row in trainings.score(name, recipe, seed)]
+    yield from tried
+    yield from found
 
 
-Every = Mapping[str, Sequence[Example]]
-"""The examples of each task."""
-
-
-class _Runs:
-    """The trainings of one model: each is kept in a folder of ``work`` when it is done."""
+class Trainings:
+    """The trainings of one model: what each found is kept in a file of ``work``."""
 
     def __init__(self, run: Run) -> None:
-        self.params, self.model, self.seed = run.params, run.model, cast(int, run.seed)
-        self.lm, self.work, self.tokenizer = run.home("lm"), run.work, run.tokenizer
-        files = [run.home("corpus") / "tokenizer.json", *list_weights(self.lm)]
+        self.run, self.section = run, run.section
+        self.seeds = self.section.seeds or (run.seed,)
+        self.examples = load_examples(run.home("examples") / "examples.jsonl", self.section.named)
+        files = [run.home("corpus") / "tokenizer.json", *list_weights(run.home("lm"))]
         own = Plan(run.params).describe(run.step, run.model, values=False)
-        self.inputs = [*map(file_digest, files), own, self.model, str(self.seed)]
-        self.caught: list[int] = []
+        self.inputs = [*map(file_digest, files), own, run.model, str(run.seed)]
 
-    def try_rates(self, pretrained: bool, every: Every) -> dict[str, Any]:
-        """The loss on dev of transfer.rate_task at each rate that is tried, and the best of them:
-        in the values of the section, with the first seed, nothing told of entities.
+    def try_rates(self, pretrained: bool) -> tuple[float, list[Row]]:
+        """The best rate of those that are tried, by the loss on dev of transfer.rate_task, and
+        these losses: with the section's values and the first seed, without entities.
         """
-        section = self.params.transfer
+        section = self.section
         plain = Recipe(**{name: getattr(section, name) for name in Recipe.model_fields})
         plain = plain.on(section.rate_task)
         plain = plain.model_copy(update={"pretrained": pretrained, "entities": "off"})
-        plain = fit(plain, self.params.model(self.model))
-        seed = (section.seeds or (self.seed,))[0]
-        trials = []
+        plain = fit(plain, self.run.entry)
+        losses: dict[float, float | None] = {}
         for factor in section.rate_factors:
             rate = section.learning_rate * factor
             recipe = plain.model_copy(update={"learning_rate": rate})
             try:
-                loss = self.train(section.rate_task, recipe, seed, every, trial=True)["loss"]
+                losses[rate] = self.try_recipe(recipe)
             except TrainingError:
-                loss = None
-            log.info("%s at %g: %s on dev", section.rate_task, rate, loss)
-            trials.append({"learning_rate": rate, "loss": loss})
-        kept = [trial for trial in trials if trial["loss"] is not None]
+                losses[rate] = None
+            log.info("%s at %g: %s on dev", section.rate_task, rate, losses[rate])
+        kept = {rate: loss for rate, loss in losses.items() if loss is not None}
         if not kept:
-            raise ValueError(f"transfer.rate_factors: {self.model} diverges at all: lower them")
-        best = min(kept, key=lambda trial: trial["loss"])["learning_rate"]
-        about = {"pretrained": pretrained, "task": section.rate_task, "seed": seed}
-        return about | {"trials": trials, "best": best}
+            raise ValueError(f"transfer.rate_factors: {self.run.model} diverges at all: lower them")
+        about = {"measure": "rate_loss", "split": "dev", "seed": self.seeds[0]}
+        about |= {"task": section.rate_task, "pretrained": pretrained}
+        rows = [{**about, "value": loss, "rate": f"{rate:g}"} for rate, loss in losses.items()]
+        return min(kept, key=kept.__getitem__), rows
 
-    def train(
-        self, name: str, recipe: Recipe, seed: int, every: Every, trial: bool = False
-    ) -> dict[str, Any]:
-        """Scores of one training, or of a trial its loss on dev; from ``work`` where it is done."""
-        section = self.params.transfer
-        others = () if trial else _list_others(section, name)
-        read = [example for task in (name, *others) for example in every[task]]
-        about = [recipe.model_dump_json(), section.resolver, name, *others, str(seed), str(trial)]
-        told = provenance.digest(*(repr(example) for example in read))
-        state = self.work / provenance.digest(*self.inputs, told, *about)
-        done = state / "scores.json"
-        if (found := read_scores(done)) is None:
-            with hold(state, World()):
-                entry, settings = self.params.model(self.model), self.params.run
-                device = runtime.start(settings.device, settings.threads, self.seed)
-                trained = load_model(self.lm, entry.kind, device)
-                _prepare(trained, entry, recipe, self.tokenizer, seed)
-                job = _Job(self.params, name, every, self.tokenizer, recipe, seed)
-                log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
-                found = job.run(trained, state, self.caught, others, trial)
-                keep_scores(done, found)
-                shutil.rmtree(state / "checkpoints", ignore_errors=True)
-        return found
+    def try_recipe(self, recipe: Recipe) -> float:
+        """The loss on dev, per example, after a training on transfer.rate_task."""
+        name, seed = self.section.rate_task, self.seeds[0]
+        path = self._find_file(name, (), recipe, seed, "True")
+        if path.exists():
+            return float(read_json(path)["loss"])
+        model, _ = self.train(name, recipe, seed)
+        own = [one for one in self.examples[name] if one.split == "dev" and one.label is not None]
+        if not own:
+            raise ValueError(f"transfer.rate_task: {name} has no example of dev")
+        inputs = self._make(model, model.task, own, recipe.entities, seed)
+        loss = measure_loss(model, inputs, batch=recipe.batch)
+        write_json(path, {"loss": loss})
+        return loss
 
+    def score(self, name: str, recipe: Recipe, seed: int) -> list[Row]:
+        """Train on a task, and the scores on its dev and test, and on those of other tasks."""
+        others: tuple[str, ...] = ()
+        if find_task(name).shape == "pronoun":
+            others = tuple(other for other in self.section.also_score if other != name)
+        path = self._find_file(name, others, recipe, seed, "False")
+        if path.exists():
+            return cast(list[Row], read_json(path)["rows"])
+        model, inputs = self.train(name, recipe, seed)
+        about = {"task": name, "split": "train"}
+        rows: list[Row] = [
+            {"measure": "train_examples", "value": len(inputs), **about},
+            {"measure": "texts_cut", "value": sum(one.cut for one in inputs), **about},
+        ]
+        if recipe.layers is not None:
+            rows.append({"measure": "layers", "value": recipe.layers, **about})
+        for task in (name, *others):
+            label = name if task == name else f"{task} after {name}"
+            for split in ("dev", "test"):
+                found = self._judge(model, find_task(task), split, recipe, seed)
+                rows += [{**row, "task": label, "split": split} for row in found]
+        write_json(path, {"rows": rows})
+        return rows
 
-def _list_others(section: TransferParams, name: str) -> tuple[str, ...]:
-    """The tasks that a training on this one is also scored on."""
-    if find_task(name).shape != "pronoun":
-        return ()
-    return tuple(other for other in section.also_score if other != name)
+    def _find_file(
+        self, name: str, others: Sequence[str], recipe: Recipe, seed: int, trial: str
+    ) -> Any:
+        """Where what a training found is kept: named by all that it depends on."""
+        read = [repr(example) for task in (name, *others) for example in self.examples[task]]
+        about = [recipe.model_dump_json(), self.section.resolver, name, *others, str(seed), trial]
+        key = provenance.digest(*self.inputs, provenance.digest(*read), *about)
+        return self.run.work / f"{key}.json"
 
-
-def _prepare(
-    trained: LanguageModel, entry: ModelEntry, recipe: Recipe, tokenizer: Tokenizer, seed: int
-) -> None:
-    """Put random weights where the recipe does not transfer the trained ones."""
-    if recipe.pretrained and recipe.layers is None:
-        return
-    random = replace(entry, lm=entry.lm.model_copy(update={"initial_weights": None}))
-    end = find_end(tokenizer)
-    fresh = build_model(random, tokenizer.get_vocab_size(), end, seed=seed)
-    if recipe.pretrained:
-        keep_layers(trained, fresh, cast(int, recipe.layers))
-    else:
-        trained.module.load_state_dict(fresh.module.state_dict())
-
-
-class _Job:
-    """One task in one variant."""
-
-    def __init__(
-        self,
-        params: Any,
-        name: str,
-        every: Every,
-        tokenizer: Tokenizer,
-        recipe: Recipe,
-        seed: int,
-    ) -> None:
-        self.params, self.task, self.every = params, find_task(name), every
-        self.tokenizer, self.recipe, self.seed = tokenizer, recipe, seed
-
-    def run(
-        self,
-        trained: LanguageModel,
-        state: Path,
-        caught: list[int],
-        others: Sequence[str],
-        trial: bool,
-    ) -> dict[str, Any]:
-        """Train, and the scores on dev and test, of other tasks too; of a trial the loss on dev."""
-        torch.manual_seed(self.seed)
-        half = self.recipe.precision == "bfloat16"
-        model = Finetuned(trained, self.task, self.recipe.dropout, half)
-        own = self._choose_train()
-        train = self._make(model, self.task, own)
-        training = Finetuning(
-            model,
-            train,
-            self.recipe,
-            self.seed,
-            CheckpointStore(state / "checkpoints", self.params.run.keep_checkpoints, state.name),
-            self.params.run.checkpoint_every,
-            caught,
-            self.params.run.max_minutes,
-            log.info,
-        )
-        progress = training.run()
-        if trial:
-            return {"loss": self._measure_loss(model)}
-        splits = {split: self._score(model, self.task, split) for split in ("dev", "test")}
-        also = {
-            name: {split: self._score(model, find_task(name), split) for split in ("dev", "test")}
-            for name in others
-        }
-        return {
-            "recipe": json.loads(self.recipe.model_dump_json()),
-            "train_examples": len(train),
-            "train_cut": sum(one.cut for one in train),
-            "steps": progress.step,
-            "skipped_steps": progress.skipped_steps,
-            "splits": {split: scores for split, scores in splits.items() if scores},
-            "others": {
-                name: {split: scores for split, scores in found.items() if scores}
-                for name, found in also.items()
-            },
-        }
-
-    def _choose_train(self) -> list[Example]:
-        """The examples to train on: those with a label, as many as the recipe says."""
-        own = [one for one in self.every[self.task.name] if one.split == "train"]
+    def train(self, name: str, recipe: Recipe, seed: int) -> tuple[Finetuned, list[Inputs]]:
+        """The fine-tuned model, and what it was trained on: examples of train that have a label, as
+        many as the recipe says, evenly spaced.
+        """
+        own = [one for one in self.examples[name] if one.split == "train"]
         own = [one for one in own if one.label is not None]
         if not own:
-            raise ValueError(f"task {self.task.name} has no example of train to be trained on")
-        most = cast(int | None, self.recipe.examples) or len(own)
-        return [own[i * len(own) // most] for i in range(most)] if most < len(own) else own
+            raise ValueError(f"task {name} has no example of train to be trained on")
+        most = cast(int | None, recipe.examples) or len(own)
+        if most < len(own):
+            own = [own[i * len(own) // most] for i in range(most)]
+        trained = self._load(recipe, seed)
+        log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
+        torch.manual_seed(seed)
+        model = Finetuned(trained, find_task(name), recipe.dropout)
+        inputs = self._make(model, model.task, own, recipe.entities, seed)
+        train(model, inputs, recipe, seed)
+        return model, inputs
+
+    def _load(self, recipe: Recipe, seed: int) -> LanguageModel:
+        """The trained model, with random weights where the recipe does not transfer its own."""
+        run, settings = self.run, self.run.params.run
+        device = runtime.start(settings.device, settings.threads, cast(int, run.seed))
+        trained = load_model(run.home("lm"), run.entry.kind, device)
+        if not recipe.pretrained or recipe.layers is not None:
+            lm = run.entry.lm.model_copy(update={"initial_weights": None})
+            end = find_end(run.tokenizer)
+            size = run.tokenizer.get_vocab_size()
+            fresh = build_model(replace(run.entry, lm=lm), size, end, seed=seed)
+            if recipe.pretrained:
+                keep_layers(trained, fresh, cast(int, recipe.layers))
+            else:
+                trained.module.load_state_dict(fresh.module.state_dict())
+        return trained
 
     def _make(
-        self, model: Finetuned, task: Task, own: Sequence[Example], given: str | None = None
+        self, model: Finetuned, task: Task, own: Sequence[Example], entities: str, seed: int
     ) -> list[Inputs]:
-        """Inputs of examples, with the entities of the recipe if no others are ``given``."""
-        entities, chains = given or self.recipe.entities, None
+        """Inputs of examples, with ``entities`` off, on or shuffled."""
+        chains = None
         if entities != "off":
-            resolver = make_resolver(self.params.transfer.resolver)
-            chains = find_chains(resolver, entities == "shuffled", self.seed)
+            resolver = make_resolver(self.section.resolver)
+            chains = partial(find_entities, resolver, entities == "shuffled", seed)
         longest = model.model.context
-        shape, first = task.shape, model.first
-        return make_inputs(own, shape, self.tokenizer, longest, chains, first=first, judged=True)
+        return make_inputs(own, task.shape, self.run.tokenizer, longest, chains, first=model.first)
 
-    def _measure_loss(self, model: Finetuned) -> float:
-        """Of dev, per example."""
-        own = [one for one in self.every[self.task.name] if one.split == "dev"]
-        inputs = self._make(model, self.task, [one for one in own if one.label is not None])
-        if not inputs:
-            raise ValueError(f"transfer.rate_task: {self.task.name} has no example of dev")
-        return measure_loss(model, inputs, batch=self.recipe.batch)
-
-    def _score(self, model: Finetuned, task: Task, split: str) -> dict[str, Any] | None:
-        own = [one for one in self.every[task.name] if one.split == split]
-        inputs = self._make(model, task, own)
-        if not inputs:
-            return None
-        found = predict(model, inputs, batch=self.recipe.batch)
+    def _judge(
+        self, model: Finetuned, task: Task, split: str, recipe: Recipe, seed: int
+    ) -> list[Row]:
+        """The scores on a split of a task, none without examples, and whether each is right."""
+        own = [one for one in self.examples[task.name] if one.split == split]
+        if not own:
+            return []
+        inputs = self._make(model, task, own, recipe.entities, seed)
+        chosen = predict(model, inputs, batch=recipe.batch)
         labels = np.array([one.label for one in inputs])
-        scores = judge(labels, found) | {"cut": sum(one.cut for one in inputs)}
-        scores["right"] = "".join("01"[right] for right in (labels == found).tolist())
-        decisions = Decisions(own, found)
-        if task.name in GROUPED:
-            scores["groups"] = judge_groups(task.name, decisions)
-        if task.name == "winobias":
-            scores["pairs"] = pair_versions(decisions)
-        if self.recipe.entities != "off":
+        commonest = int(np.unique(labels, return_counts=True)[1].max())
+        scores = {
+            "accuracy": float((labels == chosen).mean()),
+            "majority": commonest / len(labels),  # of always choosing the commonest
+        }
+        if recipe.entities != "off":
             scores["recalls"] = sum(one.recalls for one in inputs)
-        if self.recipe.entities == "shuffled":
-            straight = self._make(model, task, own, "on")
+        if recipe.entities == "shuffled":
+            straight = self._make(model, task, own, "on", seed)
             scores["moved"] = sum(a != b for a, b in zip(inputs, straight, strict=True))
-        long = ("right", "groups", "pairs")
-        shown = {key: value for key, value in scores.items() if key not in long}
-        log.info("%s %s: %s", task.name, split, shown)
-        return scores
+        log.info("%s %s: %s", task.name, split, scores)
+        cut = sum(one.cut for one in inputs)
+        right = (labels == chosen).astype(int).tolist()
+        return [
+            {"measure": "texts_cut", "value": cut},
+            *({"measure": name, "value": scores[name], "count": len(own)} for name in scores),
+            *judge_groups(task.name, own, chosen),
+            *(pair_versions(own, chosen) if task.name == "winobias" else ()),
+            *({"measure": "right", "value": one, "unit": str(i)} for i, one in enumerate(right)),
+        ]
+
+
+def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> Rows:
+    """The accuracy in the task's groups, and GAP's official F1 of all examples and in them."""
+    labels = [-1 if example.label is None else example.label for example in examples]
+    truth = np.array(labels)
+    for keys in ((), *GROUPED[task]) if task in GROUPED else ():
+        found: dict[tuple[str, ...], list[int]] = {}
+        for number, example in enumerate(examples):
+            found.setdefault(tuple(example.groups[key] for key in keys), []).append(number)
+        for values, numbers in sorted(found.items()):
+            about = {**dict(zip(keys, values, strict=True)), "count": len(numbers)}
+            if task == "gap":
+                f1 = score_gap(truth[numbers], chosen[numbers])
+                yield {"measure": "gap_f1", "value": f1, **about}
+            if keys:
+                right = float((truth[numbers] == chosen[numbers]).mean())
+                yield {"measure": "accuracy", "value": right, **about}
+
+
+def score_gap(labels: np.ndarray, chosen: np.ndarray) -> float:
+    """GAP's official F1: each of a snippet's two names is the pronoun's antecedent or not; of a
+    label of -1 neither is, and one of the two is always chosen.
+    """
+    hits, wanted = int((labels == chosen).sum()), int((labels >= 0).sum())
+    precision, recall = hits / len(labels), hits / wanted if wanted else 0.0
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
+
+
+def pair_versions(examples: Sequence[Example], chosen: np.ndarray) -> Rows:
+    """WinoBias' sentences that are there in both versions, which differ in the pronoun's gender
+    alone: by type, on how many the pro-stereotypical one alone is right, ``only_first``, and the
+    other alone, ``only_second``.
+    """
+    found: dict[str, dict[str, dict[str, bool]]] = {}
+    for example, choice in zip(examples, chosen.tolist(), strict=True):
+        version = example.groups["version"]
+        sentence = example.name.removesuffix(f"-{version}")
+        of_type = found.setdefault(example.groups["type"], {})
+        of_type.setdefault(sentence, {})[version] = example.label == choice
+    for kind, sentences in sorted(found.items()):
+        both = [(one["pro"], one["anti"]) for one in sentences.values() if len(one) == 2]
+        about = {"against": "version-anti", "type": kind, "count": len(both)}
+        for name, pair in (("only_first", (True, False)), ("only_second", (False, True))):
+            yield {"measure": name, "value": both.count(pair), **about}

@@ -1,21 +1,30 @@
-"""How well chains agree with gold ones: MUC, B-cubed, CEAF-e, their mean, and the mentions alone.
+"""How well a resolver's chains agree with gold ones: MUC, B-cubed, CEAF-e, their mean, and the
+mentions alone.
 
 As the reference scorer does, each measure's numerators and denominators are summed over documents
 before they are divided, and a mention counts where both its borders are right (Pradhan et al. 2014,
 "Scoring Coreference Partitions of Predicted Mentions: A Reference Implementation").
+
+    python benchmarks/resolvers.py litbank=FOLDER ontogum=FOLDER
 """
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from entity_transformers.corpus.document import Mention
-from entity_transformers.corpus.mentions import merge_chains
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.mentions import drop_singletons, merge_chains
+from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.resolve.base import Resolver, resolve
+from entity_transformers.resolve.registry import REGISTRY, make_resolver
 
 Span = tuple[int, int]
 Chain = frozenset[Span]
@@ -55,23 +64,16 @@ class Score:
 
 @dataclass
 class Scores:
-    """The measures over all documents so far.
-
-    merged  chains that shared a span with another one of the same side and were made one with it,
-            which is what the project does (`corpus.mentions.merge_chains`): gold, found
-    """
+    """The measures over all documents so far."""
 
     mentions: Score = field(default_factory=Score)
     muc: Score = field(default_factory=Score)
     b_cubed: Score = field(default_factory=Score)
     ceaf_e: Score = field(default_factory=Score)
-    merged: Counter[str] = field(default_factory=Counter)
 
     def add(self, gold: Iterable[Mention], found: Iterable[Mention]) -> None:
         """Add one document: its gold mentions and those that were found."""
-        key, merged_gold = make_chains(gold)
-        response, merged_found = make_chains(found)
-        self.merged.update(gold=merged_gold, found=merged_found)
+        key, response = make_chains(gold), make_chains(found)
         both = {span for chain in key for span in chain} & {s for chain in response for s in chain}
         sizes = sum(map(len, key)), sum(map(len, response))
         self.mentions.add(len(both), sizes[0], len(both), sizes[1])
@@ -86,13 +88,12 @@ class Scores:
         return (self.muc.f1 + self.b_cubed.f1 + self.ceaf_e.f1) / 3
 
 
-def make_chains(mentions: Iterable[Mention]) -> tuple[list[Chain], int]:
-    """The entities' sets of spans, disjoint, and how many were merged because they shared one."""
-    kept, merged = merge_chains(mentions)
+def make_chains(mentions: Iterable[Mention]) -> list[Chain]:
+    """The entities' sets of spans, disjoint: those that share one are merged."""
     chains: dict[int, set[Span]] = {}
-    for mention in kept:
+    for mention in merge_chains(mentions)[0]:
         chains.setdefault(mention.chain, set()).add((mention.start, mention.end))
-    return [frozenset(chain) for chain in chains.values()], merged
+    return list(map(frozenset, chains.values()))
 
 
 def _chain_of(chains: Sequence[Chain]) -> dict[Span, int]:
@@ -102,10 +103,7 @@ def _chain_of(chains: Sequence[Chain]) -> dict[Span, int]:
 def count_links(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[int, int]:
     """MUC (Vilain et al. 1995): links of the chains that ``others`` have too, and all links."""
     other = _chain_of(others)
-    kept = 0
-    for chain in chains:
-        parts = {other.get(span, span) for span in chain}
-        kept += len(chain) - len(parts)
+    kept = sum(len(chain) - len({other.get(span, span) for span in chain}) for chain in chains)
     return kept, sum(len(chain) - 1 for chain in chains)
 
 
@@ -130,3 +128,63 @@ def align_chains(key: Sequence[Chain], response: Sequence[Chain]) -> float:
             similarity[i, j] = 2 * shared / (len(chain) + len(response[j]))
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     return float(similarity[rows, columns].sum())
+
+
+TESTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "litbank": {
+        "LitBank, all 100 openings": ("train", "dev", "test"),
+        "LitBank, the 20 of dev and test": ("dev", "test"),
+    },
+    "ontogum": {"OntoGUM, dev and test": ("dev", "test")},
+}
+"""Splits that are scored, by corpus format and name in the table."""
+COLUMNS = (
+    "corpus", "resolver", "MUC", "B-cubed", "CEAF-e", "mean", "mentions: recall", "precision",
+    "B-cubed of shared mentions", "ms per 1,000 words",
+)  # fmt: skip
+
+
+def score_resolver(
+    documents: Sequence[Document], resolver: Resolver, singletons: bool
+) -> list[float]:
+    """The columns of the table from MUC on, in percent, F1 where nothing else is said, and the
+    processor's time. ``singletons``: does the corpus annotate entities of one mention? Where it
+    does not, they are left out of both sides. Shared mentions are those that both sides have.
+    """
+    scores, shared, seconds = Scores(), Scores(), 0.0
+    for gold in documents:
+        before = time.process_time()
+        found = resolve(resolver, gold, None)
+        seconds += time.process_time() - before
+        if not singletons:
+            gold, found = drop_singletons(gold), drop_singletons(found)
+        scores.add(gold.mentions, found.mentions)
+        spans = [{(m.start, m.end) for m in side.mentions} for side in (gold, found)]
+        both = spans[0] & spans[1]
+        shared.add(*([m for m in s.mentions if (m.start, m.end) in both] for s in (gold, found)))
+    rates = (scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1, scores.conll,
+             scores.mentions.recall, scores.mentions.precision, shared.b_cubed.f1)  # fmt: skip
+    words = sum(len(document.words) for document in documents)
+    return [*(100 * rate for rate in rates), 1e6 * seconds / words]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print a Markdown table of the resolvers that need no weights, on the corpora that are named
+    as FORMAT=FOLDER.
+    """
+    lines: list[Sequence[str]] = [COLUMNS, ["---"] * len(COLUMNS)]
+    for argument in arguments:
+        format, _, folder = argument.partition("=")
+        # the documents of GUM whose words are not published
+        exclude = ("GUM_reddit_*",) if format == "ontogum" else ()
+        corpus = list(read_corpus(format, Path(folder), exclude=exclude, bad_documents="skip"))
+        for name, splits in TESTS[format].items():
+            documents = [document for document in corpus if document.split in splits]
+            for resolver in (one for one in REGISTRY if one.startswith("names")):
+                row = score_resolver(documents, make_resolver(resolver), format == "litbank")
+                lines.append((name, resolver, *(f"{value:.1f}" for value in row)))
+    print("\n".join(f"| {' | '.join(line)} |" for line in lines))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

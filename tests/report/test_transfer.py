@@ -2,8 +2,7 @@
 
 import pytest
 
-from entity_transformers.report.transfer_rights import pair_up
-from entity_transformers.study.params import STEPS
+from entity_transformers.report.transfer import pair_up
 
 
 def judge(model: str, variant: str, right: str) -> list[dict[str, object]]:
@@ -56,8 +55,3 @@ def test_other_examples_are_refused() -> None:
     """Two trials judged on different examples can't be paired."""
     with pytest.raises(ValueError, match="different examples of rte, test"):
         list(pair_up([*judge("a", "full", "10"), *judge("b", "full", "101")]))
-
-
-def test_step_names_it() -> None:
-    """Results are collected through it."""
-    assert STEPS["transfer"].gather == "report.transfer_rights:pair_up"

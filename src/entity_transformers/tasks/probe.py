@@ -1,0 +1,496 @@
+"""Which attention heads point from a mention to an earlier mention of its chain (section 6's
+outlook, after Clark et al. 2019)? Asked of each later mention of a window: which of the earlier
+mentions there are of its chain?
+
+A mention is its head word's tokens. Attention goes from the last of them, and is summed over those
+of an earlier mention.
+
+Dimensions: L layers, H heads, B documents side by side, T tokens of a window, M mentions of a
+window, K their probed tokens, Q questions (of the split where no window is named).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.mentions import find_head
+from entity_transformers.encode.reader import read_windows
+from entity_transformers.encode.words import check_same
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.step import Rows
+
+BASELINES = ("nearest", "same_head", "chance")
+ACCURACIES = ("chosen_accuracy", "accuracy", "accuracy_by_distance", "best_accuracy")
+CHOICES = ("layer", "head", *ACCURACIES)
+"""What `choice_rows` measures."""
+TIE = 1e-6
+Key = tuple[str, str]
+"""An attention and whether the model reads entities, as in ("self", "off")."""
+Best = tuple[int, int] | None
+"""Layer and head, from 0."""
+
+
+class Place(NamedTuple):
+    """A mention: document, probed tokens ``[start, end)`` of the split's arrays, gold entity, group
+    (-1: none), head word in lower case.
+    """
+
+    document: int
+    start: int
+    end: int
+    entity: int
+    group: int
+    word: str
+
+
+@dataclass(frozen=True)
+class WindowQuestions:
+    """The questions of one window, whose tokens are counted from 0; mentions in reading order.
+
+    numbers        int64 [Q]     the questions' numbers in the split
+    askers         int64 [Q]     the mentions that ask, out of the M
+    queries        int64 [Q]     last probed token of the mention that asks
+    tokens         int64 [K]     probed tokens of the M mentions, mention after mention
+    firsts         int64 [M]     where each mention begins in ``tokens``
+    earlier, same  bool [Q, M]   is the mention a candidate (earlier than the asking one), is it of
+                   its chain
+    """
+
+    numbers: np.ndarray
+    askers: np.ndarray
+    queries: np.ndarray
+    tokens: np.ndarray
+    firsts: np.ndarray
+    earlier: np.ndarray
+    same: np.ndarray
+
+
+@dataclass(frozen=True)
+class Questions:
+    """All questions of a split.
+
+    windows  those that have any, by their first token in the split's arrays
+    table    a row per question: its document, the group of the asking mention's head word (-1:
+             none), how many candidates there are, and by baseline (`BASELINES`) 1 where it chooses
+             right, a fraction where it can only guess
+    documents, mentions, later   documents; mentions; mentions whose entity was mentioned before in
+                                 the document
+    """
+
+    windows: Mapping[int, WindowQuestions]
+    table: pd.DataFrame
+    documents: int
+    mentions: int
+    later: int
+
+    def split_groups(self, groups: Sequence[str]) -> dict[str, np.ndarray]:
+        """Which questions belong to a group, bool [Q] by name: ``all``, the groups in their order,
+        ``other``.
+        """
+        group = self.table["group"].to_numpy()
+        masks = {"all": np.ones(len(group), bool)}
+        masks |= {name: group == g for g, name in enumerate(groups)}
+        return masks | {"other": group < 0}
+
+
+def find_places(
+    documents: Sequence[Document], corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]
+) -> Iterator[Place]:
+    """The kept mentions of a split in reading order; ``corpus`` has gold entities.
+
+    The head word is `find_head`'s among the words of any group, else the mention's last word.
+    """
+    group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+    members = frozenset(group_of)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        inside = corpus.mentions[part]
+        edges = part.start + np.flatnonzero(np.diff(inside, prepend=-1, append=-1))
+        for start, end in pairwise(edges.tolist()):
+            if corpus.mentions[start] < 0:
+                continue
+            words = corpus.words[start:end]
+            firsts = start + np.flatnonzero(np.diff(words, prepend=-2))
+            tags = [corpus.tag_names[tag] for tag in corpus.tags[firsts]]
+            head = find_head(tags, members)
+            head = len(tags) - 1 if head is None else head
+            first, last = [*firsts.tolist(), end][head : head + 2]
+            word = documents[d].words[int(corpus.words[first])].lower()
+            group = group_of.get(tags[head], -1)
+            yield Place(d, first, last, int(corpus.gold[first]), group, word)
+
+
+def ask(
+    documents: Sequence[Document],
+    corpus: AlignedCorpus,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    window: int,
+) -> Questions:
+    """The questions of a split whose documents are read in windows of ``window`` tokens, one after
+    another.
+
+    A later mention is asked about if an earlier mention of its entity lies in its window. Mentions
+    whose probed tokens a window's edge cuts are neither asked about nor candidates. Documents that
+    are not the corpus's raise ValueError.
+    """
+    check_same(documents, corpus)
+    places = list(find_places(documents, corpus, groups))
+
+    def find_first(place: Place) -> int:
+        offset = int(corpus.offsets[place.document])
+        return offset + (place.start - offset) // window * window
+
+    windows: dict[int, WindowQuestions] = {}
+    rows: list[tuple[float, ...]] = []
+    for first, mentions in groupby(places, find_first):
+        inside = [place for place in mentions if place.end <= first + window]
+        asked = _ask_window(inside, first, len(rows))
+        if len(asked.numbers):
+            windows[first] = asked
+            answers = _score_baselines([place.word for place in inside], asked).tolist()
+            for i, one in zip(asked.askers.tolist(), answers, strict=True):
+                rows.append((inside[i].document, inside[i].group, i, *one))
+    columns = ["document", "group", "candidates", *BASELINES]
+    kinds = dict.fromkeys(columns[:3], "int64") | dict.fromkeys(BASELINES, "float64")
+    table = pd.DataFrame(rows, columns=columns).astype(kinds)
+    entities = {(place.document, place.entity) for place in places}
+    later = len(places) - len(entities)
+    return Questions(windows, table, len(documents), len(places), later)
+
+
+def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuestions:
+    """The questions of the window that begins at token ``first``, numbered from ``number``."""
+    spans = [(place.start - first, place.end - first, place.entity) for place in inside]
+    starts, ends, entity = np.array(spans, np.int64).reshape(-1, 3).T
+    earlier = np.tri(len(spans), k=-1, dtype=bool)
+    same = entity[:, None] == entity[None, :]
+    askers = np.flatnonzero((earlier & same).any(1))
+    tokens = [token for start, end, _ in spans for token in range(start, end)]
+    return WindowQuestions(
+        numbers=number + np.arange(len(askers)),
+        askers=askers,
+        queries=ends[askers] - 1,
+        tokens=np.array(tokens, np.int64),
+        firsts=np.cumsum([0, *(ends - starts)[:-1]]),
+        earlier=earlier[askers],
+        same=same[askers],
+    )
+
+
+def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray:
+    """What the baselines of `BASELINES` choose right, float64 [Q, 3]; ``words`` are the head words
+    of the M mentions.
+
+    The nearest earlier mention; the nearest with the same head word, else the nearest; any one at
+    random.
+    """
+    nearest = np.broadcast_to(np.arange(1.0, len(words) + 1), asked.same.shape)
+    alike = (np.array(words)[:, None] == np.array(words)[None, :])[asked.askers]
+    forms = (nearest, nearest + len(words) * alike, np.ones(asked.same.shape))
+    return np.stack([credit_choices(form, asked) for form in forms], axis=-1)
+
+
+def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
+    """Is the candidate with the highest score (not negative) of the asking mention's chain? [...,
+    Q, M] to [..., Q], 0 or 1.
+
+    Among candidates whose scores are equal (but for 1e-6 of them) one is drawn at random: the share
+    of them that are right.
+    """
+    masked = np.where(asked.earlier, scores, -1.0)
+    chosen = asked.earlier & (masked >= masked.max(-1, keepdims=True) * (1 - TIE))
+    return (chosen & asked.same).sum(-1) / chosen.sum(-1)
+
+
+def credit_attention(rows: np.ndarray, asked: WindowQuestions) -> np.ndarray:
+    """`credit_choices` [..., Q] of the weights [..., Q, T] of the asking tokens' rows, summed over
+    each mention's tokens.
+    """
+    pooled = np.add.reduceat(rows[..., asked.tokens], asked.firsts, axis=-1)
+    return credit_choices(pooled, asked)
+
+
+class HeadScores:
+    """What the heads of one attention answer.
+
+    credits      float32 [L, H, Q]          1 where the head's choice is of the chain, 0 where not
+                 (ties: a fraction)
+    by_distance  float32 [L, H, Q] or None  the same for an attention that is the head's mean at
+                 each distance, ``profile``, on another split (a control for position)
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        questions: Questions,
+        *,
+        window: int,
+        profile: np.ndarray | None = None,
+    ) -> None:
+        shape = (len(model.attention_modules()["self"]), model.heads)
+        self.questions, self.given = questions, profile
+        self.credits = np.zeros((*shape, len(questions.table)), np.float32)
+        self.by_distance = None if profile is None else np.zeros_like(self.credits)
+        self.sums, self.counts = np.zeros((*shape, window)), np.zeros((shape[0], window), np.int64)
+
+    @property
+    def profile(self) -> np.ndarray:
+        """The heads' mean weights at each distance in tokens, over the asking tokens' rows, float64
+        [L, H, T]; 0 at a distance that did not occur.
+        """
+        mean: np.ndarray = self.sums / np.maximum(self.counts, 1)[:, None]
+        return mean
+
+    def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:
+        """A layer's weights [B, H, T, T] in windows that begin at these tokens of the split's
+        arrays, int64 [B]; None where all visible tokens weigh the same.
+        """
+        for row, first in enumerate(firsts.tolist()):
+            asked = self.questions.windows.get(first)
+            if asked is None:
+                continue
+            if weights is None:
+                last = int(max(asked.queries.max(), asked.tokens.max())) + 1
+                even = np.arange(last) <= asked.queries[:, None]
+                even = (even / (asked.queries[:, None] + 1)).astype(np.float32)
+                rows = np.broadcast_to(even, (self.credits.shape[1], *even.shape))
+            else:
+                queries = torch.from_numpy(asked.queries).to(weights.device)
+                rows = weights[row][:, queries].float().cpu().numpy()
+            self._add(layer, rows, asked)
+
+    def _add(self, layer: int, rows: np.ndarray, asked: WindowQuestions) -> None:
+        """The asking tokens' weights [H, Q, T] in one window of one document."""
+        if not np.isfinite(rows).all():
+            raise ValueError(
+                f"an attention weight of layer {layer + 1} is not finite: the model diverged; train"
+                " it again"
+            )
+        self.credits[layer][:, asked.numbers] = credit_attention(rows, asked)
+        distance = asked.queries[:, None] - np.arange(rows.shape[-1])
+        for row, apart in enumerate(distance):
+            visible = apart >= 0
+            self.sums[layer][:, apart[visible]] += rows[:, row, visible]  # each distance once
+            self.counts[layer][apart[visible]] += 1
+        if self.by_distance is not None and self.given is not None:
+            control = self.given[layer][:, np.maximum(distance, 0)]
+            self.by_distance[layer][:, asked.numbers] = credit_attention(control, asked)
+
+
+Heads = Mapping[Key, HeadScores]
+
+
+@contextmanager
+def watch(model: LanguageModel, attention: str) -> Iterator[dict[int, Tensor | None]]:
+    """The weights of ``attention`` (``self`` or ``entity``) in the latest forward pass, by layer;
+    None where all visible tokens weigh the same.
+    """
+    latest: dict[int, Tensor | None] = {}
+
+    def see(layer: int, module: Any, arguments: Any, output: Any) -> None:
+        if output[1] is None and attention == "self":
+            raise ValueError(
+                f"{type(module).__name__} gives no attention weights: set the model's attention to"
+                " eager"
+            )
+        latest[layer] = output[1]
+
+    modules = enumerate(model.attention_modules()[attention])
+    handles = [module.register_forward_hook(partial(see, layer)) for layer, module in modules]
+    try:
+        yield latest
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.inference_mode()
+def score_heads(
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    questions: Questions,
+    *,
+    window: int,
+    batch: int,
+    profiles: Mapping[Key, np.ndarray] | None = None,
+) -> dict[Key, HeadScores]:
+    """What the heads of each attention answer: ``self`` with entities ``off`` and, for GPT2E,
+    ``on``, and ``entity`` with them on.
+
+    ``corpus`` has the labels that the model reads, ``questions`` the gold ones. ``profiles``: mean
+    weights by distance [L, H, T] of another split, for the control. Attention is switched to the
+    eager form, which gives its weights; those of one forward pass are held at a time. A weight that
+    is not finite raises ValueError.
+    """
+    model.show_attention()
+    found: dict[Key, HeadScores] = {}
+    for entities in ("off", "on") if "entity" in model.attention_modules() else ("off",):
+        kinds = ("self", "entity") if entities == "on" else ("self",)
+        given = profiles or {}
+        scores = {
+            kind: HeadScores(model, questions, window=window, profile=given.get((kind, entities)))
+            for kind in kinds
+        }
+        text = corpus if entities == "on" else give(corpus, "none")
+        with ExitStack() as watching:
+            seen = {kind: watching.enter_context(watch(model, kind)) for kind in kinds}
+            for reading in read_windows(model, text, window=window, stride=window, batch=batch):
+                for kind, weights in seen.items():
+                    for layer, one in weights.items():
+                        scores[kind].see(layer, one, reading.where[:, 0])
+        found |= {(kind, entities): one for kind, one in scores.items()}
+    return found
+
+
+def choose_head(credits: np.ndarray, mask: np.ndarray) -> Best:
+    """Layer and head, from 0, with the most right answers among the questions of ``mask``, the
+    first of equals; None without any.
+    """
+    if not mask.any():
+        return None
+    totals = credits[..., mask].sum(-1, dtype=np.float64)
+    layer, head = np.unravel_index(int(totals.argmax()), totals.shape)
+    return int(layer), int(head)
+
+
+def choose_heads(
+    heads: Heads, questions: Questions, groups: Sequence[str]
+) -> dict[Key, dict[str, Best]]:
+    """The best head of every attention for every group."""
+    masks = questions.split_groups(groups)
+    return {
+        key: {name: choose_head(scores.credits, mask) for name, mask in masks.items()}
+        for key, scores in heads.items()
+    }
+
+
+def _share(credits: np.ndarray, mask: np.ndarray) -> float | None:
+    """Mean of ``credits`` [Q] over the questions of ``mask``; None without any."""
+    return float(credits[mask].mean(dtype=np.float64)) if mask.any() else None
+
+
+def question_rows(split: str, questions: Questions, groups: Sequence[str]) -> Rows:
+    """One split's counts: documents, mentions, those whose entity was mentioned before in the
+    document (later), those of them that have such a mention in the same window (asked), the share
+    of the others and the mean number of candidates; and by group the accuracy of each baseline.
+    """
+    table, later = questions.table, questions.later
+    counts = {
+        "documents": questions.documents,
+        "mentions": questions.mentions,
+        "mentions_later": later,
+        "mentions_asked": len(table),
+        "mentions_left_out": 1 - len(table) / later if later else None,
+        "candidates": float(table["candidates"].mean()) if len(table) else None,
+    }
+    for name, value in counts.items():
+        yield {"measure": name, "value": value, "split": split}
+    for group, mask in questions.split_groups(groups).items():
+        for name in BASELINES:
+            about = {"split": split, "group": group, "count": int(mask.sum())}
+            share = _share(table[name].to_numpy(), mask)
+            yield {"measure": f"accuracy_{name}", "value": share, **about}
+
+
+def choice_rows(
+    chosen: Mapping[Key, Mapping[str, Best]],
+    heads: tuple[Heads, Heads],
+    questions: tuple[Questions, Questions],
+    splits: tuple[str, str],
+    groups: Sequence[str],
+) -> Rows:
+    """For each attention and group the head chosen on the first split (layer and head from 1), its
+    accuracy there and on the other split; the accuracy on the other of its mean weight at each
+    distance (by distance) and of the head that is best there (best: biased, to see how much the
+    choice matters).
+    """
+    first, second = (asked.split_groups(groups) for asked in questions)
+    for key, best in chosen.items():
+        attention, entities = key
+        credits, others = heads[0][key].credits, heads[1][key].credits
+        control = heads[1][key].by_distance
+        for group, head in best.items():
+            values: dict[str, float | None] = dict.fromkeys(CHOICES)
+            if head is not None:
+                top = choose_head(others, second[group])
+                numbers = (
+                    head[0] + 1,
+                    head[1] + 1,
+                    _share(credits[head], first[group]),
+                    _share(others[head], second[group]),
+                    None if control is None else _share(control[head], second[group]),
+                    None if top is None else _share(others[top], second[group]),
+                )
+                values = dict(zip(CHOICES, numbers, strict=True))
+            for name, value in values.items():
+                mask = first[group] if name == "chosen_accuracy" else second[group]
+                yield {
+                    "measure": name,
+                    "value": value,
+                    "split": splits[0] if name == "chosen_accuracy" else splits[1],
+                    "group": group,
+                    "count": int(mask.sum()) if name in ACCURACIES else None,
+                    "attention": attention,
+                    "entities": entities,
+                }
+
+
+def head_rows(split: str, heads: Heads, questions: Questions, groups: Sequence[str]) -> Rows:
+    """Right answers of every head, and of its mean weight at each distance where that is known."""
+    masks = questions.split_groups(groups)
+    for (attention, entities), scores in heads.items():
+        measured = {"head_correct": scores.credits, "head_by_distance": scores.by_distance}
+        for layer, head in np.ndindex(scores.credits.shape[:2]):
+            where = {"split": split, "attention": attention, "entities": entities}
+            where |= {"layer": layer + 1, "head": head + 1}
+            for name, mask in masks.items():
+                about = {**where, "group": name, "count": int(mask.sum())}
+                for measure, answers in measured.items():
+                    if answers is not None:
+                        right = float(answers[layer, head, mask].sum(dtype=np.float64))
+                        yield {"measure": measure, "value": round(right, 6), **about}
+
+
+def document_rows(
+    chosen: Mapping[Key, Mapping[str, Best]],
+    heads: Heads,
+    questions: Questions,
+    names: Sequence[str],
+    groups: Sequence[str],
+    split: str,
+) -> Rows:
+    """Right answers of the chosen heads and the baselines in each document that has a question, for
+    intervals over documents.
+    """
+    masks = questions.split_groups(groups)
+    for (attention, entities), best in chosen.items():
+        about = {"split": split, "attention": attention, "entities": entities}
+        scores = heads[attention, entities]
+        for group, head in best.items():
+            if head is None:
+                continue
+            answers = questions.table.assign(correct=scores.credits[head].astype(float))
+            measures = ["correct", *BASELINES]
+            if scores.by_distance is not None:
+                answers["by_distance"] = scores.by_distance[head].astype(float)
+                measures.insert(1, "by_distance")
+            found = answers[masks[group]].groupby("document")[measures].agg("sum").round(6)
+            counts = answers[masks[group]].groupby("document").size()
+            for d, sums in found.iterrows():
+                own = {"count": int(counts[d]), "group": group, "unit": names[d], **about}
+                for measure, total in sums.items():
+                    yield {"measure": measure, "value": float(total), **own}

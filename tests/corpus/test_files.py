@@ -1,0 +1,133 @@
+"""Files that nobody vouches for: lines, of which never more is in memory than one may have, and
+archives.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import stat
+import tarfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conll_files import conll
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from entity_transformers.corpus.document import CorpusError
+from entity_transformers.corpus.download import locate
+from entity_transformers.corpus.files import LONGEST_LINE, extract, is_archive, open_lines
+from entity_transformers.corpus.readers import read_corpus
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    text=st.text("ab\n\r\u2028\u00e9", max_size=30), longest=st.integers(1, 6), packed=st.booleans()
+)
+def test_lines_are_whole_or_cut_after_the_longest(
+    tmp_path: Path, text: str, longest: int, packed: bool
+) -> None:
+    path = tmp_path / ("a.gz" if packed else "a")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    tokens = text.split("\n")
+    whole = [*(token + "\n" for token in tokens[:-1]), *filter(None, tokens[-1:])]
+    assert list(open_lines(path)) == whole
+    assert list(open_lines(path, longest)) == [line[: longest + 1] for line in whole]
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.conll.gz"])
+def test_a_line_without_an_end_is_not_held_in_memory(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    text = b"a" * 20_000_000 + b"\nb\n"
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    del text
+    tracemalloc.start()
+    try:
+        assert [len(line) for line in open_lines(path)] == [LONGEST_LINE + 1, 2]
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def pack(path: Path, members: dict[str, bytes], kind: str = "gz") -> Path:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name, data in members.items():
+                packed.writestr(name, data)
+        return path
+    with tarfile.open(path, f"w:{kind}") as tape:  # type: ignore[call-overload]
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mode, info.uid = len(data), 0o4777, 12345
+            tape.addfile(info, io.BytesIO(data))
+    return path
+
+
+both = pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
+
+
+@both
+def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, suffix: str) -> None:
+    """As in GitHub's archives, which hold one folder named by the commit."""
+    name = "conll-1/data/test/a.v4_gold_conll"
+    archive = pack(tmp_path / f"corpus.{suffix}", {name: conll("nw/a").encode()})
+    listed = locate("ontonotes", archive, tmp_path / "cache")
+    path = Path(listed["root"]) / listed["files"][0]["path"]
+    assert listed["origin"].startswith(f"local archive corpus.{suffix}, sha256 ")
+    read = list(read_corpus("ontonotes", Path(listed["root"])))
+    assert [(document.name, document.split) for document in read] == [("nw/a", "test")]
+    assert not path.stat().st_mode & stat.S_ISUID
+    written = path.stat().st_mtime_ns
+    assert locate("ontonotes", archive, tmp_path / "cache") == listed
+    assert path.stat().st_mtime_ns == written
+
+
+@both
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil"])
+def test_no_member_leaves_the_folder(tmp_path: Path, name: str, suffix: str) -> None:
+    archive = pack(tmp_path / f"a.{suffix}", {name: b"x"})
+    out = tmp_path / "out" / "deep"
+    try:
+        extract(archive, out)
+    except CorpusError as error:
+        assert "can't be unpacked" in str(error)  # noqa: PT017
+    assert all(out in path.parents or path in (archive, out, out.parent)
+               for path in tmp_path.rglob("*"))  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_out_of_the_folder_and_devices_are_refused(tmp_path: Path, kind: Any) -> None:
+    info = tarfile.TarInfo("good")
+    info.type, info.linkname = kind, "/etc/passwd"
+    with tarfile.open(tmp_path / "a", "w") as tape:
+        tape.addfile(info)
+    with pytest.raises(CorpusError, match="can't be unpacked"):
+        extract(tmp_path / "a", tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zip"])
+def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path, kind: str) -> None:
+    """100 copies with up to four changed bytes, every fifth one cut as well."""
+    archive, choose = tmp_path / ("a.zip" if kind == "zip" else "a"), random.Random(1)
+    members = {"a": b"rows\n" * 99, "b": choose.randbytes(30_000)}
+    whole = pack(archive, members, kind).read_bytes()
+    unpacked = 0
+    for i in range(100):
+        damaged = bytearray(whole)
+        for _ in range(choose.randint(1, 4)):
+            damaged[choose.randrange(len(damaged))] = choose.randrange(256)
+        archive.write_bytes(damaged if i % 5 else damaged[: choose.randrange(len(damaged))])
+        try:
+            if is_archive(archive):
+                extract(archive, tmp_path / "out")
+                unpacked += 1
+        except CorpusError as error:
+            assert "fetch it again" in str(error)  # noqa: PT017
+    assert unpacked < 50

@@ -1,0 +1,456 @@
+"""The attention probe: questions and baselines against hand-counted examples and loops over
+mentions, heads against loops over the matrices that models give themselves.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import lively_model
+from tokenizers import Tokenizer
+from written import write_documents
+
+from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.tasks.probe import (
+    HeadScores,
+    ask,
+    credit_choices,
+    find_places,
+    score_heads,
+    watch,
+)
+
+GROUPS = {"nouns": ["NN"], "names": ["NNP"], "pronouns": ["PRP", "PRP$"]}
+WINDOW = 24
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[Document]:
+    return write_documents(14, longest=59, mentions=16, longest_mention=3)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(documents: list[Document]) -> Tokenizer:
+    return learn_tokenizer(documents, 400, "natural")
+
+
+@pytest.fixture(scope="session")
+def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
+    """The documents' tokens, with gold labels to read."""
+    aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+    return give(aligned, "gold")
+
+
+@pytest.fixture(scope="session")
+def gpt2(tokenizer: Tokenizer) -> LanguageModel:
+    return lively_model("gpt2", tokenizer.get_vocab_size(), window=24)
+
+
+@pytest.fixture(scope="session")
+def gpt2e(tokenizer: Tokenizer) -> LanguageModel:
+    return lively_model("gpt2e", tokenizer.get_vocab_size(), window=24)
+
+
+def align(*documents, learnt_from=()):
+    tokenizer = learn_tokenizer(learnt_from or documents, 300, "natural")
+    return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+
+
+def write(
+    words: str, mentions: list[tuple[int, int, int]], tags: str | None = None, name: str = "one"
+) -> Document:
+    return Document(
+        name,
+        0,
+        "dev",
+        "",
+        tuple(words.split()),
+        (0,),
+        tuple(Mention(*m) for m in mentions),
+        tuple(tags.split()) if tags else None,
+    )
+
+
+#                 0   1    2    3   4   5    6   7
+STORY = write(
+    "Ann met the dog . Ann saw it",
+    [(0, 1, 1), (2, 4, 2), (5, 6, 1), (7, 8, 2)],
+    "NNP VBD DT NN . NNP VBD PRP",
+)
+
+
+def test_baselines_of_a_story_counted_by_hand():
+    """ "Ann": the nearest mention is the dog (wrong), the same word is right, one of two at random.
+    "it": nearest is Ann, no same word.
+    """
+    questions = ask([STORY], align(STORY), GROUPS, window=99)
+    assert (questions.documents, questions.mentions, questions.later, len(questions.table)) == (
+        1,
+        4,
+        2,
+        2,
+    )
+    assert questions.table.group.tolist() == [1, 2]
+    assert questions.table.candidates.tolist() == [2, 3]
+    assert questions.table.nearest.tolist() == [0, 0]
+    assert questions.table.same_head.tolist() == [1, 0]
+    assert questions.table.chance.tolist() == [1 / 2, 1 / 3]
+
+
+def test_the_same_word_in_another_case_counts_and_the_nearest_of_several_is_taken():
+    story = write(
+        "Ann bob ann Bob ANN",
+        [(0, 1, 1), (1, 2, 2), (2, 3, 3), (3, 4, 2), (4, 5, 1)],
+        "NNP NNP NNP NNP NNP",
+    )
+    questions = ask([story], align(story), GROUPS, window=99)
+    assert questions.table.same_head.tolist() == [
+        1,
+        0,
+    ]  # the nearest "ann" is of another chain
+    assert questions.table.nearest.tolist() == [0, 0]
+
+
+def test_heads_groups_and_tokens_of_mentions():
+    story = write(
+        "the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], "DT NN IN NNP VBD . DT VBD"
+    )
+    corpus = align(story)
+    places = list(find_places([story], corpus, GROUPS))
+    assert [(p.word, p.group, p.entity) for p in places] == [("dog", 0, 1), ("this", -1, 1)]
+    for place, word in zip(places, (1, 6), strict=True):
+        assert set(corpus.words[place.start : place.end].tolist()) == {word}
+
+
+def test_without_tags_the_last_word_is_the_head():
+    story = write("the old dog ran . it", [(0, 3, 1), (5, 6, 1)])
+    assert [(p.word, p.group) for p in find_places([story], align(story), GROUPS)] == [
+        ("dog", -1),
+        ("it", -1),
+    ]
+
+
+def find_plainly(documents, corpus, window):
+    """(document, asking mention, candidates, which are right) of every question, by loops; mentions
+    as spans of probed tokens.
+    """
+    found = []
+    for d in range(len(corpus)):
+        offset = int(corpus.offsets[d])
+        mine = [p for p in find_places(documents, corpus, GROUPS) if p.document == d]
+        for mention in mine:
+
+            def window_of(token: int, offset: int = offset) -> int:
+                return (token - offset) // window
+
+            def whole(p: Any, window_of: Any = window_of) -> bool:
+                return window_of(p.start) == window_of(p.end - 1)
+
+            earlier = [
+                p
+                for p in mine
+                if p.end <= mention.start
+                and whole(p)
+                and window_of(p.start) == window_of(mention.start)
+            ]
+            if whole(mention) and any(p.entity == mention.entity for p in earlier):
+                found.append((mention, earlier, [p.entity == mention.entity for p in earlier]))
+    return found
+
+
+@pytest.mark.parametrize("window", [8, 24, 999])
+def test_questions_equal_loops_over_mentions(documents, corpus, window):
+    questions = ask(documents, corpus, GROUPS, window=window)
+    expected = find_plainly(documents, corpus, window)
+    assert len(questions.table) == len(expected) > 5
+    places = list(find_places(documents, corpus, GROUPS))
+    met = [(place.document, place.entity) for place in places]
+    assert questions.later == sum(one in met[:i] for i, one in enumerate(met))
+    assert questions.table.document.tolist() == [mention.document for mention, *_ in expected]
+    assert questions.table.candidates.tolist() == [len(earlier) for _, earlier, _ in expected]
+    np.testing.assert_allclose(questions.table.chance, [np.mean(right) for *_, right in expected])
+    np.testing.assert_array_equal(questions.table.nearest, [right[-1] for *_, right in expected])
+    alike = [
+        [i for i, p in enumerate(earlier) if p.word == mention.word]
+        for mention, earlier, _ in expected
+    ]
+    same_head = [
+        right[places[-1] if places else -1]
+        for places, (*_, right) in zip(alike, expected, strict=True)
+    ]
+    np.testing.assert_array_equal(questions.table.same_head, same_head)
+    asked = [(first, w) for first, w in questions.windows.items()]
+    assert [int(first + q) for first, w in asked for q in w.queries] == [
+        mention.end - 1 for mention, *_ in expected
+    ]
+
+
+def test_a_mention_that_the_windows_edge_cuts_is_neither_asked_nor_a_candidate():
+    story = write(
+        "Ann incomprehensible Ann Ann",
+        [(0, 1, 1), (1, 2, 2), (2, 3, 1), (3, 4, 1)],
+        "NNP NN NNP NNP",
+    )
+    corpus = align(story, learnt_from=[STORY])
+    cut = int(np.flatnonzero(corpus.words == 1)[1])  # the window ends inside the long word
+    whole = ask([story], corpus, GROUPS, window=99)
+    questions = ask([story], corpus, GROUPS, window=cut)
+    assert whole.table.candidates.tolist() == [2, 3]
+    assert questions.later == 2
+    assert all(candidates == 1 for candidates in questions.table.candidates.tolist())
+
+
+@pytest.mark.parametrize("mentions", [[], [(0, 1, 1)], [(0, 1, 1), (1, 2, 2)]])
+def test_nothing_to_ask_is_defined(mentions):
+    story = write("Ann ran", mentions, "NNP VBD")
+    questions = ask([story], align(story), GROUPS, window=99)
+    assert (len(questions.table), questions.later, questions.windows) == (0, 0, {})
+    empty = ask([], align(), GROUPS, window=99)
+    assert (len(empty.table), empty.documents, empty.mentions) == (0, 0, 0)
+
+
+def test_documents_of_another_corpus_are_refused(documents, corpus):
+    with pytest.raises(ValueError, match="align the corpus again"):
+        ask(documents[1:], corpus, GROUPS, window=16)
+
+
+def test_equal_scores_are_a_draw_and_later_mentions_do_not_matter():
+    story = write(
+        "a b a c a", [(0, 1, 1), (1, 2, 2), (2, 3, 1), (3, 4, 3), (4, 5, 1)], "NN NN NN NN NN"
+    )
+    (asked,) = ask([story], align(story), GROUPS, window=99).windows.values()
+    assert asked.askers.tolist() == [2, 4]
+    scores = np.array([[0.2, 0.2, 9.0, 9.0, 9.0], [0.1, 0.3, 0.3 * (1 + 1e-8), 0.3, 9.0]])
+    np.testing.assert_allclose(credit_choices(scores, asked), [1 / 2, 1 / 3])
+    # weights that vanish are a draw of all
+    np.testing.assert_allclose(credit_choices(np.zeros((2, 5)), asked), [1 / 2, 2 / 4])
+
+
+@torch.no_grad()
+def read_plainly(model, corpus, entities: bool):
+    """Attention matrices of every window, one window of one document at a time, with the labels
+    that the corpus gives: (document, first token, {attention: [L, H, T, T]}).
+    """
+    model.show_attention()
+    for d, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
+        memory = EntityMemory(1, int(corpus.given[start:end].max(initial=0)), model.width)
+        for first in range(start, end, WINDOW):
+            last = min(end, first + WINDOW)
+            tokens = torch.from_numpy(corpus.tokens[first:last].astype(np.int64))[None]
+            ids = torch.from_numpy(corpus.given[first:last].astype(np.int64))[None]
+            given = {"entity_ids": ids, "memory": memory} if entities else {}
+            out = model.module.transformer(
+                input_ids=tokens, output_attentions=True, use_cache=False, **given
+            )
+            matrices = {"self": torch.stack([w[0] for w in out.attentions]).numpy()}
+            if entities and ids.any():
+                matrices["entity"] = torch.stack([w[0] for w in out.cross_attentions]).numpy()
+            memory = memory.write(ids, out.last_hidden_state)
+            yield d, first, matrices
+
+
+def choose_plainly(matrix: np.ndarray, first: int, mentions) -> list[float]:
+    """Answers to the questions of one window by one head: matrix [T, T]; ties are shared."""
+    answers = []
+    for i, mention in enumerate(mentions):
+        if not any(other.entity == mention.entity for other in mentions[:i]):
+            continue
+        row = matrix[mention.end - 1 - first]
+        weights = [
+            sum(float(row[token - first]) for token in range(p.start, p.end)) for p in mentions[:i]
+        ]
+        top = [
+            p
+            for p, weight in zip(mentions, weights, strict=False)
+            if weight >= max(weights) * (1 - 1e-6)
+        ]
+        answers.append(sum(p.entity == mention.entity for p in top) / len(top))
+    return answers
+
+
+def score_plainly(model, documents, corpus, entities, other=None):
+    """{attention: [L, H, Q]}, windows in reading order; ``other`` gives another matrix [L, H, T,
+    T] for a window's.
+    """
+    places = list(find_places(documents, corpus, GROUPS))
+    found: dict[str, list[np.ndarray]] = {}
+    for d, first, matrices in read_plainly(model, corpus, entities):
+        mentions = [
+            p for p in places if p.document == d and first <= p.start and p.end <= first + WINDOW
+        ]
+        for name, matrix in matrices.items():
+            matrix = matrix if other is None else other[name](matrix.shape[-1])
+            answers = [
+                [choose_plainly(head, first, mentions) for head in layer] for layer in matrix
+            ]
+            found.setdefault(name, []).append(np.array(answers).reshape(*matrix.shape[:2], -1))
+    return {name: np.concatenate(parts, -1) for name, parts in found.items()}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
+def test_answers_equal_loops_over_the_models_own_matrices(request, documents, corpus, kind):
+    model = request.getfixturevalue(kind)
+    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    found = score_heads(model, corpus, questions, window=WINDOW, batch=3)
+    assert set(found) == (
+        {("self", "off")} if kind == "gpt2" else {("self", "off"), ("self", "on"), ("entity", "on")}
+    )
+    for entities in dict.fromkeys(entities for _, entities in found):
+        for attention, expected in score_plainly(
+            model, documents, corpus, entities == "on"
+        ).items():
+            np.testing.assert_allclose(found[attention, entities].credits, expected, atol=1e-6)
+    assert all(scores.by_distance is None for scores in found.values())
+
+
+def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones(
+    documents, corpus, gpt2e
+):
+    given = give(corpus, "shuffled", seed=1)
+    assert (given.given != corpus.gold).any()
+    questions = ask(documents, given, GROUPS, window=WINDOW)
+    found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3)
+    expected = score_plainly(gpt2e, documents, given, True)
+    for attention in ("self", "entity"):
+        np.testing.assert_allclose(found[attention, "on"].credits, expected[attention], atol=1e-6)
+
+
+def test_the_profile_is_the_mean_weight_at_each_distance_from_the_asking_tokens(
+    documents, corpus, gpt2
+):
+    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    profile = score_heads(gpt2, corpus, questions, window=WINDOW, batch=2)["self", "off"].profile
+    seen: dict[int, list[np.ndarray]] = {}
+    for _, first, matrices in read_plainly(gpt2, corpus, False):
+        for query in questions.windows[first].queries if first in questions.windows else ():
+            for key in range(query + 1):
+                seen.setdefault(int(query - key), []).append(matrices["self"][:, :, query, key])
+    expected = np.stack(
+        [np.mean(seen[d], axis=0) if d in seen else np.zeros((2, 2)) for d in range(WINDOW)], -1
+    )
+    np.testing.assert_allclose(profile, expected, atol=1e-6)
+
+
+def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(documents, corpus, gpt2):
+    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    profile = np.random.default_rng(0).random((2, 2, WINDOW))
+    found = score_heads(
+        gpt2,
+        corpus,
+        questions,
+        window=WINDOW,
+        batch=4,
+        profiles={("self", "off"): profile},
+    )
+
+    def spread(size: int) -> np.ndarray:
+        apart = np.subtract.outer(np.arange(size), np.arange(size))
+        return profile[:, :, np.maximum(apart, 0)]
+
+    expected = score_plainly(gpt2, documents, corpus, False, {"self": spread})["self"]
+    np.testing.assert_array_equal(found["self", "off"].by_distance, expected.astype(np.float32))
+
+
+def shape_of(layers: int, heads: int) -> SimpleNamespace:
+    """All that a recorder asks of a model."""
+    return SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, heads=heads)
+
+
+def point(questions, corpus, toward: str) -> np.ndarray:
+    """Answers of one layer and head whose weight lies on the nearest mention that is (or is not) of
+    the chain, window by window.
+    """
+    window = int(np.diff(corpus.offsets).max())
+
+    scores = HeadScores(shape_of(layers=1, heads=1), questions, window=window)
+    for first, asked in questions.windows.items():
+        weights = torch.zeros(1, 1, window, window)
+        for query, same, earlier in zip(asked.queries, asked.same, asked.earlier, strict=True):
+            wanted = np.flatnonzero(earlier & (same if toward == "chain" else ~same))
+            weights[0, 0, query, asked.tokens[asked.firsts[wanted[-1:]]]] = 1.0
+            weights[0, 0, query, query + 1 :] = 5.0  # what lies later must not matter
+        scores.see(0, weights, np.array([first]))
+    return scores.credits[0, 0]
+
+
+def test_an_attention_made_to_point_to_the_antecedent_is_always_right_and_one_made_to_miss_never(
+    documents, corpus
+):
+    questions = ask(documents, corpus, GROUPS, window=int(np.diff(corpus.offsets).max()))
+    assert (point(questions, corpus, "chain") == 1.0).all()
+    forced = questions.table.chance == 1.0  # where every candidate is right nothing can miss
+    assert (point(questions, corpus, "other")[~forced] == 0.0).all()
+    assert 0 < forced.sum() < len(questions.table)
+
+
+def test_equal_weights_are_spread_evenly(documents, corpus):
+    """Where entity attention sees no label: over mentions, by how many tokens they have."""
+    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    even, scores = (
+        HeadScores(shape_of(layers=1, heads=2), questions, window=WINDOW) for _ in range(2)
+    )
+    for first in questions.windows:
+        scores.see(0, None, np.array([first]))
+        even.see(0, torch.full((1, 2, WINDOW, WINDOW), 0.1), np.array([first]))
+    np.testing.assert_array_equal(scores.credits, even.credits)
+
+
+def test_a_split_without_questions_has_empty_answers(documents, corpus, gpt2e):
+    nothing = give(
+        replace(
+            corpus,
+            mentions=np.full_like(corpus.mentions, -1),
+            gold=np.zeros_like(corpus.gold),
+        ),
+        "gold",
+    )
+    questions = ask(documents, nothing, GROUPS, window=WINDOW)
+    found = score_heads(gpt2e, nothing, questions, window=WINDOW, batch=3)
+    assert {scores.credits.shape for scores in found.values()} == {(2, 2, 0)}
+    assert not any(scores.profile.any() for scores in found.values())
+
+
+def test_the_batch_changes_nothing(documents, corpus, gpt2e):
+    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    one, other = (
+        score_heads(gpt2e, corpus, questions, window=WINDOW, batch=batch) for batch in (1, 9)
+    )
+    for key in one:
+        np.testing.assert_allclose(one[key].credits, other[key].credits, atol=1e-6)
+
+
+def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(documents, corpus, gpt2):
+    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    hooks = [len(block.attn._forward_hooks) for block in gpt2.module.transformer.h]
+    broken = deepcopy(gpt2)
+    broken.module.transformer.h[1].attn.c_attn.weight.data.fill_(float("nan"))
+    for model in (gpt2, broken):
+        with (
+            nullcontext()
+            if model is gpt2
+            else pytest.raises(ValueError, match="layer 2 is not finite")
+        ):
+            score_heads(model, corpus, questions, window=WINDOW, batch=3)
+        assert [len(block.attn._forward_hooks) for block in model.module.transformer.h] == hooks
+
+
+def test_a_model_that_gives_no_weights_is_refused(gpt2):
+    fused = deepcopy(gpt2)
+    fused.module.set_attn_implementation("sdpa")
+    with (
+        watch(fused, "self"),
+        pytest.raises(ValueError, match="set the model's attention to eager"),
+    ):
+        fused.module(torch.zeros(1, 4, dtype=torch.int64))
